@@ -1,0 +1,1 @@
+"""Judges the operator compile caches of Ascend toolchains from outside, promise by promise."""

@@ -1,0 +1,104 @@
+"""One operator: its type, tensors and attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from pytest_ascendcache.operators.dtypes import DataType, data_type
+
+AttributeValue = (
+    bool
+    | int
+    | float
+    | str
+    | tuple[bool, ...]
+    | tuple[int, ...]
+    | tuple[float, ...]
+    | tuple[str, ...]
+    | tuple[tuple[int, ...], ...]
+)
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """Shape, type and layout of one input or output.
+
+    ``shape`` counts elements per dimension; -1 is a dimension known only at run time, which
+    ``shape_range`` then bounds (lowest and highest extent, -1 for no upper bound).
+    ``const_value`` holds the elements of a constant input in row-major order.
+    """
+
+    shape: tuple[int, ...]
+    dtype: DataType
+    format: str = "ND"
+    name: str = ""
+    origin_format: str = ""
+    origin_shape: tuple[int, ...] | None = None
+    shape_range: tuple[tuple[int, int], ...] = ()
+    dynamic_input: str = ""
+    is_const: bool = False
+    const_value: tuple[float | int | bool, ...] = ()
+
+    @classmethod
+    def of(cls, dtype: str, *shape: int, format: str = "ND", name: str = "") -> TensorDesc:
+        """A static tensor, e.g. ``TensorDesc.of("float16", 16, 32)``."""
+        return cls(shape=shape, dtype=data_type(dtype), format=format, name=name)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is known when the kernel is compiled."""
+        return all(extent >= 0 for extent in self.shape)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether this stands for an optional input that is not connected."""
+        return self.format == "RESERVED" and self.dtype.name == "UNDEFINED"
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of a static tensor; 1 for a scalar."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A named constant of an operator. ``type`` is ATC's name of the type, e.g. ``list_int``."""
+
+    name: str
+    type: str
+    value: AttributeValue
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """What a toolchain is asked to compile.
+
+    ``type`` is the operator type (``SoftmaxV2``), ``name`` the node's own name. Two specs that
+    differ in ``name`` alone describe the same kernel. ``fuzzy`` carries ATC's deprecated
+    ``compile_flag``.
+    """
+
+    type: str
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    attributes: tuple[Attribute, ...] = ()
+    name: str = ""
+    fuzzy: bool = False
+
+    def attribute(self, name: str) -> AttributeValue | None:
+        """Value of the attribute ``name``, or ``None`` where the operator does not carry it."""
+        return next((each.value for each in self.attributes if each.name == name), None)
+
+    def named(self, name: str) -> OperatorSpec:
+        """The same operator under another node name."""
+        return replace(self, name=name)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every shape is known when the kernel is compiled."""
+        return all(tensor.is_static for tensor in (*self.inputs, *self.outputs))
+
+    def __str__(self) -> str:
+        tensors = ", ".join(f"{each.dtype}{list(each.shape)}" for each in self.inputs)
+        return f"{self.type}({tensors})"
