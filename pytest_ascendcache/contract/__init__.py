@@ -1,0 +1,33 @@
+"""What the documents promise: vocabulary, rules, and the central table as pure functions.
+
+Nothing here touches a file of a cache, starts a process, or knows a toolchain.
+"""
+
+from pytest_ascendcache.contract.expectation import (
+    bystander_fates,
+    expected_outcomes,
+    is_under_debug,
+)
+from pytest_ascendcache.contract.options import CacheMode, CompileOptions, DebugConfig
+from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
+from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules
+from pytest_ascendcache.contract.verdict import Verdict
+
+__all__ = [
+    "CacheMode",
+    "Capability",
+    "CompileOptions",
+    "DebugConfig",
+    "Delivered",
+    "EntryState",
+    "Fate",
+    "Level",
+    "Outcome",
+    "Rule",
+    "Source",
+    "Verdict",
+    "bystander_fates",
+    "expected_outcomes",
+    "is_under_debug",
+    "load_rules",
+]

@@ -53,9 +53,33 @@ _ALIASES = {"half": "float16", "fp16": "float16", "float": "float32"}
 _BY_NAME = {each.name: each for each in _TYPES}
 
 FORMATS = frozenset(
-    """ND NCHW NHWC NC CHWN HWCN CN NCL NLC NDHWC NCDHW DHWCN DHWNC NC1HWC0 NC1HWC0_C04 C1HWNC0
-    FRACTAL_Z FRACTAL_Z_C04 FRACTAL_NZ FRACTAL_Z_3D NDC1HWC0 FRACTAL_ZN_LSTM FRACTAL_ZN_RNN
-    ND_RNN_BIAS RESERVED""".split()
+    {
+        "ND",
+        "NCHW",
+        "NHWC",
+        "NC",
+        "CHWN",
+        "HWCN",
+        "CN",
+        "NCL",
+        "NLC",
+        "NDHWC",
+        "NCDHW",
+        "DHWCN",
+        "DHWNC",
+        "NC1HWC0",
+        "NC1HWC0_C04",
+        "C1HWNC0",
+        "FRACTAL_Z",
+        "FRACTAL_Z_C04",
+        "FRACTAL_NZ",
+        "FRACTAL_Z_3D",
+        "NDC1HWC0",
+        "FRACTAL_ZN_LSTM",
+        "FRACTAL_ZN_RNN",
+        "ND_RNN_BIAS",
+        "RESERVED",
+    }
 )
 """Formats by their upper-case name. Files may spell them in any case."""
 

@@ -1,14 +1,22 @@
 """ATC's single-operator JSON (``--singleop``): reader and writer.
 
-A file is an array of operators. An element that carries ``compile_flag`` is not an operator:
-it switches fuzzy compilation for those that follow. Unknown fields are ignored, as ATC does.
+A file is an array of operators. An element with ``compile_flag`` 1 is not an operator: it
+switches fuzzy compilation on for all that follow, and nothing switches it off again. Unknown
+fields are ignored, as ATC does; two operators may carry one name.
 
-Source: facts ``cann-operator-cache`` section 6.1; the error codes are ATC's.
+Stricter than ATC, where ATC goes on with something the file does not say: a fraction where an
+integer is due (truncated there), a number its type cannot hold, an attribute set twice.
+
+Source: facts ``cann-operator-cache`` section 6.1 and CANN's ``single_op_parser.cc``; the error
+codes are ATC's.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import math
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -48,35 +56,70 @@ def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
     """Read every operator of a single-operator file, in file order.
 
     Raises:
-        SingleOpError: E10023/E10024 for the path, E10025 where it is not JSON, E10026 for a
-            missing operator type, E10027 for a type or format, E10029/E10030 for an attribute,
-            E10032 for a missing or mistyped field, E13014 for shapes.
+        SingleOpError: E10023 for a path that is no file, E10024 for a file that cannot be read,
+            E10025 where it is not JSON, E10026 for a missing operator type, E10027 for a type or
+            format of a tensor, E10029 for the name of an attribute, E10032 for a missing or
+            mistyped field, E13006 for a type of an attribute or constant, E13014 for shapes.
     """
-    if not path.is_file():
-        raise SingleOpError(
-            "E10023",
-            f"Path [{path}] for [--singleop] is invalid: there is no such file; "
-            "name a JSON file that lists operators.",
-        )
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SingleOpError(
-            "E10025", f"File [{path}] is not JSON: byte {error.start} is not UTF-8."
-        ) from None
-    except OSError as error:
-        raise SingleOpError(
-            "E10024", f"File [{path}] cannot be opened: {error.strerror}."
-        ) from None
-    try:
-        document = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise SingleOpError("E10025", f"File [{path}] is not JSON: {error}.") from None
+    document = _parsed(_content(path), path)
     return parse_single_op(document, str(path))
 
 
+def _content(path: Path) -> bytes:
+    try:
+        if path.is_file() or not path.exists():
+            return path.read_bytes()
+        reason = "it is a directory" if path.is_dir() else "it is no regular file"
+    except ValueError as error:
+        reason = str(error)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        if error.errno not in _NO_SUCH_PATH:
+            raise SingleOpError(
+                "E10024", f"File [{path}] cannot be opened: {reason}; make it readable."
+            ) from None
+    raise SingleOpError(
+        "E10023",
+        f"Path [{path}] for [--singleop] is invalid: {reason}; "
+        "name a JSON file that lists operators.",
+    )
+
+
+_NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+
+
+def _parsed(content: bytes, path: Path) -> object:
+    try:
+        return json.loads(
+            content.decode("utf-8-sig"), parse_constant=_refuse_number, parse_float=_finite
+        )
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start} is not UTF-8; save it as UTF-8"
+    except RecursionError:
+        reason = "its arrays or objects are nested too deeply; an operator needs six levels"
+    except ValueError as error:
+        # Not only JSONDecodeError: Python refuses integers of more than 4300 digits.
+        reason = f"{error}; correct it there"
+    raise SingleOpError("E10025", f"File [{path}] is not JSON: {reason}.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        _refuse_number(text)
+    return value
+
+
+def _refuse_number(text: str) -> None:
+    raise ValueError(f"{text[:40]} is no finite number")
+
+
 def parse_single_op(document: object, origin: str = "document") -> tuple[OperatorSpec, ...]:
-    """Turn a parsed single-operator document into operators; ``origin`` names it in errors."""
+    """Turn a parsed single-operator document into operators; ``origin`` names it in errors.
+
+    Raises:
+        SingleOpError: as :func:`read_single_op`, for everything but the path and the JSON.
+    """
     if not isinstance(document, list):
         raise SingleOpError(
             "E10032",
@@ -87,10 +130,9 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     for index, element in enumerate(document):
         where = f"{origin}[{index}]"
         fields = _object(element, where)
-        if "compile_flag" in fields:
-            fuzzy = _typed(fields["compile_flag"], int, f"{where}.compile_flag") == 1
-            if "op" not in fields:
-                continue
+        if _typed(fields.get("compile_flag", 0), int, f"{where}.compile_flag") == 1:
+            fuzzy = True
+            continue
         operators.append(_operator(fields, where, fuzzy))
     if not operators:
         raise SingleOpError("E10032", f"{origin}: lists no operator; write at least one.")
@@ -98,26 +140,42 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
 
 
 def write_single_op(path: Path, operators: Iterable[OperatorSpec]) -> None:
-    """Write operators so that :func:`read_single_op` returns equal ones."""
-    document = json.dumps(single_op_document(operators), indent=2, ensure_ascii=False)
+    """Write operators so that :func:`read_single_op` returns equal ones.
+
+    Raises:
+        ValueError: for what the format cannot say: see :func:`single_op_document`, and numbers
+            that are infinite or no numbers.
+    """
+    document = json.dumps(
+        single_op_document(operators), indent=2, ensure_ascii=False, allow_nan=False
+    )
     path.write_text(document + "\n", encoding="utf-8")
 
 
 def single_op_document(operators: Iterable[OperatorSpec]) -> list[dict[str, Any]]:
-    """The JSON value of :func:`write_single_op`: only fields that say something."""
+    """The JSON value of :func:`write_single_op`: only fields that say something.
+
+    Raises:
+        ValueError: where an operator that is not fuzzy follows a fuzzy one.
+    """
     document: list[dict[str, Any]] = []
     fuzzy = False
     for operator in operators:
-        if operator.fuzzy != fuzzy:
-            fuzzy = operator.fuzzy
-            document.append({"compile_flag": int(fuzzy)})
+        if operator.fuzzy and not fuzzy:
+            fuzzy = True
+            document.append({"compile_flag": 1})
+        elif fuzzy and not operator.fuzzy:
+            raise ValueError(
+                f"{operator}: follows a fuzzy operator, and compile_flag cannot be switched off; "
+                "list fuzzy operators last or in a file of their own."
+            )
         document.append(_operator_fields(operator))
     return document
 
 
 def _operator(fields: Mapping[str, Any], where: str, fuzzy: bool) -> OperatorSpec:
-    kind = fields.get("op", "")
-    if not isinstance(kind, str) or not kind.strip():
+    kind = _typed(fields.get("op", ""), str, f"{where}.op")
+    if not kind.strip():
         raise SingleOpError(
             "E10026", f"{where}.op: the operator type is {kind!r}; write one such as 'Add'."
         )
@@ -133,10 +191,19 @@ def _operator(fields: Mapping[str, Any], where: str, fuzzy: bool) -> OperatorSpe
 
 def _tensors(fields: Mapping[str, Any], key: str, where: str) -> tuple[TensorDesc, ...]:
     items = _typed(fields.get(key, []), list, f"{where}.{key}")
-    return tuple(
+    tensors = tuple(
         _tensor(_object(item, f"{where}.{key}[{index}]"), f"{where}.{key}[{index}]")
         for index, item in enumerate(items)
     )
+    for index, tensor in enumerate(tensors):
+        no_type, no_format = tensor.dtype.name == "UNDEFINED", tensor.format == "RESERVED"
+        if no_type != no_format or (no_type and key == "output_desc"):
+            raise SingleOpError(
+                "E10027",
+                f"{where}.{key}[{index}]: type {tensor.dtype} with format {tensor.format} is no "
+                "tensor; UNDEFINED and RESERVED stand together, for an unconnected input alone.",
+            )
+    return tensors
 
 
 def _tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
@@ -153,9 +220,10 @@ def _tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
             "extent known at run time, or [-2] alone for an unknown rank.",
         )
     origin = fields.get("origin_shape")
+    dtype = _data_type(fields["type"], f"{where}.type")
     return TensorDesc(
         shape=shape,
-        dtype=_data_type(fields["type"], f"{where}.type"),
+        dtype=dtype,
         format=_format(fields["format"], f"{where}.format"),
         name=_typed(fields.get("name", ""), str, f"{where}.name"),
         origin_format=_format(fields["origin_format"], f"{where}.origin_format")
@@ -165,17 +233,18 @@ def _tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
         shape_range=_ranges(fields.get("shape_range", []), shape, f"{where}.shape_range"),
         dynamic_input=_typed(fields.get("dynamic_input", ""), str, f"{where}.dynamic_input"),
         is_const=_typed(fields.get("is_const", False), bool, f"{where}.is_const"),
-        const_value=_constants(fields.get("const_value", []), f"{where}.const_value"),
+        const_value=_constants(fields.get("const_value", []), dtype, f"{where}.const_value"),
     )
 
 
 def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[int, int], ...]:
     pairs = tuple(_integers(pair, where) for pair in _typed(value, list, where))
     unknown = sum(extent == -1 for extent in shape)
-    if pairs and len(pairs) != unknown:
+    if len(pairs) != unknown:
         raise SingleOpError(
             "E13014",
-            f"{where}: {len(pairs)} ranges for {unknown} extents of -1; write one pair for each.",
+            f"{where}: {len(pairs)} ranges for {unknown} extents of -1; write one "
+            "[lowest, highest] for each, [0, -1] where there is no bound.",
         )
     for pair in pairs:
         if len(pair) != 2 or pair[0] < 0 or (pair[1] != -1 and pair[1] < pair[0]):
@@ -186,11 +255,22 @@ def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[in
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def _constants(value: object, where: str) -> tuple[float | int | bool, ...]:
+def _constants(value: object, dtype: DataType, where: str) -> tuple[float | int, ...]:
     items = _typed(value, list, where)
+    if items and dtype.name not in _CONSTANT_TYPES:
+        raise SingleOpError(
+            "E13006",
+            f"{where}: a constant of type {dtype} cannot be written; use one of "
+            f"{', '.join(sorted(_CONSTANT_TYPES))}.",
+        )
     for item in items:
-        if not isinstance(item, (int, float, bool)):
-            raise SingleOpError("E10032", f"{where}: {item!r} is no number; write a flat list.")
+        if not isinstance(item, (int, float)) or isinstance(item, bool):
+            raise SingleOpError(
+                "E10032", f"{where}: {_shown(item)} is no number; write a flat list of numbers."
+            )
+        if isinstance(item, float) and "int" in dtype.name:
+            raise SingleOpError("E10032", f"{where}: {item!r} is no {dtype}; write an integer.")
+        _in_range(item, dtype.name, where)
     return tuple(items)
 
 
@@ -210,14 +290,16 @@ def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
 def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
     for key in ("name", "type", "value"):
         if key not in fields:
-            raise SingleOpError("E10029", f"{where}: the field '{key}' is missing; add it.")
+            raise SingleOpError(
+                "E10032", f"{where}: the field '{key}' is missing; add it to the attribute."
+            )
     name = _typed(fields["name"], str, f"{where}.name")
-    kind = fields["type"]
+    kind = _typed(fields["type"], str, f"{where}.type")
     if not name:
         raise SingleOpError("E10029", f"{where}.name: is empty; name the attribute.")
     if kind not in ATTRIBUTE_TYPES:
         raise SingleOpError(
-            "E10029",
+            "E13006",
             f"{where}.type: {kind!r} is no attribute type; write one of "
             f"{', '.join(ATTRIBUTE_TYPES)}.",
         )
@@ -226,49 +308,68 @@ def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
 
 def _attribute_value(value: Any, kind: str, where: str) -> AttributeValue:
     if kind == "list_list_int":
-        rows = value if isinstance(value, list) else [value]
+        rows = _typed(value, list, where)
         return tuple(tuple(_elements(row, "int", where)) for row in rows)
     if kind.startswith("list_"):
         return tuple(_elements(value, kind.removeprefix("list_"), where))
-    return _scalar(value, kind, where)
+    scalar: AttributeValue = _scalar(value, kind, where)
+    return scalar
 
 
 def _elements(value: Any, kind: str, where: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise SingleOpError("E10030", f"{where}: {value!r} is no list; write [...] of {kind}.")
-    return [_scalar(item, kind, where) for item in value]
+    return [_scalar(item, kind, where) for item in _typed(value, list, where)]
 
 
 def _scalar(value: Any, kind: str, where: str) -> Any:
     allowed = _SCALARS[kind]
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind != "bool"):
-        raise SingleOpError("E10030", f"{where}: {value!r} is not of type {kind}.")
+    fits = isinstance(value, allowed) and (kind == "bool" or not isinstance(value, bool))
+    if not fits:
+        raise SingleOpError(
+            "E10032", f"{where}: {_shown(value)} is {_kind(value)}; write {_SCALAR_NAMES[kind]}."
+        )
+    if isinstance(value, str):
+        return _typed(value, str, where)
+    if kind != "bool":
+        _in_range(value, {"float": "float32", "data_type": "int32"}.get(kind, "int64"), where)
     return float(value) if kind == "float" else value
 
 
+def _in_range(value: float | int, dtype: str, where: str) -> None:
+    """ATC stores numbers in the machine's types; what does not fit there would become another."""
+    lowest, highest = _LIMITS[dtype]
+    if not lowest <= value <= highest:
+        raise SingleOpError(
+            "E10032",
+            f"{where}: {_shown(value)} does not fit {dtype}; write a number from {lowest} "
+            f"to {highest}.",
+        )
+
+
 def _data_type(value: object, where: str) -> DataType:
+    name = _typed(value, str, where)
     try:
-        return data_type(value) if isinstance(value, str) else data_type("")
+        return data_type("UNDEFINED" if name.upper() == "UNDEFINED" else name.lower())
     except KeyError:
         raise SingleOpError(
             "E10027",
-            f"{where}: {value!r} is no data type; write one of {', '.join(type_names())}.",
+            f"{where}: {name!r} is no data type; write one of {', '.join(type_names())}.",
         ) from None
 
 
 def _format(value: object, where: str) -> str:
-    if not isinstance(value, str) or value.upper() not in FORMATS:
+    name: str = _typed(value, str, where)
+    if name.upper() not in FORMATS:
         raise SingleOpError(
             "E10027",
-            f"{where}: {value!r} is no format; write one of {', '.join(sorted(FORMATS))}.",
+            f"{where}: {name!r} is no format; write one of {', '.join(sorted(FORMATS))}.",
         )
-    return value.upper()
+    return name.upper()
 
 
 def _integers(value: object, where: str) -> tuple[int, ...]:
     items = _typed(value, list, where)
     for item in items:
-        _typed(item, int, where)
+        _in_range(_typed(item, int, where), "int64", where)
     return tuple(items)
 
 
@@ -278,11 +379,25 @@ def _object(value: object, where: str) -> Mapping[str, Any]:
 
 
 def _typed(value: Any, kind: type, where: str) -> Any:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+    fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    if not fits:
         raise SingleOpError(
-            "E10032", f"{where}: {value!r} is {_kind(value)}; write {_KINDS[kind]}."
+            "E10032", f"{where}: {_shown(value)} is {_kind(value)}; write {_KINDS[kind]}."
+        )
+    if kind is str and any("\ud800" <= character <= "\udfff" for character in value):
+        raise SingleOpError(
+            "E10025", f"{where}: {value!r} holds half a surrogate pair; write both halves."
         )
     return value
+
+
+def _shown(value: object) -> str:
+    """``value`` for a message: a file may hold megabytes where a number is due."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "an integer of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 _KINDS: dict[type, str] = {
@@ -294,6 +409,21 @@ _KINDS: dict[type, str] = {
     float: "a number",
     type(None): "null",
 }
+_SCALAR_NAMES = {
+    "bool": "true or false",
+    "int": "an integer",
+    "float": "a number",
+    "string": "a string",
+    "data_type": "a type such as 'DT_FLOAT' or its number",
+}
+_LIMITS: dict[str, tuple[float, float]] = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    "float16": (-65504.0, 65504.0),
+    "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
+    "double": (-sys.float_info.max, sys.float_info.max),
+}
+_CONSTANT_TYPES = frozenset(_LIMITS)
 
 
 def _kind(value: object) -> str:

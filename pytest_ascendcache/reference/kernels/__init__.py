@@ -1,0 +1,53 @@
+"""The reference toolchain's kernel compiler: an operator in, an ELF object and its C text out.
+
+Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
+``movement``) are traced into rows (``trace``), which are printed as C (``c_text``) and as LLVM IR
+(``llvm_ir``) and compiled by llvmlite (``objects``). Kernels are run by ``execute``, which is not
+imported here: it needs numpy and belongs into a throw-away process.
+"""
+
+from pytest_ascendcache.reference.kernels import (  # noqa: F401  (they fill the registry)
+    elementwise,
+    matrix,
+    movement,
+    normalisation,
+    pooling,
+    reductions,
+)
+from pytest_ascendcache.reference.kernels.c_text import SourceLocation
+from pytest_ascendcache.reference.kernels.compiler import (
+    Implementation,
+    Kernel,
+    KernelOptions,
+    build,
+    implementations,
+)
+from pytest_ascendcache.reference.kernels.errors import (
+    KernelError,
+    UnsupportedOperator,
+    UnsupportedSoc,
+    UnsupportedTuning,
+)
+from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
+from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
+from pytest_ascendcache.reference.kernels.registry import operator_types, register
+
+__all__ = [
+    "SOCS",
+    "Implementation",
+    "Kernel",
+    "KernelContext",
+    "KernelError",
+    "KernelOptions",
+    "OperatorDefinition",
+    "Soc",
+    "SourceLocation",
+    "UnsupportedOperator",
+    "UnsupportedSoc",
+    "UnsupportedTuning",
+    "build",
+    "compiler_version",
+    "implementations",
+    "operator_types",
+    "register",
+]

@@ -1,0 +1,154 @@
+"""As much of ELF64 little endian as observation needs: bounds, and adding a note section.
+
+x86-64 and AArch64 objects share this layout. Nothing here loads or runs an object.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_MAGIC = b"\x7fELF\x02\x01"
+_SHT_NOTE, _SHT_NOBITS = 7, 8
+
+
+class ElfError(ValueError):
+    """Bytes that are not a complete ELF64 little-endian object."""
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: int
+    type: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+    def pack(self) -> bytes:
+        return _SECTION.pack(*(getattr(self, field) for field in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class _Elf:
+    header: tuple[bytes, int, int, int, int, int, int, int, int, int, int, int, int, int]
+    sections: tuple[_Section, ...]
+
+    @property
+    def machine(self) -> int:
+        return self.header[2]
+
+    @property
+    def names_index(self) -> int:
+        return self.header[13]
+
+    @property
+    def size(self) -> int:
+        table = self.header[6] + len(self.sections) * _SECTION.size
+        ends = [each.offset + each.size for each in self.sections if each.type != _SHT_NOBITS]
+        return max([table, _HEADER.size, *ends])
+
+
+def _parse(data: bytes) -> _Elf:
+    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+        raise ElfError("no ELF64 little-endian header")
+    header = _HEADER.unpack_from(data)
+    table, entry_size, count = header[6], header[11], header[12]
+    if entry_size != _SECTION.size or not 0 < count < 0xFF00:
+        raise ElfError("no section table")
+    if table + count * _SECTION.size > len(data):
+        raise ElfError("the section table lies outside the file")
+    sections = tuple(
+        _Section(*_SECTION.unpack_from(data, table + index * _SECTION.size))
+        for index in range(count)
+    )
+    elf = _Elf(header, sections)
+    if elf.size > len(data):
+        raise ElfError("a section lies outside the file")
+    if elf.names_index >= count:
+        raise ElfError("the section name table does not exist")
+    return elf
+
+
+def object_size(data: bytes) -> int:
+    """Bytes the object at the start of ``data`` occupies; every section lies within.
+
+    Raises:
+        ElfError: where ``data`` does not begin with a complete object.
+    """
+    return _parse(data).size
+
+
+def machine(data: bytes) -> int:
+    """The ``e_machine`` number: 62 for x86-64, 183 for AArch64."""
+    return _parse(data).machine
+
+
+def embedded_objects(data: bytes) -> Iterator[bytes]:
+    """Every complete ELF object carried unchanged inside ``data``, first to last."""
+    start = data.find(_MAGIC)
+    while start >= 0:
+        # A view is enough to parse; the object is copied once, when its size is known.
+        rest = data[start:]
+        try:
+            size = object_size(rest)
+        except ElfError:
+            size = len(_MAGIC)
+        else:
+            yield rest[:size]
+        start = data.find(_MAGIC, start + size)
+
+
+def add_note(data: bytes, section: str, owner: str, description: bytes) -> bytes:
+    """Append a non-loaded note section; loaders and linkers carry it along unread.
+
+    Raises:
+        ElfError: where ``data`` is no complete object.
+    """
+    elf = _parse(data)
+    names = elf.sections[elf.names_index]
+    name_bytes = data[names.offset : names.offset + names.size]
+    new_names = name_bytes + section.encode() + b"\0"
+    owner_bytes = owner.encode() + b"\0"
+    note = struct.pack("<III", len(owner_bytes), len(description), 1)
+    note += _padded(owner_bytes) + _padded(description)
+
+    grown = bytearray(_padded(data, 8))
+    note_offset = len(grown)
+    grown += _padded(note, 8)
+    names_offset = len(grown)
+    grown += _padded(new_names, 8)
+    table_offset = len(grown)
+    for index, each in enumerate(elf.sections):
+        if index == elf.names_index:
+            each = _Section(
+                **{**each.__dict__, "offset": names_offset, "size": len(new_names)},
+            )
+        grown += each.pack()
+    grown += _Section(
+        name=len(name_bytes),
+        type=_SHT_NOTE,
+        flags=0,
+        address=0,
+        offset=note_offset,
+        size=len(note),
+        link=0,
+        info=0,
+        alignment=4,
+        entry_size=0,
+    ).pack()
+    header = list(elf.header)
+    header[6], header[12] = table_offset, len(elf.sections) + 1
+    grown[: _HEADER.size] = _HEADER.pack(*header)
+    return bytes(grown)
+
+
+def _padded(data: bytes, alignment: int = 4) -> bytes:
+    return data + b"\0" * (-len(data) % alignment)

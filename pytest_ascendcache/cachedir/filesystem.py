@@ -1,0 +1,72 @@
+"""What the host's file system does with access times, found out by trying."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+_HOUR = 3600
+
+
+class AccessTimes(str, Enum):
+    """When reading a file moves its access time.
+
+    ``RELATIME``: only when it is not newer than the modification or change time (or a day
+    old). ``STRICT``: always. ``NONE``: never, so a read leaves no trace.
+    """
+
+    RELATIME = "relatime"
+    STRICT = "strictatime"
+    NONE = "noatime"
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """Type of a mount (``ext4``, ``tmpfs``, ...) and how it treats access times."""
+
+    type: str
+    access_times: AccessTimes
+
+    def __str__(self) -> str:
+        return f"{self.type}, {self.access_times.value}"
+
+
+def probe_file_system(directory: Path) -> FileSystem:
+    """Find out by reading two files of our own below ``directory``; nothing is left there."""
+    with tempfile.TemporaryDirectory(dir=directory, prefix="ascendcache-probe-") as name:
+        # A change time of now is newer than an access time set into the past: every mount but
+        # noatime renews it. One set into the future is renewed under strictatime alone.
+        renews_old = _renews(Path(name) / "old", -_HOUR)
+        renews_new = _renews(Path(name) / "new", +_HOUR)
+    if not renews_old:
+        behaviour = AccessTimes.NONE
+    else:
+        behaviour = AccessTimes.STRICT if renews_new else AccessTimes.RELATIME
+    return FileSystem(_mount_type(directory), behaviour)
+
+
+def _renews(path: Path, offset: int) -> bool:
+    path.write_bytes(b"probe")
+    modified = path.stat().st_mtime
+    os.utime(path, (modified + offset, modified - 2 * _HOUR))
+    before = path.stat().st_atime_ns
+    path.read_bytes()
+    return path.stat().st_atime_ns != before
+
+
+def _mount_type(directory: Path) -> str:
+    """File-system type of the mount a directory is on, from the kernel's own table."""
+    device = directory.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return "unknown"
+    for line in lines:
+        fields = line.split()
+        if fields[2] == wanted and "-" in fields:
+            return fields[fields.index("-") + 1]
+    return "unknown"

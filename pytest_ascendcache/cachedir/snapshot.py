@@ -1,0 +1,142 @@
+"""What a directory held at one moment, and what changed between two."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class FileState:
+    """One file, directory or link. Times in nanoseconds, size in bytes.
+
+    ``sha256`` is the digest of a regular file's content, else empty; ``target`` a link's text.
+    """
+
+    kind: str
+    size: int
+    mode: int
+    inode: int
+    owner: int
+    mtime_ns: int
+    ctime_ns: int
+    atime_ns: int
+    sha256: str = ""
+    target: str = ""
+
+
+class Change(str, Enum):
+    """How one path differs between two snapshots."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    REPLACED = "replaced"
+    CHANGED = "changed"
+    TOUCHED = "touched"
+    READ = "read"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Every path below a directory with its state; paths are relative, with ``/``."""
+
+    files: Mapping[str, FileState]
+
+    @classmethod
+    def take(cls, root: Path) -> Snapshot:
+        """Look at everything below ``root``; links are not followed, a missing root is empty.
+
+        Access times are read before contents, and contents without renewing them where the
+        kernel allows it (``O_NOATIME``), so that looking does not disturb what is judged.
+        """
+        return cls(MappingProxyType(dict(_walk(root, ""))))
+
+    def changes(self, later: Snapshot) -> dict[str, Change]:
+        """What became of each path that differs; ``READ`` is a moved access time alone."""
+        found: dict[str, Change] = {}
+        for path in sorted({*self.files, *later.files}):
+            change = _change(self.files.get(path), later.files.get(path))
+            if change is not None:
+                found[path] = change
+        return found
+
+
+def _change(before: FileState | None, after: FileState | None) -> Change | None:
+    if before is None:
+        return Change.ADDED
+    if after is None:
+        return Change.REMOVED
+    if before.kind == "directory" == after.kind:
+        # Reading a directory's names moves its access time; only its own attributes count.
+        same = (before.mode, before.owner) == (after.mode, after.owner)
+        return None if same else Change.TOUCHED
+    if (before.kind, before.inode) != (after.kind, after.inode):
+        return Change.REPLACED
+    if (before.sha256, before.target, before.size) != (after.sha256, after.target, after.size):
+        return Change.CHANGED
+    attributes = (before.mode, before.owner, before.mtime_ns, before.ctime_ns)
+    if attributes != (after.mode, after.owner, after.mtime_ns, after.ctime_ns):
+        return Change.TOUCHED
+    return None if before.atime_ns == after.atime_ns else Change.READ
+
+
+def _walk(root: Path, prefix: str) -> Iterator[tuple[str, FileState]]:
+    try:
+        names = sorted(each.name for each in root.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path, relative = root / name, prefix + name
+        try:
+            state = _look(path)
+        except FileNotFoundError:
+            continue  # gone since the directory was listed
+        yield relative, state
+        if state.kind == "directory":
+            yield from _walk(path, relative + "/")
+
+
+def _look(path: Path) -> FileState:
+    info = path.lstat()
+    kind, digest, target = "other", "", ""
+    if stat.S_ISDIR(info.st_mode):
+        kind = "directory"
+    elif stat.S_ISLNK(info.st_mode):
+        kind, target = "link", str(path.readlink())
+    elif stat.S_ISREG(info.st_mode):
+        kind, digest = "file", _digest(path)
+    return FileState(
+        kind=kind,
+        size=info.st_size,
+        mode=stat.S_IMODE(info.st_mode),
+        inode=info.st_ino,
+        owner=info.st_uid,
+        mtime_ns=info.st_mtime_ns,
+        ctime_ns=info.st_ctime_ns,
+        atime_ns=info.st_atime_ns,
+        sha256=digest,
+        target=target,
+    )
+
+
+def _digest(path: Path) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
+    except PermissionError:
+        # O_NOATIME is for the file's owner only.
+        descriptor = os.open(path, os.O_RDONLY)
+    digest = hashlib.sha256()
+    try:
+        while chunk := os.read(descriptor, _CHUNK):
+            digest.update(chunk)
+    finally:
+        os.close(descriptor)
+    return digest.hexdigest()

@@ -1,0 +1,75 @@
+"""The documents' vocabulary of options.
+
+``None`` always means "the option is not given", which is different from giving its default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+
+class CacheMode(str, Enum):
+    """Values of ``--op_compiler_cache_mode`` (document C, parameter values)."""
+
+    ENABLE = "enable"
+    FORCE = "force"
+    DISABLE = "disable"
+
+
+DEFAULT_CACHE_MODE = CacheMode.DISABLE
+"""Document C, default value."""
+
+DEFAULT_SOC = "Ascend910B1"
+
+
+@dataclass(frozen=True)
+class DebugConfig:
+    """Contents of the file ``--op_debug_config`` names (document C, parameter constraints).
+
+    ``switches`` are the values of its line ``op_debug_config`` (``ccec_g``, ``dump_cce``, ...);
+    ``listed`` the items of its line ``op_debug_list``: a node's name, or ``OpType::Type``.
+    ``None`` leaves the line out.
+    """
+
+    switches: tuple[str, ...] | None = ("ccec_g",)
+    listed: tuple[str, ...] | None = None
+
+    def text(self) -> str:
+        """The file as ATC reads it."""
+        lines = []
+        if self.switches is not None:
+            lines.append("op_debug_config = " + ",".join(self.switches))
+        if self.listed is not None:
+            lines.append("op_debug_list = " + ",".join(self.listed))
+        return "".join(line + "\n" for line in lines)
+
+    def lists(self, operator_type: str, operator_name: str) -> bool:
+        """Whether the list names this operator, by node name or by type."""
+        for item in self.listed or ():
+            kind, separator, rest = item.partition("::")
+            if separator:
+                if rest == operator_type:
+                    return True
+            elif kind == operator_name:
+                return True
+        return False
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What one compile is asked for, in the documents' terms."""
+
+    cache_mode: CacheMode | None = None
+    debug_level: int | None = None
+    debug_config: DebugConfig | None = None
+    soc: str = DEFAULT_SOC
+
+    def but(self, **changes: object) -> CompileOptions:
+        """The same options with some changed."""
+        return replace(self, **changes)  # type: ignore[arg-type]  # field types are checked at use
+
+    @property
+    def effective_mode(self) -> CacheMode:
+        """The mode that holds where no debug switch overrides it."""
+        return self.cache_mode or DEFAULT_CACHE_MODE

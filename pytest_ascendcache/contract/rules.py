@@ -1,0 +1,116 @@
+"""The rules: one TOML file per document below ``rules/``, loaded and checked here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Level(str, Enum):
+    """How binding a rule is.
+
+    ``MUST``: a document states it. ``SHOULD``: a document recommends it, or no user could
+    accept the opposite. ``INFO``: the document leaves it open; observed, reported, never failed.
+    """
+
+    MUST = "must"
+    SHOULD = "should"
+    INFO = "info"
+
+
+class Capability(str, Enum):
+    """What a toolchain can do beyond compiling; a rule that needs more is not applicable."""
+
+    RUN_KERNELS = "run-kernels"
+    DEBUG_CONFIG = "debug-config"
+    KNOWLEDGE_BASE = "knowledge-base"
+    TOOLCHAIN_CHANGE = "toolchain-change"
+
+    @property
+    def lacking(self) -> str:
+        """What to say where a toolchain does not have it."""
+        return {
+            Capability.RUN_KERNELS: "kernels cannot be run on this machine",
+            Capability.DEBUG_CONFIG: "does not forward --op_debug_config for single operators",
+            Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",
+            Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
+        }[self]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a promise is made: the document and its section."""
+
+    document: str
+    section: str
+
+    def __str__(self) -> str:
+        return f"{self.document}: {self.section}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One promise. Titles are short sentences in English and Chinese."""
+
+    id: str
+    level: Level
+    title_en: str
+    title_zh: str
+    statement: str
+    source: Source
+    capabilities: frozenset[Capability]
+
+
+class RuleFileError(ValueError):
+    """A rule file that does not describe rules."""
+
+
+_FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section", "capabilities"}
+
+
+@lru_cache(maxsize=1)
+def load_rules() -> Mapping[str, Rule]:
+    """Every rule by its id, in the order of the files.
+
+    Raises:
+        RuleFileError: for a missing or unknown field, or an id used twice.
+    """
+    rules: dict[str, Rule] = {}
+    for path in sorted((Path(__file__).parent / "rules").glob("*.toml")):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        for fields in content["rule"]:
+            rule = _rule(fields, content["document"], path.name)
+            if rule.id in rules:
+                raise RuleFileError(f"{path.name}: the rule '{rule.id}' exists twice.")
+            rules[rule.id] = rule
+    return MappingProxyType(rules)
+
+
+def _rule(fields: dict[str, Any], document: str, origin: str) -> Rule:
+    name = fields.get("id", "without id")
+    wrong = (set(fields) ^ _FIELDS) - {"capabilities"}
+    if wrong:
+        raise RuleFileError(f"{origin}: rule '{name}': missing or unknown {sorted(wrong)}.")
+    try:
+        return Rule(
+            id=fields["id"],
+            level=Level(fields["level"]),
+            title_en=fields["title_en"],
+            title_zh=fields["title_zh"],
+            statement=fields["statement"],
+            source=Source(document, fields["section"]),
+            capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
+        )
+    except ValueError as error:
+        raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None

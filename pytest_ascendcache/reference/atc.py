@@ -1,0 +1,47 @@
+"""Command ``ascendcache-atc``: ATC's interface to the reference toolchain."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from pytest_ascendcache.operators import SingleOpError, read_single_op
+from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS, AtcError
+from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.policies import Policies
+
+_FAILED = "ATC run failed, Please check the detail log, try 'ascendcache-atc --help'."
+
+
+def main() -> int:
+    """Entry point of the command."""
+    return run(sys.argv[1:], os.environ)
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
+    """Carry out one command line; the exit status is ATC's: 0, or 255 with the reason said."""
+    policies = policies or Policies()
+    try:
+        options = policies.options.parse(argv)
+        operators = read_single_op(options.singleop)
+        # The compiler loads LLVM; a bad command line is refused before that.
+        from pytest_ascendcache.reference.compiler import Compiler
+
+        Compiler(policies, options, environ, Log(options.log)).run(operators)
+    except SingleOpError as error:
+        return _fail(f"{error.code}: {error}")
+    except AtcError as error:
+        return _fail(str(error))
+    print("ATC run success, welcome to the next use.")
+    return EXIT_SUCCESS
+
+
+def _fail(reason: str) -> int:
+    print(_FAILED)
+    print(reason)
+    return EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""One run: every operator of a request is served or compiled, then delivered."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.key import KeyInputs
+from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
+from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.kernels import (
+    SOCS,
+    Implementation,
+    Kernel,
+    KernelOptions,
+    OperatorDefinition,
+    UnsupportedOperator,
+    build,
+    compiler_version,
+)
+from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.mode import CacheUse
+from pytest_ascendcache.reference.om import Model
+from pytest_ascendcache.reference.options import AtcOptions
+from pytest_ascendcache.reference.policies import Policies
+
+
+class Compiler:
+    """Carries out one command line.
+
+    The order of a run: check what was asked, open the cache (which purges where force or a
+    changed toolchain says so), then operator by operator look up, compile, publish, deliver.
+    """
+
+    def __init__(
+        self, policies: Policies, options: AtcOptions, environ: Mapping[str, str], log: Log
+    ) -> None:
+        self._policies = policies
+        self._options = options
+        self._environ = environ
+        self._log = log
+        self._compiled: dict[str, Kernel] = {}
+
+    def run(self, operators: tuple[OperatorSpec, ...]) -> None:
+        """Deliver every operator.
+
+        Raises:
+            AtcError: for the first thing that cannot be done.
+        """
+        options, policies = self._options, self._policies
+        if options.soc_version not in SOCS:
+            raise invalid_value(
+                "--soc_version", options.soc_version, f"It must be one of {', '.join(SOCS)}."
+            )
+        config = policies.debug.read(options.debug_config)
+        policies.outputs.debug_directory(options.debug_dir, self._environ)
+        policies.outputs.prepare(options.output)
+        cache = self._open_cache(config)
+        for index, operator in enumerate(operators):
+            debug = policies.debug.request(operator, options.debug_level, config)
+            model = self._model(operator, debug, cache)
+            policies.outputs.deliver(options.output, index, model)
+
+    def _open_cache(self, config: DebugConfig | None) -> Path | None:
+        """The SoC's directory, or ``None`` where this run does not touch the cache."""
+        options, policies = self._options, self._policies
+        if not policies.mode.opens_cache(options.cache_mode, options.debug_level, config):
+            self._log.info("the operator cache is not used in this run")
+            return None
+        root = policies.directory.root(options.cache_dir, self._environ)
+        soc_directory = policies.directory.soc(root, options.soc_version)
+        policies.directory.prepare(policies.fs, root, options.soc_version)
+        stamp = policies.installation.stamp(self._environ)
+        current = policies.purge.upgrade(policies.fs, policies.directory.kernel_cache(root), stamp)
+        if not current:
+            self._log.warning(f"[{root}] is of another toolchain and cannot be purged; not used")
+            return None
+        if policies.mode.purges(options.cache_mode) and not policies.purge.force(
+            policies.fs, soc_directory
+        ):
+            self._log.warning(f"[{soc_directory}] cannot be purged; not used")
+            return None
+        return soc_directory
+
+    def _model(self, operator: OperatorSpec, debug: DebugRequest, cache: Path | None) -> Model:
+        stem = self._policies.key.stem(self._key(operator, debug))
+        use = self._policies.mode.use(self._options.cache_mode, debug)
+        metadata = self.metadata(operator, stem)
+        data = self._served(stem, use, metadata, cache)
+        if data is None:
+            kernel = self._compile(operator, stem, debug)
+            data = kernel.object
+            if cache is not None and use.store:
+                self._publish(EntryFiles(cache, stem), data, metadata, use)
+            if debug.active:
+                self._keep(stem, kernel, metadata, debug)
+        digest = hashlib.sha256(data).hexdigest()
+        return Model(
+            operator=operator,
+            soc=self._options.soc_version,
+            symbol=metadata["kernelName"],
+            object=data,
+            metadata={**metadata, "sha256": digest},
+        )
+
+    def _served(
+        self, stem: str, use: CacheUse, metadata: dict[str, Any], cache: Path | None
+    ) -> bytes | None:
+        if cache is None or not use.lookup:
+            return None
+        data = self._policies.lookup.find(self._policies.fs, EntryFiles(cache, stem), metadata)
+        self._log.info(f"{'reuse' if data is not None else 'no entry for'} [{stem}]")
+        return data
+
+    def _compile(self, operator: OperatorSpec, stem: str, debug: DebugRequest) -> Kernel:
+        """Compile, or take the kernel compiled for an equal operator of this run."""
+        if stem not in self._compiled:
+            self._log.info(f"compile [{stem}]")
+            self._compiled[stem] = self.build(operator, stem, debug)
+        return self._compiled[stem]
+
+    def build(self, operator: OperatorSpec, stem: str, debug: DebugRequest) -> Kernel:
+        """Compile one operator.
+
+        Raises:
+            AtcError: E40021 for an operator that cannot be compiled.
+        """
+        try:
+            return build(
+                operator,
+                kernel_name(stem),
+                KernelOptions(
+                    soc=self._options.soc_version,
+                    implementation=Implementation.HIGH_PRECISION,
+                    optimise=debug.optimise,
+                    debug_info=debug.debug_info,
+                    check_arguments=debug.check_arguments,
+                    tuning=self._tuning.get(operator.type, {}),
+                ),
+                self._custom_operators,
+            )
+        except UnsupportedOperator as error:
+            raise AtcError(
+                "E40021",
+                f"Failed to compile Op [{operator.name or operator.type}]. "
+                f"(optype: [{operator.type}]) {error}",
+            ) from None
+
+    def _publish(
+        self, entry: EntryFiles, data: bytes, metadata: dict[str, Any], use: CacheUse
+    ) -> None:
+        stored = self._policies.store.publish(
+            self._policies.fs, entry, data, metadata, keep=not use.replace
+        )
+        if not stored:
+            self._log.warning(f"[{entry.stem}] is not cached: {entry.directory} cannot be written")
+
+    def _keep(
+        self, stem: str, kernel: Kernel, metadata: dict[str, Any], debug: DebugRequest
+    ) -> None:
+        outputs = self._policies.outputs
+        directory = outputs.debug_directory(self._options.debug_dir, self._environ)
+        digest = hashlib.sha256(kernel.object).hexdigest()
+        outputs.keep(directory, stem, kernel, {**metadata, "sha256": digest}, debug)
+
+    def _key(self, operator: OperatorSpec, debug: DebugRequest) -> KeyInputs:
+        return KeyInputs(
+            operator=operator,
+            soc=self._options.soc_version,
+            architecture=platform.machine(),
+            compiler_version=compiler_version(),
+            implementation=Implementation.HIGH_PRECISION.value,
+            debug=debug,
+        )
+
+    def metadata(self, operator: OperatorSpec, stem: str) -> dict[str, Any]:
+        """Kernel metadata but for the digest. Source: facts ``cann-operator-cache`` section 7."""
+        arguments = len(operator.inputs) + len(operator.outputs)
+        return {
+            "binFileName": stem,
+            "binFileSuffix": ".o",
+            "blockDim": 1,
+            "coreType": "AiCore",
+            "deterministic": "ignore",
+            "intercoreSync": 0,
+            "kernelName": kernel_name(stem),
+            "magic": "RT_DEV_BINARY_MAGIC_ELF",
+            "memoryStamping": [],
+            "opParaSize": 0,
+            "parameters": [0] * arguments,
+            "workspace": {"num": 0, "size": [], "type": []},
+        }
+
+    @cached_property
+    def _tuning(self) -> dict[str, dict[str, int]]:
+        options = self._options
+        return self._policies.installation.tuning(
+            options.op_bank_path, options.soc_version, self._environ
+        )
+
+    @cached_property
+    def _custom_operators(self) -> Mapping[str, OperatorDefinition]:
+        return self._policies.installation.custom_operators(self._environ)
+
+
+def kernel_name(stem: str) -> str:
+    """Symbol of the kernel in its object."""
+    return f"{stem}__kernel0"

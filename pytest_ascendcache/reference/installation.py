@@ -1,0 +1,109 @@
+"""What is installed around the compiler: versions, tuning knowledge base, custom operators.
+
+Source: facts ``cann-operator-cache`` sections 1.6 and 1.7. Knowledge base and operator sources
+change kernels and are, as documented, not in the key: users run ``force`` after changing them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.reference.errors import AtcError, invalid_path
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.reference.kernels import OperatorDefinition
+
+CUSTOM_OPERATORS = Path("op_impl/ai_core/tbe/impl")
+"""Where a custom operator package keeps its implementations."""
+
+
+class InstallationPolicy:
+    """Reads the installation afresh in every process."""
+
+    def stamp(self, environ: Mapping[str, str]) -> str:
+        """Versions whose change makes every cached kernel void."""
+        return (
+            f"adk_version={version('pytest-ascendcache')}\n"
+            f"ops_version={self.operators_version(environ)}\n"
+        )
+
+    def operators_version(self, environ: Mapping[str, str]) -> str:
+        """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` without one."""
+        opp = environ.get("ASCEND_OPP_PATH", "")
+        try:
+            lines = (Path(opp) / "version.info").read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            return "built-in"
+        values = (line.partition("=")[2].strip() for line in lines if line.startswith("Version="))
+        return next(values, "built-in")
+
+    def tuning(self, bank: str, soc: str, environ: Mapping[str, str]) -> dict[str, dict[str, int]]:
+        """Tuning knowledge of one SoC: operator type -> parameter -> value.
+
+        It is the file ``<soc>.json`` of the directory ``--op_bank_path`` or ``TUNE_BANK_PATH``
+        names, e.g. ``{"Add": {"tile": 8}}``; ``tile`` counts elements.
+
+        Raises:
+            AtcError: E40023 where a bank is named that is no directory, or whose file is bad.
+        """
+        origin = "--op_bank_path" if bank else "TUNE_BANK_PATH"
+        directory = bank or environ.get("TUNE_BANK_PATH", "")
+        if not directory:
+            return {}
+        if not Path(directory).is_dir():
+            raise invalid_path(directory, origin, "there is no such directory")
+        path = Path(directory) / f"{soc}.json"
+        if not path.exists():
+            return {}
+        try:
+            return _tuning(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError) as error:
+            raise invalid_path(
+                path, origin, f'{error}; write {{"<type>": {{"tile": <elements>}}}}'
+            ) from None
+
+    def custom_operators(self, environ: Mapping[str, str]) -> Mapping[str, OperatorDefinition]:
+        """Operators defined by the modules of ``ASCEND_CUSTOM_OPP_PATH``, by type.
+
+        Raises:
+            AtcError: E40021 where a module cannot be loaded.
+        """
+        package = environ.get("ASCEND_CUSTOM_OPP_PATH", "")
+        if not package:
+            return {}
+        definitions: dict[str, OperatorDefinition] = {}
+        for path in sorted((Path(package) / CUSTOM_OPERATORS).glob("*.py")):
+            definitions.update(self.load(path))
+        return definitions
+
+    def load(self, path: Path) -> Mapping[str, OperatorDefinition]:
+        """Run one module and collect the operators it registers."""
+        from pytest_ascendcache.reference.kernels import collect_definitions
+
+        try:
+            # Compiled from the source every time: byte code kept by modification time is the
+            # kind of stale artifact this project is about.
+            code = compile(path.read_text(encoding="utf-8"), path.name, "exec")
+            with collect_definitions() as definitions:
+                exec(code, {"__name__": path.stem})
+        except Exception as error:
+            raise AtcError(
+                "E40021", f"Failed to load custom operators from [{path}]: {error!r}."
+            ) from error
+        return definitions
+
+
+def _tuning(document: Any) -> dict[str, dict[str, int]]:
+    if not isinstance(document, dict):
+        raise ValueError("the top level is no object")
+    for operator, parameters in document.items():
+        if not isinstance(parameters, dict):
+            raise ValueError(f"[{operator}] is no object")
+        for name, value in parameters.items():
+            if name != "tile" or type(value) is not int or not 1 <= value <= 4096:
+                raise ValueError(f"[{operator}.{name}] is {value!r}, not a tile of 1 to 4096")
+    return document

@@ -1,0 +1,151 @@
+"""From an operator to a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pytest_ascendcache.operators.spec import OperatorSpec
+from pytest_ascendcache.reference.kernels import objects
+from pytest_ascendcache.reference.kernels.c_text import SourceLocation, print_c
+from pytest_ascendcache.reference.kernels.errors import KernelError, UnsupportedTuning
+from pytest_ascendcache.reference.kernels.llvm_ir import print_llvm
+from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
+from pytest_ascendcache.reference.kernels.registry import definition
+from pytest_ascendcache.reference.kernels.trace import Trace
+
+TUNING = ("tile", "unroll")
+"""Tuning parameters: block size of the outermost loops, copies of the innermost of them."""
+
+_NO_CUSTOM: Mapping[str, OperatorDefinition] = {}
+
+
+class Implementation(str, Enum):
+    """Which of an operator type's implementations is compiled."""
+
+    HIGH_PRECISION = "high_precision"
+    HIGH_PERFORMANCE = "high_performance"
+
+
+@dataclass(frozen=True)
+class KernelOptions:
+    """Everything besides the operator that decides a kernel's bytes.
+
+    * ``soc`` decides the pinned CPU and is recorded in the object's ``.comment`` section.
+    * ``architecture`` is ``x86_64``, ``aarch64``, or "" for this machine's.
+    * ``implementation`` matters only where :func:`implementations` names two.
+    * ``optimise`` is O2 without vectorisation, otherwise O0; results are the same bits.
+    * ``debug_info`` adds a DWARF line table that points at ``<symbol>.cce``.
+    * ``check_arguments`` makes the kernel return 1 for a null or misaligned pointer, before any
+      element is touched.
+    * ``tuning`` is what a knowledge base says, see :data:`TUNING`; it never changes results.
+    """
+
+    soc: str
+    architecture: str = ""
+    implementation: Implementation = Implementation.HIGH_PRECISION
+    optimise: bool = True
+    debug_info: bool = False
+    check_arguments: bool = False
+    tuning: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A compiled operator.
+
+    ``object`` is a relocatable ELF object that defines ``int symbol(void **in_out)`` and needs no
+    other symbol. ``in_out`` holds the addresses of the present inputs, then of the outputs; 0 is
+    success. ``source`` is the same kernel as C, and ``locations`` tells for each of its lines
+    the Python line it comes from.
+    """
+
+    symbol: str
+    object: bytes
+    source: str
+    locations: tuple[SourceLocation, ...]
+
+
+def build(
+    spec: OperatorSpec,
+    symbol: str,
+    options: KernelOptions,
+    custom: Mapping[str, OperatorDefinition] = _NO_CUSTOM,
+) -> Kernel:
+    """Compile an operator. The bytes depend on the arguments and the compiler version alone.
+
+    ``symbol`` names the function and, in debug information, the file ``<symbol>.cce``;
+    ``custom`` adds operator types or replaces built-in ones for this build.
+
+    Raises:
+        UnsupportedOperator: for an unknown type or data type, a dynamic or inconsistent shape, or
+            a missing or bad attribute.
+        UnsupportedSoc: for an unknown SoC or architecture.
+        UnsupportedTuning: for an unknown tuning parameter or one out of range.
+        KernelError: for a symbol that is not a C identifier.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", symbol, re.ASCII):
+        raise KernelError(f"symbol {symbol!r} is not a C identifier; use letters, digits and _.")
+    soc = objects.soc(options.soc)
+    architecture = objects.resolve_architecture(options.architecture)
+    _check_tuning(options.tuning)
+    found = definition(spec.type, custom)
+    implementation = options.implementation
+    if implementation not in _implementations(spec, found):
+        implementation = Implementation.HIGH_PRECISION
+
+    trace = Trace(options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
+    precise = implementation is Implementation.HIGH_PRECISION
+    context = KernelContext(found, spec, trace, precise, options.check_arguments)
+    found.trace(context)
+
+    outputs = ", ".join(f"{each.dtype}{list(each.shape)}" for each in spec.outputs)
+    c = print_c(trace, symbol, f"{spec} -> {outputs}, {implementation.value}")
+    module = print_llvm(
+        trace,
+        symbol,
+        objects.triple(architecture),
+        f"pytest-ascendcache kernels, {soc.name}",
+        c.function_line,
+        c.row_lines if options.debug_info else None,
+    )
+    code = objects.emit_object(module, architecture, soc.cpus[architecture], options.optimise)
+    return Kernel(symbol, code, c.text, c.locations)
+
+
+def implementations(
+    spec: OperatorSpec, custom: Mapping[str, OperatorDefinition] = _NO_CUSTOM
+) -> tuple[Implementation, ...]:
+    """The different implementations of an operator, the default one first.
+
+    Two where CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is float16;
+    asking for the other one elsewhere gives the same kernel.
+
+    Raises:
+        UnsupportedOperator: for an unknown type.
+    """
+    return _implementations(spec, definition(spec.type, custom))
+
+
+def _implementations(
+    spec: OperatorSpec, found: OperatorDefinition
+) -> tuple[Implementation, ...]:
+    half = any(each.dtype.name == "float16" for each in spec.inputs)
+    if found.two_implementations and half:
+        return (Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE)
+    return (Implementation.HIGH_PRECISION,)
+
+
+def _check_tuning(tuning: Mapping[str, int]) -> None:
+    for name, value in tuning.items():
+        if name not in TUNING:
+            raise UnsupportedTuning(
+                f"tuning parameter {name!r} (knowledge base) is unknown; use {' or '.join(TUNING)}."
+            )
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
+            raise UnsupportedTuning(
+                f"tuning parameter {name} is {value!r} (knowledge base); "
+                "use a whole number from 1 to 65536."
+            )

@@ -1,0 +1,152 @@
+"""Target machines and ELF objects: LLVM IR text in, bytes out.
+
+The CPU is pinned per SoC and architecture. The host's own CPU is never used: the same request
+must give the same bytes on every machine.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from pytest_ascendcache.reference.kernels.errors import KernelError, UnsupportedSoc
+
+
+@dataclass(frozen=True)
+class Soc:
+    """A SoC name and LLVM's name of the CPU its kernels are compiled for, per architecture."""
+
+    name: str
+    cpus: Mapping[str, str]
+
+
+def _family(x86_64: str, aarch64: str, *names: str) -> dict[str, Soc]:
+    cpus = MappingProxyType({"x86_64": x86_64, "aarch64": aarch64})
+    return {name: Soc(name, cpus) for name in names}
+
+
+SOCS: Mapping[str, Soc] = MappingProxyType(
+    {
+        **_family("x86-64", "generic", "Ascend310", "Ascend610", "Ascend035"),
+        **_family("x86-64", "generic", *(f"Ascend310P{number}" for number in (1, 2, 3, 4, 5, 7))),
+        **_family("x86-64", "cortex-a72", *(f"Ascend310B{number}" for number in (1, 2, 3, 4))),
+        **_family(
+            "x86-64",
+            "cortex-a72",
+            *("Ascend910", "Ascend910A", "Ascend910B"),
+            *("Ascend910ProA", "Ascend910ProB", "Ascend910PremiumA"),
+        ),
+        **_family(
+            "x86-64-v2",
+            "tsv110",
+            *(f"Ascend910B{number}" for number in (1, 2, 3, 4)),
+            *("Ascend910B2C", "Ascend910B4-1"),
+            *(f"Ascend910_{number}" for number in (9361, 9362, 9372, 9381, 9382, 9391, 9392)),
+        ),
+    }
+)
+"""SoC names as CANN's ``soc_version`` spells them."""
+
+ARCHITECTURES = ("x86_64", "aarch64")
+_ALIASES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def soc(name: str) -> Soc:
+    """The table's entry.
+
+    Raises:
+        UnsupportedSoc: for a name that is not in it.
+    """
+    if name not in SOCS:
+        raise UnsupportedSoc(
+            f"SoC {name!r} (soc_version) is not known to the reference toolchain; "
+            f"use one of {', '.join(SOCS)}."
+        )
+    return SOCS[name]
+
+
+def machine_architecture() -> str:
+    """This machine's architecture as LLVM spells it."""
+    machine = platform.machine().lower()
+    return _ALIASES.get(machine, machine)
+
+
+def resolve_architecture(name: str) -> str:
+    """The architecture asked for; "" is this machine's.
+
+    Raises:
+        UnsupportedSoc: for anything but x86_64 and aarch64.
+    """
+    resolved = _ALIASES.get(name, name) or machine_architecture()
+    if resolved not in ARCHITECTURES:
+        raise UnsupportedSoc(
+            f"architecture {resolved!r} (option architecture) has no kernels; "
+            f"use {' or '.join(ARCHITECTURES)}."
+        )
+    return resolved
+
+
+def triple(architecture: str) -> str:
+    """LLVM's target triple."""
+    return f"{architecture}-unknown-linux-gnu"
+
+
+@cache
+def compiler_version() -> str:
+    """Versions that decide the bytes, e.g. ``LLVM 22.1.0, llvmlite 0.50.0``."""
+    import llvmlite
+    from llvmlite import binding
+
+    llvm = ".".join(map(str, binding.llvm_version_info))
+    return f"LLVM {llvm}, llvmlite {llvmlite.__version__}"
+
+
+@cache
+def _initialise(foreign: bool) -> None:
+    """llvmlite >= 0.45 initialises LLVM itself, but registers no targets."""
+    from llvmlite import binding
+
+    if foreign:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    else:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+
+
+@cache
+def _target_machine(architecture: str, cpu: str, optimise: bool) -> Any:
+    from llvmlite import binding
+
+    _initialise(architecture != machine_architecture())
+    return binding.Target.from_triple(triple(architecture)).create_target_machine(
+        cpu=cpu, opt=2 if optimise else 0, reloc="pic", codemodel="small"
+    )
+
+
+def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes:
+    """Compile a module to a relocatable ELF object.
+
+    Raises:
+        KernelError: where LLVM refuses the module: a mistake in an operator definition.
+    """
+    from llvmlite import binding
+
+    machine = _target_machine(architecture, cpu, optimise)
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise KernelError(f"LLVM refuses the kernel's code: {error}") from error
+    if optimise:
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        # Twice the compile time and three times the size, for loops that run once.
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))

@@ -1,0 +1,273 @@
+"""What an operator definition is, and what it sees while its kernel is traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from pytest_ascendcache.operators.spec import AttributeValue, OperatorSpec, TensorDesc
+from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
+from pytest_ascendcache.reference.kernels.half import narrow, widen
+from pytest_ascendcache.reference.kernels.trace import Trace, Type, Value, select
+
+FLOATS = ("float16", "float32")
+NUMBERS = (*FLOATS, "int32")
+STORABLE = (*NUMBERS, "int8", "uint8", "bool")
+
+
+@dataclass(frozen=True)
+class OperatorDefinition:
+    """How one operator type becomes a kernel.
+
+    ``trace`` computes the outputs of a :class:`KernelContext`. ``dtypes`` are the element types
+    that inputs may have, ``attributes`` the names the type knows (names that start with an
+    underscore are the graph engine's own and always accepted). ``inputs`` and ``outputs`` are the
+    lowest and highest number of tensors. ``two_implementations`` says that CANN's
+    ``all_ops_impl_mode.ini`` lists both high_precision and high_performance for the type.
+    """
+
+    type: str
+    trace: Callable[[KernelContext], None]
+    dtypes: tuple[str, ...] = FLOATS
+    attributes: tuple[str, ...] = ()
+    inputs: tuple[int, int] = (1, 1)
+    outputs: tuple[int, int] = (1, 1)
+    two_implementations: bool = False
+
+
+class Tensor:
+    """An input or output in memory, addressed by element offset."""
+
+    def __init__(self, trace: Trace, desc: TensorDesc, role: str, pointer: Value) -> None:
+        self.desc = desc
+        self.shape = desc.shape
+        self.role = role
+        """How messages name it, e.g. ``input 0``."""
+        self.dtype = desc.dtype.name
+        self.bits = desc.dtype.bits
+        self.pointer = pointer
+        self._trace = trace
+
+    @property
+    def is_float(self) -> bool:
+        """Whether elements are loaded and stored as floats; otherwise as signed words."""
+        return self.dtype in FLOATS
+
+    def load(self, index: Value) -> Value:
+        """The element as a float, or as a word for the integer types."""
+        word = self.load_bits(index)
+        if self.dtype == "float16":
+            return widen(word)
+        if self.dtype == "float32":
+            return word.as_float()
+        return (word << 24).shift_signed(24) if self.dtype == "int8" else word
+
+    def store(self, index: Value, value: Value) -> None:
+        """Round a float, or cut a word, to the element type and write it.
+
+        Every NaN is written as the same one: its sign and payload differ between machines.
+        """
+        if self.dtype == "float16":
+            word = narrow(value)
+        elif self.dtype == "float32":
+            bits = value.bits()
+            word = select((bits & 0x7FFFFFFF).below(0x7F800001), bits, 0x7FC00000)
+        else:
+            word = self._trace.operand(value, Type.WORD)
+        self.store_bits(index, word)
+
+    def load_bits(self, index: Value) -> Value:
+        """The element's encoding in the low bits of a word."""
+        return self._trace.load(self.pointer, index, self.bits)
+
+    def store_bits(self, index: Value, word: Value) -> None:
+        """Write an encoding unchanged."""
+        self._trace.store(self.pointer, index, self.bits, word)
+
+
+class KernelContext:
+    """One kernel in the making: tensors, attributes, and the trace to append to.
+
+    ``inputs`` follows the operator's own order with ``None`` for an absent optional input; the
+    kernel takes the pointers of the present inputs, then those of the outputs.
+    """
+
+    def __init__(
+        self,
+        definition: OperatorDefinition,
+        spec: OperatorSpec,
+        trace: Trace,
+        precise: bool,
+        check_arguments: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.trace = trace
+        self.precise = precise
+        """False while the high_performance implementation is traced."""
+        self._definition = definition
+        self._check()
+        tensors = [
+            *((each, f"input {position}") for position, each in enumerate(spec.inputs)),
+            *((each, f"output {position}") for position, each in enumerate(spec.outputs)),
+        ]
+        if check_arguments:
+            trace.reject_unusable(None, 8)
+        pointers: dict[str, Value] = {}
+        for desc, role in tensors:
+            if not desc.is_absent:
+                pointers[role] = trace.argument(len(pointers))
+        if check_arguments:
+            for desc, role in tensors:
+                if role in pointers:
+                    trace.reject_unusable(pointers[role], desc.dtype.bits // 8)
+        made = [
+            Tensor(trace, desc, role, pointers[role]) if role in pointers else None
+            for desc, role in tensors
+        ]
+        self.inputs = tuple(made[: len(spec.inputs)])
+        self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)
+
+    def input(self, position: int) -> Tensor:
+        """A required input."""
+        tensor = self.optional_input(position)
+        if tensor is None:
+            self.fail(f"lacks its input {position}; connect it")
+        return tensor
+
+    def optional_input(self, position: int) -> Tensor | None:
+        """An input, or ``None`` where it is not connected."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def output(self, position: int = 0) -> Tensor:
+        """An output."""
+        return self.outputs[position]
+
+    def fail(self, why: str) -> NoReturn:
+        """Raise :class:`UnsupportedOperator` with "operator <type> <why>."."""
+        raise UnsupportedOperator(f"operator {self.spec.type} {why}.")
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """A bool attribute."""
+        value = self.spec.attribute(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self._bad_attribute(name, value, "a bool")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An int attribute; required without a default."""
+        value = self._attribute(name, default, "an int")
+        if isinstance(value, bool) or not isinstance(value, int):
+            self._bad_attribute(name, value, "an int")
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        """A float attribute; required without a default."""
+        value = self._attribute(name, default, "a float")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self._bad_attribute(name, value, "a float")
+        if not abs(value) <= 3.4028234663852886e38:
+            self._bad_attribute(name, value, "a finite binary32 float")
+        return float(value)
+
+    def text(self, name: str, default: str, allowed: Sequence[str]) -> str:
+        """A string attribute with one of the allowed values."""
+        value = self.spec.attribute(name)
+        if value is None:
+            return default
+        if not isinstance(value, str) or value not in allowed:
+            self._bad_attribute(name, value, f"one of {', '.join(allowed)}")
+        return value
+
+    def integers(
+        self, name: str, default: tuple[int, ...] | None = None, length: int | None = None
+    ) -> tuple[int, ...]:
+        """A list_int attribute, of that length where one is given; a single int stands for a
+        list of one."""
+        kind = "a list_int" if length is None else f"a list_int of {length} elements"
+        value = self._attribute(name, default, kind)
+        items = value if isinstance(value, tuple) else (value,)
+        whole = [each for each in items if isinstance(each, int) and not isinstance(each, bool)]
+        if len(whole) != len(items) or length not in (None, len(whole)):
+            self._bad_attribute(name, value, kind)
+        return tuple(whole)
+
+    def constant_integers(self, position: int, name: str) -> tuple[int, ...] | None:
+        """The list that CANN passes either as the constant input ``position`` or as the
+        attribute ``name``; ``None`` where neither is given."""
+        if self.spec.attribute(name) is not None:
+            return self.integers(name)
+        if self.optional_input(position) is None:
+            return None
+        desc = self.spec.inputs[position]
+        if not desc.is_const:
+            self.fail(
+                f"needs {name} when it is compiled, but input {position} is not constant; "
+                f"give it is_const and const_value, or set the attribute {name}"
+            )
+        return tuple(int(each) for each in desc.const_value)
+
+    def axes(self, given: Sequence[int], rank: int, name: str = "axes") -> tuple[int, ...]:
+        """Axes counted from the front, sorted, each once."""
+        for axis in given:
+            if not -rank <= axis < rank:
+                self.fail(
+                    f"has {name} {list(given)}, but input 0 has {rank} dimensions; "
+                    f"use axes from {-rank} to {rank - 1}"
+                )
+        return tuple(sorted({axis % rank for axis in given}))
+
+    def expect_shape(self, tensor: Tensor, shape: Sequence[int], dtype: str | None = None) -> None:
+        """Check an inferred shape, and element type where given, against the declared one."""
+        if tensor.shape != tuple(shape):
+            self.fail(
+                f"declares shape {list(tensor.shape)} for {tensor.role}, "
+                f"but its inputs and attributes ask for {list(shape)}; declare that"
+            )
+        if dtype is not None and tensor.dtype != dtype:
+            self.fail(f"declares {tensor.dtype} for {tensor.role}; declare {dtype}")
+
+    def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
+        value = self.spec.attribute(name)
+        if value is None:
+            value = default
+        if value is None:
+            self.fail(f"lacks the required attribute {name}; set it to {kind}")
+        return value
+
+    def _bad_attribute(self, name: str, value: AttributeValue, kind: str) -> NoReturn:
+        self.fail(f"has {value!r} for the attribute {name}; use {kind}")
+
+    def _check(self) -> None:
+        spec, definition = self.spec, self._definition
+        for noun, tensors, (lowest, highest) in (
+            ("input", spec.inputs, definition.inputs),
+            ("output", spec.outputs, definition.outputs),
+        ):
+            if not lowest <= len(tensors) <= highest:
+                wanted = str(lowest) if lowest == highest else f"{lowest} to {highest}"
+                self.fail(f"has {len(tensors)} {noun}(s); give it {wanted}")
+            for position, tensor in enumerate(tensors):
+                self._check_tensor(tensor, f"{noun} {position}", position >= lowest)
+        for attribute in spec.attributes:
+            if attribute.name not in definition.attributes and not attribute.name.startswith("_"):
+                known = ", ".join(definition.attributes) or "none"
+                self.fail(f"does not know the attribute {attribute.name!r}; it knows {known}")
+
+    def _check_tensor(self, tensor: TensorDesc, role: str, optional: bool) -> None:
+        if tensor.is_absent:
+            if not optional:
+                self.fail(f"lacks its {role}; connect it")
+            return
+        allowed = self._definition.dtypes if role.startswith("input") else STORABLE
+        # A constant input carries axes or a permutation, in the integer type of its producer.
+        constant = tensor.is_const and tensor.dtype.name in ("int32", "int64")
+        if tensor.dtype.name not in allowed and not constant:
+            self.fail(f"has no kernel for {tensor.dtype} ({role}); use {' or '.join(allowed)}")
+        if not tensor.is_static:
+            self.fail(
+                f"has the dynamic shape {list(tensor.shape)} for {role}; only static shapes are "
+                "compiled here, so give every extent"
+            )

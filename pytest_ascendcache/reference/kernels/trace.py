@@ -1,0 +1,363 @@
+"""Tracing of operator definitions into three-address rows.
+
+An operator definition is ordinary Python that computes with :class:`Value` objects. Nothing is
+computed while it runs: every operation appends one :class:`Row`. The printers turn the rows into
+C text (``c_text``) and LLVM IR (``llvm_ir``); one row is one line of C.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePath
+
+_PACKAGE = __name__.partition(".")[0]
+_DIRECTORY = __name__.rpartition(".")[0]
+# Rows belong to the definition that asked for them, not to the machinery underneath.
+_MACHINERY = frozenset(
+    [
+        "contextlib",
+        *(f"{_DIRECTORY}.{name}" for name in ("trace", "half", "operator", "layout")),
+    ]
+)
+
+
+class Type(Enum):
+    """Type of a traced value; the member's value prefixes its name in the printed text."""
+
+    BOOL = "b"
+    WORD = "w"
+    """32 bits, without a sign of their own; the operations decide."""
+    INDEX = "i"
+    """64-bit signed offset or loop counter."""
+    FLOAT = "f"
+    """IEEE binary32."""
+    POINTER = "p"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Python file (relative to the package, or a bare name outside of it) and line."""
+
+    file: str
+    line: int
+
+
+class Value:
+    """Result of a row, or a constant. Python numbers mix freely with values."""
+
+    __slots__ = ("constant", "number", "trace", "type")
+
+    def __init__(
+        self, trace: Trace, type: Type, number: int, constant: float | int | None = None
+    ) -> None:
+        self.trace = trace
+        self.type = type
+        self.number = number
+        self.constant = constant
+
+    @property
+    def name(self) -> str:
+        """Name in the printed text, e.g. ``f12``."""
+        return f"{self.type.value}{self.number}"
+
+    def _binary(self, name: str, other: Value | float, swap: bool = False) -> Value:
+        right = self.trace.operand(other, self.type)
+        operands = (right, self) if swap else (self, right)
+        prefix = "f" if self.type is Type.FLOAT else ""
+        return self.trace.emit(prefix + name, self.type, operands)
+
+    def _compare(self, name: str, other: Value | float) -> Value:
+        prefix = {Type.FLOAT: "f", Type.INDEX: "i"}.get(self.type, "s")
+        operands = (self, self.trace.operand(other, self.type))
+        return self.trace.emit(prefix + name, Type.BOOL, operands)
+
+    def __add__(self, other: Value | float) -> Value:
+        return self._binary("add", other)
+
+    def __radd__(self, other: float) -> Value:
+        return self._binary("add", other, swap=True)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self._binary("sub", other, swap=True)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: float) -> Value:
+        return self._binary("mul", other, swap=True)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._binary("div", other)
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self._binary("div", other, swap=True)
+
+    def __neg__(self) -> Value:
+        if self.type is Type.FLOAT:
+            return self.trace.emit("fneg", Type.FLOAT, (self,))
+        return 0 - self
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._binary("and", other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Value | int) -> Value:
+        return self._binary("xor", other)
+
+    def __lshift__(self, other: int) -> Value:
+        return self._binary("shl", other)
+
+    def __rshift__(self, other: int) -> Value:
+        """Shift of the unsigned word."""
+        return self._binary("lshr", other)
+
+    def shift_signed(self, other: int) -> Value:
+        """Right shift that repeats the sign bit."""
+        return self._binary("ashr", other)
+
+    def __lt__(self, other: Value | float) -> Value:
+        return self._compare("lt", other)
+
+    def __le__(self, other: Value | float) -> Value:
+        return self._compare("le", other)
+
+    def __gt__(self, other: Value | float) -> Value:
+        return self._compare("gt", other)
+
+    def __ge__(self, other: Value | float) -> Value:
+        return self._compare("ge", other)
+
+    def equals(self, other: Value | float) -> Value:
+        """Equality; false where one side is NaN. (``==`` keeps Python's meaning.)"""
+        return self._compare("eq", other)
+
+    def below(self, other: Value | int) -> Value:
+        """Comparison of words without sign."""
+        return self.trace.emit("ult", Type.BOOL, (self, self.trace.operand(other, Type.WORD)))
+
+    def is_nan(self) -> Value:
+        """True for NaN."""
+        return self.trace.emit("fnan", Type.BOOL, (self,))
+
+    def bits(self) -> Value:
+        """The word that encodes this float."""
+        return self.trace.emit("bits", Type.WORD, (self,))
+
+    def as_float(self) -> Value:
+        """The float that this word encodes."""
+        return self.trace.emit("asfloat", Type.FLOAT, (self,))
+
+    def to_float(self) -> Value:
+        """Signed word to float, ties to even."""
+        return self.trace.emit("sitofp", Type.FLOAT, (self,))
+
+    def to_word(self) -> Value:
+        """Float to signed word, towards zero. The value must fit: the caller clamps it."""
+        return self.trace.emit("fptosi", Type.WORD, (self,))
+
+    def absolute(self) -> Value:
+        """Float without its sign."""
+        return (self.bits() & 0x7FFFFFFF).as_float()
+
+    def square_root(self) -> Value:
+        """Correctly rounded square root: one instruction on every supported machine."""
+        return self.trace.emit("fsqrt", Type.FLOAT, (self,))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation. ``number`` is what the operation needs besides values: the width of an
+    access in bits, the position of an argument, an alignment in bytes, an unroll count."""
+
+    operation: str
+    result: Value | None
+    operands: tuple[Value, ...]
+    number: int
+    place: Place
+
+
+class Variable:
+    """A mutable float or word that lives across the iterations of a loop."""
+
+    def __init__(self, trace: Trace, slot: Value) -> None:
+        self._trace = trace
+        self.slot = slot
+
+    def get(self) -> Value:
+        """Value at this point of the program."""
+        return self._trace.emit("read", self.slot.type, (self.slot,))
+
+    def set(self, value: Value | float) -> None:
+        """Assign."""
+        operand = self._trace.operand(value, self.slot.type)
+        self._trace.append("set", None, (self.slot, operand))
+
+
+def select(condition: Value, yes: Value | float, no: Value | float) -> Value:
+    """``yes`` where the condition holds, else ``no``; both are evaluated."""
+    type = next((each.type for each in (yes, no) if isinstance(each, Value)), Type.FLOAT)
+    trace = condition.trace
+    operands = (condition, trace.operand(yes, type), trace.operand(no, type))
+    return trace.emit("select", type, operands)
+
+
+class Trace:
+    """The rows of one kernel, in program order.
+
+    ``tile`` splits every outermost loop longer than that many iterations into blocks, ``unroll``
+    asks for that many copies of the innermost of them; 0 leaves the loops alone. Neither changes
+    the order of operations on an element, hence never a result.
+    """
+
+    def __init__(self, tile: int = 0, unroll: int = 0) -> None:
+        self.rows: list[Row] = []
+        self._tile = tile
+        self._unroll = unroll
+        self._depth = 0
+        self._numbers = 0
+        self._files: dict[tuple[str, str], str] = {}
+
+    def operand(self, value: Value | float, type: Type) -> Value:
+        """``value`` as an operand of the given type; Python numbers become constants.
+
+        Raises:
+            TypeError: where the operand has another type: a mistake in an operator definition.
+        """
+        if isinstance(value, Value):
+            if value.type is not type:
+                raise TypeError(f"a {type.name} operation got the {value.type.name} {value.name}")
+            return value
+        if type is Type.FLOAT:
+            return Value(self, type, 0, struct.unpack("<f", struct.pack("<f", value))[0])
+        if type is Type.WORD:
+            return Value(self, type, 0, int(value) & 0xFFFFFFFF)
+        return Value(self, type, 0, int(value))
+
+    def index(self, value: int) -> Value:
+        """A constant offset."""
+        return Value(self, Type.INDEX, 0, value)
+
+    def floating(self, value: float) -> Value:
+        """A float constant, rounded to binary32."""
+        return self.operand(value, Type.FLOAT)
+
+    def emit(self, operation: str, type: Type, operands: tuple[Value, ...], number: int = 0) -> Value:
+        """Append a row that yields a value."""
+        if type is Type.INDEX and operation in ("add", "mul"):
+            folded = self._fold(operation, *operands)
+            if folded is not None:
+                return folded
+        result = self._fresh(type)
+        self.append(operation, result, operands, number)
+        return result
+
+    def append(
+        self, operation: str, result: Value | None, operands: tuple[Value, ...], number: int = 0
+    ) -> None:
+        """Append a row."""
+        self.rows.append(Row(operation, result, operands, number, self._place()))
+
+    def argument(self, position: int) -> Value:
+        """The pointer ``in_out[position]``."""
+        return self.emit("argument", Type.POINTER, (), position)
+
+    def reject_unusable(self, pointer: Value | None, alignment: int) -> None:
+        """Return 1 from the kernel where the pointer is null or not a multiple of ``alignment``
+        bytes; ``None`` stands for ``in_out`` itself."""
+        self.append("reject", None, () if pointer is None else (pointer,), alignment)
+
+    def load(self, pointer: Value, index: Value, bits: int) -> Value:
+        """Element ``index`` of 8, 16 or 32 bits as a word, upper bits zero."""
+        return self.emit("load", Type.WORD, (pointer, index), bits)
+
+    def store(self, pointer: Value, index: Value, bits: int, word: Value) -> None:
+        """Write the low 8, 16 or 32 bits of ``word`` to element ``index``."""
+        self.append("store", None, (pointer, index, word), bits)
+
+    def variable(self, initial: Value | float, type: Type = Type.FLOAT) -> Variable:
+        """A variable that starts with ``initial``."""
+        if isinstance(initial, Value):
+            type = initial.type
+        slot = self._fresh(type)
+        self.append("variable", slot, (self.operand(initial, type),))
+        return Variable(self, slot)
+
+    @contextmanager
+    def loop(self, start: Value, stop: Value, step: int = 1, unroll: int = 0) -> Iterator[Value]:
+        """Run the traced body for ``start <= index < stop``."""
+        counter = self._fresh(Type.INDEX)
+        stride = self.index(step)
+        self._depth += 1
+        self.append("loop", counter, (start, stop, stride), unroll)
+        yield counter
+        self.append("end", counter, (start, stop, stride), unroll)
+        self._depth -= 1
+
+    @contextmanager
+    def nest(self, extents: Sequence[int]) -> Iterator[list[Value]]:
+        """Nested loops over all ``extents``, the last one fastest; yields their counters."""
+        outermost = self._depth == 0
+        tile = self._tile if outermost else 0
+        with ExitStack() as loops:
+            bounds = []
+            for extent in extents:
+                if 0 < tile < extent:
+                    first = loops.enter_context(self.loop(self.index(0), self.index(extent), tile))
+                    last = first + tile
+                    if extent % tile:
+                        last = self.emit("smin", Type.INDEX, (last, self.index(extent)))
+                    bounds.append((first, last))
+                else:
+                    bounds.append((self.index(0), self.index(extent)))
+            counters = []
+            for number, (first, last) in enumerate(bounds, start=1):
+                unroll = self._unroll if outermost and number == len(bounds) else 0
+                counters.append(loops.enter_context(self.loop(first, last, unroll=unroll)))
+            yield counters
+
+    def _fresh(self, type: Type) -> Value:
+        self._numbers += 1
+        return Value(self, type, self._numbers)
+
+    def _fold(self, operation: str, left: Value, right: Value) -> Value | None:
+        """Arithmetic on offsets that is known now keeps the printed text short."""
+        first, second = left.constant, right.constant
+        if operation == "add":
+            if first is not None and second is not None:
+                return self.index(int(first + second))
+            return right if first == 0 else left if second == 0 else None
+        if operation == "mul":
+            if first == 0 or second == 0:
+                return self.index(0)
+            if first is not None and second is not None:
+                return self.index(int(first * second))
+            return right if first == 1 else left if second == 1 else None
+        return None
+
+    def _place(self) -> Place:
+        frame = sys._getframe(1)
+        while frame.f_globals.get("__name__") in _MACHINERY and frame.f_back is not None:
+            frame = frame.f_back
+        key = (str(frame.f_globals.get("__name__")), frame.f_code.co_filename)
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = _file_name(*key)
+        return Place(file, frame.f_lineno)
+
+
+def _file_name(module: str, path: str) -> str:
+    """Names must not depend on where the package is installed."""
+    package, _, inside = module.partition(".")
+    if package == _PACKAGE and inside:
+        return inside.replace(".", "/") + ".py"
+    return PurePath(path).name

@@ -1,0 +1,43 @@
+"""Which operators the cache serves and keeps, under which mode.
+
+Source: document C, parameter constraints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
+
+
+@dataclass(frozen=True)
+class CacheUse:
+    """What one operator's compile may do with the cache."""
+
+    lookup: bool
+    store: bool
+    replace: bool = False
+
+
+class ModePolicy:
+    """The cache mode and the debug switches that override it."""
+
+    def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
+        """Whether the cache directory is touched at all in this run.
+
+        A debug level, or a debug configuration without a list, takes every operator out of
+        the cache's reach; then not even force removes anything.
+        """
+        if level or (config is not None and config.listed is None):
+            return False
+        return mode != "disable"
+
+    def purges(self, mode: str) -> bool:
+        """Whether existing entries of the SoC are removed first."""
+        return mode == "force"
+
+    def use(self, mode: str, debug: DebugRequest) -> CacheUse:
+        """What one operator may do with an opened cache."""
+        if debug.active:
+            return CacheUse(lookup=False, store=False)
+        return CacheUse(lookup=mode == "enable", store=True, replace=mode == "force")

@@ -1,0 +1,142 @@
+"""ATC's command line, as far as caching is concerned.
+
+Source: documents C and its neighbours; facts ``cann-operator-cache`` sections 6.3 to 6.6.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from pytest_ascendcache.reference.errors import AtcError, invalid_value
+
+CACHE_MODES = ("disable", "enable", "force")
+DEBUG_LEVELS = ("0", "1", "2", "3", "4")
+LOG_LEVELS = ("null", "debug", "info", "warning", "error")
+
+
+@dataclass(frozen=True)
+class AtcOptions:
+    """One command line. Empty strings are options that were not given."""
+
+    singleop: Path
+    output: Path
+    soc_version: str
+    cache_mode: str
+    cache_dir: str
+    debug_level: int
+    debug_config: str
+    debug_dir: str
+    op_bank_path: str
+    log: str
+
+
+class OptionPolicy:
+    """Which values the options take, and their defaults."""
+
+    default_cache_mode = "disable"
+
+    def parse(self, argv: Sequence[str]) -> AtcOptions:
+        """Read a command line.
+
+        Raises:
+            AtcError: E10054 for a missing option, E10001 or E10010 for a bad value.
+            SystemExit: after ``--help`` or ``--version``, or for an unknown option.
+        """
+        given = _parser(self.default_cache_mode).parse_args(argv)
+        for name in ("singleop", "output", "soc_version"):
+            if not getattr(given, name):
+                raise AtcError("E10054", f"Parameter [--{name}] is missing; give it a value.")
+        if given.log not in LOG_LEVELS:
+            raise AtcError(
+                "E10010",
+                f"Value [{given.log}] for parameter [--log] is invalid. It must be one of "
+                f"{_choices(LOG_LEVELS)}.",
+            )
+        if given.op_debug_level not in DEBUG_LEVELS:
+            raise _not_one_of("--op_debug_level", given.op_debug_level, DEBUG_LEVELS)
+        return AtcOptions(
+            singleop=Path(given.singleop),
+            output=Path(given.output),
+            soc_version=given.soc_version,
+            cache_mode=self.cache_mode(given.op_compiler_cache_mode),
+            cache_dir=given.op_compiler_cache_dir,
+            debug_level=int(given.op_debug_level),
+            debug_config=given.op_debug_config,
+            debug_dir=given.debug_dir,
+            op_bank_path=given.op_bank_path,
+            log=given.log,
+        )
+
+    def cache_mode(self, value: str) -> str:
+        """Check ``--op_compiler_cache_mode``."""
+        if value not in CACHE_MODES:
+            raise _not_one_of("--op_compiler_cache_mode", value, CACHE_MODES)
+        return value
+
+
+def _not_one_of(parameter: str, value: str, allowed: Sequence[str]) -> AtcError:
+    return invalid_value(parameter, value, f"It must be one of {_choices(allowed)}.")
+
+
+def _choices(allowed: Sequence[str]) -> str:
+    return " ".join(f"[{each}]" for each in allowed)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports a bad command line as ATC does: exit status 255."""
+
+    def error(self, message: str) -> NoReturn:
+        raise AtcError("E10001", f"{message[0].upper()}{message[1:]}; see {self.prog} --help.")
+
+
+def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="ascendcache-atc",
+        description="Compiles the operators of a single-operator JSON file, one .om each.",
+        allow_abbrev=False,
+        epilog="Environment: ASCEND_CACHE_PATH, ASCEND_WORK_PATH, ASCEND_OPP_PATH, "
+        "ASCEND_CUSTOM_OPP_PATH, TUNE_BANK_PATH, HOME.",
+    )
+    parser.add_argument("--singleop", default="", metavar="FILE", help="operators to compile")
+    parser.add_argument("--output", default="", metavar="DIR", help="where the .om files go")
+    parser.add_argument("--soc_version", default="", metavar="SOC", help="e.g. Ascend910B1")
+    parser.add_argument(
+        "--op_compiler_cache_mode",
+        default=default_cache_mode,
+        metavar="MODE",
+        help="enable, force or disable (default: disable)",
+    )
+    parser.add_argument(
+        "--op_compiler_cache_dir",
+        default="",
+        metavar="DIR",
+        help="cache directory (default: $ASCEND_CACHE_PATH, else $HOME/atc_data)",
+    )
+    parser.add_argument(
+        "--op_debug_level", default="0", metavar="LEVEL", help="0 to 4; not 0 bypasses the cache"
+    )
+    parser.add_argument(
+        "--op_debug_config", default="", metavar="FILE", help="debug switches and op_debug_list"
+    )
+    parser.add_argument(
+        "--debug_dir", default="", metavar="DIR", help="where debugging keeps kernel_meta"
+    )
+    parser.add_argument(
+        "--op_bank_path",
+        default="",
+        metavar="DIR",
+        help="tuning knowledge base (default: $TUNE_BANK_PATH)",
+    )
+    parser.add_argument("--log", default="null", metavar="LEVEL", help=", ".join(LOG_LEVELS))
+    parser.add_argument("--version", action="version", version=_version())
+    return parser
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"ascendcache-atc {version('pytest-ascendcache')}"

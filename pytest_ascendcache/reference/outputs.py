@@ -1,0 +1,105 @@
+"""What a run leaves outside the cache: ``.om`` files, and what debugging keeps.
+
+Source: facts ``cann-operator-cache`` sections 3.1, 3.4 and 6.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.reference.debug import DebugRequest
+from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.om import Model, om_name, write_whole
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.reference.kernels import Kernel
+
+
+class OutputPolicy:
+    """Writes results."""
+
+    def prepare(self, output: Path) -> None:
+        """Make the directory of ``--output``.
+
+        Raises:
+            AtcError: E40023 where it cannot be made or written.
+        """
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise invalid_path(
+                output, "--output", f"the directory cannot be created ({error.strerror})"
+            ) from None
+
+    def deliver(self, output: Path, index: int, model: Model) -> Path:
+        """Write one operator's container.
+
+        Raises:
+            AtcError: E40023 where it cannot be written.
+        """
+        path = output / om_name(index, model.operator)
+        try:
+            write_whole(path, self.contents(model))
+        except OSError as error:
+            raise invalid_path(
+                path, "--output", f"it cannot be written ({error.strerror})"
+            ) from None
+        return path
+
+    def contents(self, model: Model) -> bytes:
+        """The bytes that are delivered."""
+        return model.to_bytes()
+
+    def debug_directory(self, option: str, environ: Mapping[str, str]) -> Path:
+        """Where ``kernel_meta`` goes: ``--debug_dir``, else ``ASCEND_WORK_PATH``, else here.
+
+        Raises:
+            AtcError: E40023 where ``--debug_dir`` is no directory.
+        """
+        if option and not Path(option).is_dir():
+            raise invalid_path(option, "--debug_dir", "there is no such directory; create it first")
+        return Path(option or environ.get("ASCEND_WORK_PATH", "") or ".") / "kernel_meta"
+
+    def keep(
+        self,
+        directory: Path,
+        stem: str,
+        kernel: Kernel,
+        metadata: dict[str, Any],
+        debug: DebugRequest,
+    ) -> None:
+        """Keep what debugging asks for of one kernel.
+
+        Raises:
+            AtcError: E40023 where it cannot be written.
+        """
+        files = self.kept_files(stem, kernel, metadata, debug)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            for name, data in files.items():
+                write_whole(directory / name, data)
+        except OSError as error:
+            raise invalid_path(
+                directory, "--debug_dir", f"it cannot be written ({error.strerror})"
+            ) from None
+
+    def kept_files(
+        self, stem: str, kernel: Kernel, metadata: dict[str, Any], debug: DebugRequest
+    ) -> dict[str, bytes]:
+        """File name -> contents."""
+        files: dict[str, bytes] = {}
+        if debug.keep_binary:
+            files[f"{stem}.o"] = kernel.object
+            files[f"{stem}.json"] = json.dumps(metadata, indent=4, sort_keys=True).encode()
+        if debug.keep_source:
+            files[f"{stem}.cce"] = kernel.source.encode()
+        if debug.keep_locations:
+            locations = [
+                {"cce_line": each.cce_line, "file": each.file, "line": each.line}
+                for each in kernel.locations
+            ]
+            files[f"{stem}_loc.json"] = json.dumps(locations, indent=1).encode()
+        return files

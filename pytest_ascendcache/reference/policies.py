@@ -1,0 +1,37 @@
+"""The reference toolchain's rules of behaviour, gathered.
+
+Each is a small object with one kind of decision. A seeded defect replaces one of them by a
+subclass that decides wrongly; nothing here knows of defects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyPolicy
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.mode import ModePolicy
+from pytest_ascendcache.reference.options import OptionPolicy
+from pytest_ascendcache.reference.outputs import OutputPolicy
+
+
+@dataclass(frozen=True)
+class Policies:
+    """One decision-maker for each kind of decision."""
+
+    options: OptionPolicy = field(default_factory=OptionPolicy)
+    installation: InstallationPolicy = field(default_factory=InstallationPolicy)
+    debug: DebugPolicy = field(default_factory=DebugPolicy)
+    mode: ModePolicy = field(default_factory=ModePolicy)
+    directory: DirectoryPolicy = field(default_factory=DirectoryPolicy)
+    key: KeyPolicy = field(default_factory=KeyPolicy)
+    lookup: LookupPolicy = field(default_factory=LookupPolicy)
+    store: StorePolicy = field(default_factory=StorePolicy)
+    purge: PurgePolicy = field(default_factory=PurgePolicy)
+    outputs: OutputPolicy = field(default_factory=OutputPolicy)
+    fs: Fs = field(default_factory=Fs)
