@@ -1,1 +1,139 @@
-"""hooks"""
+"""The face towards pytest: hooks, and nothing but hooks.
+
+Inert without ``--ascend-cache`` and without one of the fixtures: nothing else of the package
+is imported then.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_ascendcache import hookspecs
+from pytest_ascendcache.fixtures import (
+    FAILED,
+    SESSION,
+    ascend_cache,
+    ascend_evidence,
+    ascend_file_system,
+    ascend_operators,
+    ascend_session,
+    ascend_session_of,
+    ascend_toolchain,
+)
+from pytest_ascendcache.settings import add_options
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pytest_ascendcache.reports.collector import Collector
+
+__all__ = [
+    "ascend_cache",
+    "ascend_evidence",
+    "ascend_file_system",
+    "ascend_operators",
+    "ascend_session",
+    "ascend_toolchain",
+]
+
+pytest.register_assert_rewrite("pytest_ascendcache.conformance")
+
+_COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
+_SUITE = Path(__file__).parent / "conformance"
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "ascend_rule(id): the promise of the documents a test judges"
+    )
+    if config.getoption("--ascend-cache"):
+        from pytest_ascendcache.reports.collector import Collector
+
+        # Names are checked now: a bad one is a usage error, not a hundred errors.
+        toolchain = ascend_session_of(config).toolchain
+        config.stash[_COLLECTOR] = Collector(config, toolchain)
+        config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if not config.getoption("--ascend-cache"):
+        return []
+    return config.stash[_COLLECTOR].header()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    if session.config.getoption("--ascend-cache"):
+        from pytest_ascendcache.suite import with_suite
+
+        session.config.args = with_suite(session.config.args, _SUITE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    if module_path.parent != _SUITE:
+        return None
+    from pytest_ascendcache.suite import SuiteModule
+
+    return SuiteModule.make(parent, module_path)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker("ascend_rule")]
+    if marked:
+        from pytest_ascendcache.reports.judging import prepare_items
+
+        prepare_items(marked)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if item.get_closest_marker("ascend_rule"):
+        from pytest_ascendcache.reports.judging import judge
+
+        judge(item, call, report, strict=item.config.getoption("--ascend-strict"))
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> Any:
+    verdict = getattr(report, "ascend_verdict", None)
+    if verdict is None:
+        return None
+    from pytest_ascendcache.reports.judging import status
+
+    return status(verdict)
+
+
+def pytest_assertrepr_compare(
+    config: pytest.Config, op: str, left: object, right: object
+) -> list[str] | None:
+    if SESSION not in config.stash:
+        return None
+    from pytest_ascendcache.reports.judging import compare
+
+    return compare(op, left, right)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if SESSION in config.stash:
+        config.stash[SESSION].close()
+        del config.stash[SESSION]

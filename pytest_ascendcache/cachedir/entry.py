@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.cachedir.elf import ElfError, object_size
+from pytest_ascendcache.cachedir.snapshot import read_quietly
 
 _STEM = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}$")
 _PRE_COMPILE = "_pre.json"
@@ -47,7 +48,7 @@ class Entry:
     def object(self) -> bytes | None:
         """The object's bytes, or ``None`` where there is none."""
         try:
-            return self.object_path.read_bytes()
+            return b"".join(read_quietly(self.object_path))
         except OSError:
             return None
 
@@ -55,7 +56,7 @@ class Entry:
     def metadata(self) -> Any:
         """The parsed metadata, or ``None`` where it is missing or not JSON."""
         try:
-            return json.loads(self.metadata_path.read_bytes())
+            return json.loads(b"".join(read_quietly(self.metadata_path)))
         except (OSError, ValueError, RecursionError):
             return None
 

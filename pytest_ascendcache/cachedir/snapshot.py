@@ -128,15 +128,21 @@ def _look(path: Path) -> FileState:
 
 
 def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    for chunk in read_quietly(path):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_quietly(path: Path) -> Iterator[bytes]:
+    """Contents of a file in chunks, without renewing its access time where that is allowed."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
     except PermissionError:
         # O_NOATIME is for the file's owner only.
         descriptor = os.open(path, os.O_RDONLY)
-    digest = hashlib.sha256()
     try:
         while chunk := os.read(descriptor, _CHUNK):
-            digest.update(chunk)
+            yield chunk
     finally:
         os.close(descriptor)
-    return digest.hexdigest()

@@ -1,0 +1,25 @@
+"""Deciding from outside what a compile delivered and what became of the cache.
+
+A request goes to the toolchain; canaries and two snapshots say what happened. This room knows
+toolchains and directories; it does not judge.
+"""
+
+from pytest_ascendcache.observation.cache import CacheUnderTest
+from pytest_ascendcache.observation.control import positive_control
+from pytest_ascendcache.observation.evidence import (
+    Evidence,
+    NotDecidable,
+    PositiveControl,
+    Step,
+)
+from pytest_ascendcache.observation.run import Run
+
+__all__ = [
+    "CacheUnderTest",
+    "Evidence",
+    "NotDecidable",
+    "PositiveControl",
+    "Run",
+    "Step",
+    "positive_control",
+]

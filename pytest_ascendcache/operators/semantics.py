@@ -56,7 +56,7 @@ def evaluate(spec: OperatorSpec, inputs: Sequence[npt.NDArray[Any]]) -> list[Arr
         )
     try:
         with np.errstate(all="ignore"):
-            results = operator.compute(spec, *slots)
+            results = operator.compute(spec, *slots[: operator.most])
     except (ValueError, IndexError) as error:
         raise ValueError(f"{spec}: {error}") from error
     outputs = results if isinstance(results, list) else [results]
@@ -89,7 +89,7 @@ def ulp_error(measured: npt.NDArray[Any], exact: npt.NDArray[np.float64]) -> Arr
     limits = np.finfo(measured.dtype)
     value, target = measured.astype(np.float64), np.asarray(exact, np.float64)
     with np.errstate(all="ignore"):
-        _, exponent = np.frexp(target)
+        _, exponent = np.frexp(np.where(target == 0, float(limits.tiny), target))
         exponent = np.clip(exponent - 1, int(limits.minexp), int(limits.maxexp) - 1)
         unit = np.ldexp(1.0, exponent - int(limits.nmant))
         overflow = math.ldexp(1.0, int(limits.maxexp))
@@ -243,12 +243,11 @@ def _sample(
 ) -> npt.NDArray[Any]:
     # random() alone: numpy keeps the stream of doubles, not the derived distributions.
     values = domain.low + (domain.high - domain.low) * generator.random(tensor.shape)
-    negative = generator.random(tensor.shape) < 0.5
     dtype = _real_type(tensor)
     if dtype is not None and dtype.kind == "b":
-        return np.asarray(negative)
+        return np.asarray(generator.random(tensor.shape) < 0.5)
     if domain.signed and (dtype is None or dtype.kind != "u"):
-        values = np.where(negative, -values, values)
+        values = np.where(generator.random(tensor.shape) < 0.5, -values, values)
     if dtype is None:
         bits = np.asarray(values, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
         return np.asarray(bits.view(np.float32))
@@ -337,7 +336,7 @@ def _mish(x: Array) -> Array:
     """``x tanh(ln(1 + e^x))``, by ``tanh(ln(1 + e)) = e (e + 2) / (e (e + 2) + 2)``."""
     power = np.exp(np.minimum(x, 40.0))
     product = power * (power + 2)
-    return x * (product / (product + 2))
+    return np.asarray(x * product / (product + 2))
 
 
 def _swish(spec: OperatorSpec, x: Array) -> Array:

@@ -18,9 +18,8 @@ from pytest_ascendcache.reference.kernels import (
     SOCS,
     Implementation,
     Kernel,
+    KernelError,
     KernelOptions,
-    OperatorDefinition,
-    UnsupportedOperator,
     build,
     compiler_version,
 )
@@ -61,6 +60,7 @@ class Compiler:
         config = policies.debug.read(options.debug_config)
         policies.outputs.debug_directory(options.debug_dir, self._environ)
         policies.outputs.prepare(options.output)
+        policies.installation.load_custom_operators(self._environ)
         cache = self._open_cache(config)
         for index, operator in enumerate(operators):
             debug = policies.debug.request(operator, options.debug_level, config)
@@ -143,9 +143,8 @@ class Compiler:
                     check_arguments=debug.check_arguments,
                     tuning=self._tuning.get(operator.type, {}),
                 ),
-                self._custom_operators,
             )
-        except UnsupportedOperator as error:
+        except KernelError as error:
             raise AtcError(
                 "E40021",
                 f"Failed to compile Op [{operator.name or operator.type}]. "
@@ -203,10 +202,6 @@ class Compiler:
         return self._policies.installation.tuning(
             options.op_bank_path, options.soc_version, self._environ
         )
-
-    @cached_property
-    def _custom_operators(self) -> Mapping[str, OperatorDefinition]:
-        return self._policies.installation.custom_operators(self._environ)
 
 
 def kernel_name(stem: str) -> str:

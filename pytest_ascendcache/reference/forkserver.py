@@ -10,6 +10,7 @@ and takes with it what still runs.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import selectors
@@ -55,14 +56,14 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
 
 
 def _preload() -> None:
-    import numpy as numpy
-
-    import pytest_ascendcache.reference.compiler
-    import pytest_ascendcache.reference.kernels.execute as execute
+    for name in (
+        "pytest_ascendcache.reference.compiler",
+        "pytest_ascendcache.reference.kernels.execute",
+    ):
+        importlib.import_module(name)
     from pytest_ascendcache.reference.kernels import compiler_version
 
     compiler_version()
-    assert execute  # loaded for its side effect: the child finds it imported
 
 
 def _start(
@@ -95,8 +96,11 @@ def _child(
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.dup2(output, 1)
         os.dup2(errors, 2)
-        os.closerange(3, max(output, errors, 256))
+        os.closerange(3, 4096)
         os.chdir(str(request["cwd"]))
+        umask = request["umask"]
+        if isinstance(umask, int):
+            os.umask(umask)
         environ = request["environ"]
         argv = request["argv"]
         assert isinstance(environ, dict)

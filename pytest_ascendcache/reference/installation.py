@@ -10,12 +10,9 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from pytest_ascendcache.reference.errors import AtcError, invalid_path
-
-if TYPE_CHECKING:
-    from pytest_ascendcache.reference.kernels import OperatorDefinition
 
 CUSTOM_OPERATORS = Path("op_impl/ai_core/tbe/impl")
 """Where a custom operator package keeps its implementations."""
@@ -66,35 +63,30 @@ class InstallationPolicy:
                 path, origin, f'{error}; write {{"<type>": {{"tile": <elements>}}}}'
             ) from None
 
-    def custom_operators(self, environ: Mapping[str, str]) -> Mapping[str, OperatorDefinition]:
-        """Operators defined by the modules of ``ASCEND_CUSTOM_OPP_PATH``, by type.
+    def load_custom_operators(self, environ: Mapping[str, str]) -> None:
+        """Let the modules of ``ASCEND_CUSTOM_OPP_PATH`` register operators in this process.
 
         Raises:
             AtcError: E40021 where a module cannot be loaded.
         """
         package = environ.get("ASCEND_CUSTOM_OPP_PATH", "")
-        if not package:
-            return {}
-        definitions: dict[str, OperatorDefinition] = {}
-        for path in sorted((Path(package) / CUSTOM_OPERATORS).glob("*.py")):
-            definitions.update(self.load(path))
-        return definitions
+        if package:
+            for path in sorted((Path(package) / CUSTOM_OPERATORS).glob("*.py")):
+                self.load(path)
 
-    def load(self, path: Path) -> Mapping[str, OperatorDefinition]:
-        """Run one module and collect the operators it registers."""
-        from pytest_ascendcache.reference.kernels import collect_definitions
+    def load(self, path: Path) -> None:
+        """Run one module of a custom operator package.
 
+        It is compiled from its source every time: byte code kept by modification time is the
+        kind of stale artifact this project is about.
+        """
         try:
-            # Compiled from the source every time: byte code kept by modification time is the
-            # kind of stale artifact this project is about.
-            code = compile(path.read_text(encoding="utf-8"), path.name, "exec")
-            with collect_definitions() as definitions:
-                exec(code, {"__name__": path.stem})
+            source = path.read_text(encoding="utf-8")
+            exec(compile(source, path.name, "exec"), {"__name__": path.stem})
         except Exception as error:
             raise AtcError(
                 "E40021", f"Failed to load custom operators from [{path}]: {error!r}."
             ) from error
-        return definitions
 
 
 def _tuning(document: Any) -> dict[str, dict[str, int]]:
@@ -106,4 +98,4 @@ def _tuning(document: Any) -> dict[str, dict[str, int]]:
         for name, value in parameters.items():
             if name != "tile" or type(value) is not int or not 1 <= value <= 4096:
                 raise ValueError(f"[{operator}.{name}] is {value!r}, not a tile of 1 to 4096")
-    return document
+    return cast(dict[str, dict[str, int]], document)

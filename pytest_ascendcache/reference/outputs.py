@@ -98,7 +98,7 @@ class OutputPolicy:
             files[f"{stem}.cce"] = kernel.source.encode()
         if debug.keep_locations:
             locations = [
-                {"cce_line": each.cce_line, "file": each.file, "line": each.line}
+                {"cce_line": each.line, "file": each.file, "line": each.python_line}
                 for each in kernel.locations
             ]
             files[f"{stem}_loc.json"] = json.dumps(locations, indent=1).encode()

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS
 from pytest_ascendcache.reference.om import Model, OmError, write_whole
@@ -55,7 +56,8 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
             )
     outputs = run_object(model.object, model.symbol, inputs, list(model.operator.outputs))
     buffer = io.BytesIO()
-    numpy.savez(buffer, **{str(index): array for index, array in enumerate(outputs)})
+    named: Any = {str(index): array for index, array in enumerate(outputs)}
+    numpy.savez(buffer, **named)
     write_whole(outputs_path, buffer.getvalue())
 
 

@@ -1,0 +1,27 @@
+"""Systems under test, each behind one small protocol. This room judges nothing."""
+
+from pytest_ascendcache.toolchains.atc import AtcToolchain, atc_toolchain
+from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.toolchains.protocol import (
+    CompileRequest,
+    CompileResult,
+    KernelRunError,
+    StagedChange,
+    Toolchain,
+    ToolchainError,
+)
+from pytest_ascendcache.toolchains.reference import reference_toolchain
+
+__all__ = [
+    "AtcToolchain",
+    "CompileRequest",
+    "CompileResult",
+    "KernelRunError",
+    "Launcher",
+    "ProcessLauncher",
+    "StagedChange",
+    "Toolchain",
+    "ToolchainError",
+    "atc_toolchain",
+    "reference_toolchain",
+]

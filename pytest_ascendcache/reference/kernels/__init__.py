@@ -30,7 +30,11 @@ from pytest_ascendcache.reference.kernels.errors import (
 )
 from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
 from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
-from pytest_ascendcache.reference.kernels.registry import operator_types, register
+from pytest_ascendcache.reference.kernels.registry import (
+    collect_definitions,
+    operator_types,
+    register,
+)
 
 __all__ = [
     "SOCS",
@@ -46,6 +50,7 @@ __all__ = [
     "UnsupportedSoc",
     "UnsupportedTuning",
     "build",
+    "collect_definitions",
     "compiler_version",
     "implementations",
     "operator_types",

@@ -103,7 +103,9 @@ def print_c(trace: Trace, symbol: str, title: str) -> CText:
         lines.append("    " * depth + _statement(row))
         depth += row.operation == "loop"
     lines += ["    return 0;", "}", ""]
-    locations = (_location(line, row.place) for line, row in zip(row_lines, trace.rows, strict=True))
+    locations = (
+        _location(line, row.place) for line, row in zip(row_lines, trace.rows, strict=True)
+    )
     return CText("\n".join(lines), function_line, tuple(row_lines), tuple(locations))
 
 

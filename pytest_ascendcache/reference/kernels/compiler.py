@@ -96,7 +96,7 @@ def build(
     if implementation not in _implementations(spec, found):
         implementation = Implementation.HIGH_PRECISION
 
-    trace = Trace(options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
+    trace = Trace(found.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
     precise = implementation is Implementation.HIGH_PRECISION
     context = KernelContext(found, spec, trace, precise, options.check_arguments)
     found.trace(context)
@@ -129,9 +129,7 @@ def implementations(
     return _implementations(spec, definition(spec.type, custom))
 
 
-def _implementations(
-    spec: OperatorSpec, found: OperatorDefinition
-) -> tuple[Implementation, ...]:
+def _implementations(spec: OperatorSpec, found: OperatorDefinition) -> tuple[Implementation, ...]:
     half = any(each.dtype.name == "float16" for each in spec.inputs)
     if found.two_implementations and half:
         return (Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE)

@@ -63,7 +63,7 @@ class _Printer:
     def row(self, number: int, row: Row) -> None:
         """Print one row; it may take several instructions."""
         if self._row_lines is not None:
-            self._suffix = f", !dbg !{self._location(self._row_lines[number])}"
+            self._suffix = f", !dbg !{self.location(self._row_lines[number])}"
         operands = [_operand(each) for each in row.operands]
         result = "" if row.result is None else f"%{row.result.name}"
         match row.operation:
@@ -124,7 +124,9 @@ class _Printer:
         before = self._block
         self._add(f"br label %head.{name}")
         self._label(f"head.{name}")
-        self._add(f"{counter} = phi i64 [ {bounds[0]}, %{before} ], [ {counter}.next, %next.{name} ]")
+        self._add(
+            f"{counter} = phi i64 [ {bounds[0]}, %{before} ], [ {counter}.next, %next.{name} ]"
+        )
         more = self._temporary(f"icmp slt i64 {counter}, {bounds[1]}")
         self._add(f"br i1 {more}, label %body.{name}, label %done.{name}")
         self._label(f"body.{name}")
@@ -163,7 +165,8 @@ class _Printer:
         self._block = name
         self.lines.append(f"{name}:")
 
-    def _location(self, line: int) -> int:
+    def location(self, line: int) -> int:
+        """Node of a line of the dump."""
         if line not in self._locations:
             self._locations[line] = self._node(f"!DILocation(line: {line}, column: 5, scope: !4)")
         return self._locations[line]
@@ -198,7 +201,7 @@ def print_llvm(
         printer.row(number, row)
     uses_reject = any(row.operation == "reject" for row in trace.rows)
     debug = row_lines is not None
-    at_end = f", !dbg !{printer._location(row_lines[-1] + 1)}" if row_lines else ""
+    at_end = f", !dbg !{printer.location(row_lines[-1] + 1)}" if row_lines else ""
     lines = [
         f'source_filename = "{symbol}.cce"',
         f'target triple = "{triple}"',

@@ -31,7 +31,7 @@ def _family(x86_64: str, aarch64: str, *names: str) -> dict[str, Soc]:
 
 SOCS: Mapping[str, Soc] = MappingProxyType(
     {
-        **_family("x86-64", "generic", "Ascend310", "Ascend610", "Ascend035"),
+        **_family("x86-64", "generic", "Ascend310", "Ascend610"),
         **_family("x86-64", "generic", *(f"Ascend310P{number}" for number in (1, 2, 3, 4, 5, 7))),
         **_family("x86-64", "cortex-a72", *(f"Ascend310B{number}" for number in (1, 2, 3, 4))),
         **_family(
@@ -144,9 +144,11 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
         raise KernelError(f"LLVM refuses the kernel's code: {error}") from error
     if optimise:
         options = binding.create_pipeline_tuning_options(speed_level=2)
-        # Twice the compile time and three times the size, for loops that run once.
+        # They cost up to twice the compile time and three times the size, for loops that run
+        # once. Unrolling that a loop asks for itself still happens.
         options.loop_vectorization = False
         options.slp_vectorization = False
+        options.loop_unrolling = False
         builder = binding.create_pass_builder(machine, options)
         builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))

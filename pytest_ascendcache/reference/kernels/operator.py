@@ -9,6 +9,14 @@ from typing import NoReturn
 from pytest_ascendcache.operators.spec import AttributeValue, OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
 from pytest_ascendcache.reference.kernels.half import narrow, widen
+from pytest_ascendcache.reference.kernels.layout import (
+    Strides,
+    broadcast_shape,
+    broadcast_strides,
+    merge,
+    offset,
+    row_major,
+)
 from pytest_ascendcache.reference.kernels.trace import Trace, Type, Value, select
 
 FLOATS = ("float16", "float32")
@@ -23,8 +31,9 @@ class OperatorDefinition:
     ``trace`` computes the outputs of a :class:`KernelContext`. ``dtypes`` are the element types
     that inputs may have, ``attributes`` the names the type knows (names that start with an
     underscore are the graph engine's own and always accepted). ``inputs`` and ``outputs`` are the
-    lowest and highest number of tensors. ``two_implementations`` says that CANN's
-    ``all_ops_impl_mode.ini`` lists both high_precision and high_performance for the type.
+    lowest and highest number of tensors, ``constant_inputs`` the positions of integer lists that
+    only the compiler reads. ``two_implementations`` says that CANN's ``all_ops_impl_mode.ini``
+    lists both high_precision and high_performance for the type.
     """
 
     type: str
@@ -33,6 +42,7 @@ class OperatorDefinition:
     attributes: tuple[str, ...] = ()
     inputs: tuple[int, int] = (1, 1)
     outputs: tuple[int, int] = (1, 1)
+    constant_inputs: tuple[int, ...] = ()
     two_implementations: bool = False
 
 
@@ -147,6 +157,35 @@ class KernelContext:
         """Raise :class:`UnsupportedOperator` with "operator <type> <why>."."""
         raise UnsupportedOperator(f"operator {self.spec.type} {why}.")
 
+    def elementwise(self, formula: Callable[..., Value]) -> None:
+        """Compute output 0 as ``formula(*elements)``, one element of each input.
+
+        Inputs broadcast as in numpy; all tensors have one element type.
+        """
+        inputs = [self.input(position) for position in range(len(self.inputs))]
+        shape = broadcast_shape([each.shape for each in inputs])
+        if shape is None:
+            shapes = " and ".join(str(list(each.shape)) for each in inputs)
+            self.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
+        for each in inputs[1:]:
+            self.expect_dtype_of_first(each)
+        self.expect_shape(self.output(), shape, inputs[0].dtype)
+        strides = [broadcast_strides(each.shape, len(shape)) for each in inputs]
+        self.walk(shape, strides, formula)
+
+    def walk(
+        self, shape: Sequence[int], strides: Sequence[Strides], formula: Callable[..., Value]
+    ) -> None:
+        """Fill output 0 of this shape with ``formula`` of the inputs, read by ``strides``."""
+        own = row_major(shape)
+        extents, (to, *of) = merge(shape, own, *strides)
+        with self.trace.nest(extents) as indices:
+            elements = [
+                self.input(position).load(offset(self.trace, indices, steps))
+                for position, steps in enumerate(of)
+            ]
+            self.output().store(offset(self.trace, indices, to), formula(*elements))
+
     def flag(self, name: str, default: bool = False) -> bool:
         """A bool attribute."""
         value = self.spec.attribute(name)
@@ -229,6 +268,14 @@ class KernelContext:
         if dtype is not None and tensor.dtype != dtype:
             self.fail(f"declares {tensor.dtype} for {tensor.role}; declare {dtype}")
 
+    def expect_dtype_of_first(self, tensor: Tensor) -> None:
+        """Check that an input has the element type of input 0."""
+        if tensor.dtype != self.input(0).dtype:
+            self.fail(
+                f"has {self.input(0).dtype} for input 0 and {tensor.dtype} for {tensor.role}; "
+                "use one type for both"
+            )
+
     def _attribute(self, name: str, default: AttributeValue | None, kind: str) -> AttributeValue:
         value = self.spec.attribute(name)
         if value is None:
@@ -262,10 +309,11 @@ class KernelContext:
                 self.fail(f"lacks its {role}; connect it")
             return
         allowed = self._definition.dtypes if role.startswith("input") else STORABLE
-        # A constant input carries axes or a permutation, in the integer type of its producer.
-        constant = tensor.is_const and tensor.dtype.name in ("int32", "int64")
-        if tensor.dtype.name not in allowed and not constant:
-            self.fail(f"has no kernel for {tensor.dtype} ({role}); use {' or '.join(allowed)}")
+        if role in (f"input {position}" for position in self._definition.constant_inputs):
+            allowed = ("int32", "int64")
+        if tensor.dtype.name not in allowed:
+            instead = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+            self.fail(f"has no kernel for {tensor.dtype} ({role}); use {instead}")
         if not tensor.is_static:
             self.fail(
                 f"has the dynamic shape {list(tensor.shape)} for {role}; only static shapes are "

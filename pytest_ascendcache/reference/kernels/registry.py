@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
@@ -13,6 +14,8 @@ from pytest_ascendcache.reference.kernels.operator import (
 )
 
 _DEFINITIONS: dict[str, OperatorDefinition] = {}
+# Where register() writes: the built-in table, or the innermost collect_definitions().
+_TABLES = [_DEFINITIONS]
 
 Tracer = Callable[[KernelContext], None]
 
@@ -24,21 +27,44 @@ def register(
     attributes: tuple[str, ...] = (),
     inputs: tuple[int, int] = (1, 1),
     outputs: tuple[int, int] = (1, 1),
+    constant_inputs: tuple[int, ...] = (),
     two_implementations: bool = False,
 ) -> Callable[[Tracer], Tracer]:
-    """Define, or redefine, an operator type for this process.
+    """Define, or redefine, an operator type: for this process, or, within
+    :func:`collect_definitions`, for whoever collects.
 
     The arguments are the fields of :class:`OperatorDefinition`; the decorated function is its
-    ``trace``. To define a type for one build only, pass ``custom`` to ``build``.
+    ``trace`` and is returned unchanged.
     """
 
     def decorate(trace: Tracer) -> Tracer:
-        _DEFINITIONS[type_name] = OperatorDefinition(
-            type_name, trace, dtypes, attributes, inputs, outputs, two_implementations
+        _TABLES[-1][type_name] = OperatorDefinition(
+            type=type_name,
+            trace=trace,
+            dtypes=dtypes,
+            attributes=attributes,
+            inputs=inputs,
+            outputs=outputs,
+            constant_inputs=constant_inputs,
+            two_implementations=two_implementations,
         )
         return trace
 
     return decorate
+
+
+@contextmanager
+def collect_definitions() -> Iterator[dict[str, OperatorDefinition]]:
+    """Collect what is registered inside, by type, instead of defining it for the process.
+
+    The result is what ``build`` takes as ``custom``.
+    """
+    collected: dict[str, OperatorDefinition] = {}
+    _TABLES.append(collected)
+    try:
+        yield collected
+    finally:
+        _TABLES.remove(collected)
 
 
 def operator_types() -> tuple[str, ...]:

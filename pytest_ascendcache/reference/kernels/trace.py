@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
+from types import FrameType
 
 _PACKAGE = __name__.partition(".")[0]
 _DIRECTORY = __name__.rpartition(".")[0]
@@ -24,6 +25,7 @@ _MACHINERY = frozenset(
         *(f"{_DIRECTORY}.{name}" for name in ("trace", "half", "operator", "layout")),
     ]
 )
+_ENTRANCE = f"{_DIRECTORY}.compiler"
 
 
 class Type(Enum):
@@ -216,11 +218,13 @@ class Trace:
 
     ``tile`` splits every outermost loop longer than that many iterations into blocks, ``unroll``
     asks for that many copies of the innermost of them; 0 leaves the loops alone. Neither changes
-    the order of operations on an element, hence never a result.
+    the order of operations on an element, hence never a result. Rows that no definition asked
+    for, such as the arguments, belong to the first line of ``origin``.
     """
 
-    def __init__(self, tile: int = 0, unroll: int = 0) -> None:
+    def __init__(self, origin: Callable[..., object], tile: int = 0, unroll: int = 0) -> None:
         self.rows: list[Row] = []
+        self._origin = _first_line(origin)
         self._tile = tile
         self._unroll = unroll
         self._depth = 0
@@ -247,11 +251,17 @@ class Trace:
         """A constant offset."""
         return Value(self, Type.INDEX, 0, value)
 
+    def word(self, value: int) -> Value:
+        """A 32-bit constant."""
+        return self.operand(value, Type.WORD)
+
     def floating(self, value: float) -> Value:
         """A float constant, rounded to binary32."""
         return self.operand(value, Type.FLOAT)
 
-    def emit(self, operation: str, type: Type, operands: tuple[Value, ...], number: int = 0) -> Value:
+    def emit(
+        self, operation: str, type: Type, operands: tuple[Value, ...], number: int = 0
+    ) -> Value:
         """Append a row that yields a value."""
         if type is Type.INDEX and operation in ("add", "mul"):
             folded = self._fold(operation, *operands)
@@ -311,6 +321,8 @@ class Trace:
         with ExitStack() as loops:
             bounds = []
             for extent in extents:
+                if extent == 1:
+                    continue
                 if 0 < tile < extent:
                     first = loops.enter_context(self.loop(self.index(0), self.index(extent), tile))
                     last = first + tile
@@ -323,7 +335,8 @@ class Trace:
             for number, (first, last) in enumerate(bounds, start=1):
                 unroll = self._unroll if outermost and number == len(bounds) else 0
                 counters.append(loops.enter_context(self.loop(first, last, unroll=unroll)))
-            yield counters
+            running = iter(counters)
+            yield [self.index(0) if extent == 1 else next(running) for extent in extents]
 
     def _fresh(self, type: Type) -> Value:
         self._numbers += 1
@@ -345,14 +358,23 @@ class Trace:
         return None
 
     def _place(self) -> Place:
-        frame = sys._getframe(1)
-        while frame.f_globals.get("__name__") in _MACHINERY and frame.f_back is not None:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals.get("__name__") in _MACHINERY:
             frame = frame.f_back
+        if frame is None or frame.f_globals.get("__name__") == _ENTRANCE:
+            return self._origin
         key = (str(frame.f_globals.get("__name__")), frame.f_code.co_filename)
         file = self._files.get(key)
         if file is None:
             file = self._files[key] = _file_name(*key)
         return Place(file, frame.f_lineno)
+
+
+def _first_line(function: Callable[..., object]) -> Place:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return Place(_file_name(function.__module__, f"{function.__module__}.py"), 1)
+    return Place(_file_name(function.__module__, code.co_filename), code.co_firstlineno)
 
 
 def _file_name(module: str, path: str) -> str:

@@ -1,0 +1,61 @@
+"""Short names for the checks of this folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+
+@pytest.fixture(autouse=True)
+def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
+    """A rule that needs what the toolchain lacks is not applicable."""
+    marker = request.node.get_closest_marker("ascend_rule")
+    rule = load_rules()[marker.args[0]]
+    for missing in sorted(rule.capabilities - ascend_toolchain.capabilities):
+        pytest.skip(f"{ascend_toolchain.name}: {missing.lacking}")
+
+
+@pytest.fixture
+def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
+    """An empty cache of the check's own."""
+    return ascend_cache
+
+
+@pytest.fixture
+def toolchain(ascend_toolchain: Toolchain) -> Toolchain:
+    """The toolchain under test."""
+    return ascend_toolchain
+
+
+@pytest.fixture
+def add(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32, no attributes."""
+    return ascend_operators["add"]
+
+
+@pytest.fixture
+def mul(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32, the shape of ``add``."""
+    return ascend_operators["mul"]
+
+
+@pytest.fixture
+def sqrt(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float16."""
+    return ascend_operators["sqrt"]
+
+
+@pytest.fixture
+def exp(ascend_operators: dict[str, OperatorSpec]) -> OperatorSpec:
+    """Element-wise, float32."""
+    return ascend_operators["exp"]
+
+
+@pytest.fixture
+def probes(ascend_operators: dict[str, OperatorSpec]) -> tuple[OperatorSpec, ...]:
+    """Every probe operator."""
+    return tuple(ascend_operators.values())

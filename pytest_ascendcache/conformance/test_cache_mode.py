@@ -1,0 +1,235 @@
+"""Document C, ``--op_compiler_cache_mode``: the three modes and the directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.cachedir import Snapshot
+from pytest_ascendcache.conformance.probes import PROBES
+from pytest_ascendcache.conformance.states import bring_into
+from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.contract import EntryState, expected_outcomes
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    run = cache.compile(add)
+    assert run[add] == Outcome(COMPILED, ABSENT)
+    assert cache.entries() == {}
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    assert cache.compile(add)[add] == Outcome(COMPILED, KEPT)
+
+
+@rule("cache-mode/enable-stores")
+@pytest.mark.parametrize("name", PROBES)
+def test_enable_stores_a_valid_entry(
+    cache: CacheUnderTest, ascend_operators: dict[str, OperatorSpec], name: str
+) -> None:
+    operator = ascend_operators[name]
+    run = cache.compile(operator, mode=ENABLE)
+    assert run[operator] == Outcome(COMPILED, STORED)
+    (entry,) = cache.entries().values()
+    assert entry.problems() == []
+    assert entry.object == run.kernel(operator), "the stored object is not the delivered one"
+
+
+@rule("cache-mode/enable-stores")
+def test_enable_stores_every_operator_of_a_run(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    cache.compile(*probes, mode=ENABLE)
+    entries = cache.entries()
+    assert len(entries) == len(probes)
+    assert [entry.problems() for entry in entries.values()] == [[]] * len(probes)
+
+
+@rule("cache-mode/enable-reuses")
+@pytest.mark.parametrize("name", PROBES)
+def test_enable_reuses(
+    cache: CacheUnderTest, ascend_operators: dict[str, OperatorSpec], name: str
+) -> None:
+    operator = ascend_operators[name]
+    cache.warm(operator)
+    assert cache.compile(operator, mode=ENABLE)[operator] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    for _ in range(3):
+        assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_every_operator_from_its_own_entry(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    cache.warm(*probes)
+    run = cache.compile(*reversed(probes), mode=ENABLE)
+    for operator in probes:
+        assert run[operator] == Outcome(REUSED, KEPT)
+        assert run.served_from(operator) == {cache.entry(operator).stem}
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_in_another_working_directory(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    cache.warm(add)
+    cache.work, cache.home = cache.sandbox / "work2", cache.sandbox / "home2"
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-purges-soc")
+@pytest.mark.parametrize("before", EntryState)
+def test_force_compiles_and_replaces(
+    cache: CacheUnderTest, add: OperatorSpec, before: EntryState
+) -> None:
+    bring_into(cache, add, before)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] in expected_outcomes(FORCE, False, before)
+    assert [entry.problems() for entry in cache.entries().values()] == [[]]
+
+
+@rule("cache-mode/force-purges-soc")
+def test_force_removes_entries_of_other_operators(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add, mul, exp)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.fate(run, mul) is REMOVED
+    assert cache.fate(run, exp) is REMOVED
+
+
+@rule("cache-mode/force-purges-soc")
+@pytest.mark.parametrize("kept", ["metadata", "object"])
+def test_force_removes_halves_too(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, kept: str
+) -> None:
+    cache.warm(mul)
+    half = cache.entry(mul)
+    (half.object_path if kept == "metadata" else half.metadata_path).unlink()
+    run = cache.compile(add, mode=FORCE)
+    assert cache.fate(run, mul) is REMOVED
+
+
+@rule("cache-mode/force-spares-other-soc")
+def test_force_spares_other_soc(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
+) -> None:
+    cache.warm(add, mul, soc=OTHER_SOC)
+    cache.warm(add)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.fate(run, add, soc=OTHER_SOC) is KEPT
+    assert cache.fate(run, mul, soc=OTHER_SOC) is KEPT
+    assert cache.compile(add, mode=ENABLE, soc=OTHER_SOC)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-then-enable")
+def test_enable_reuses_what_force_stored(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add)
+    cache.compile(add, exp, mode=FORCE)
+    for _ in range(2):
+        run = cache.compile(add, exp, mode=ENABLE)
+        assert run[add] == Outcome(REUSED, KEPT)
+        assert run[exp] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-then-enable")
+def test_force_refreshes_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    for _ in range(2):
+        assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+
+
+@rule("cache-mode/disable-is-inert")
+@pytest.mark.parametrize("before", EntryState)
+def test_disable_changes_and_reads_nothing(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, before: EntryState
+) -> None:
+    bring_into(cache, add, before)
+    cache.warm(mul)
+    run = cache.compile(add, mode=DISABLE)
+    assert run[add] in expected_outcomes(DISABLE, False, before)
+    # Access times are among what must not change; where the mount keeps none, reads go unseen.
+    assert run.changes == {}
+
+
+@rule("cache-mode/disable-is-inert")
+def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.compile(add, mode=DISABLE)
+    assert not cache.root.exists()
+
+
+@rule("cache-mode/rejects-unknown-mode")
+@pytest.mark.parametrize("value", ["on", "Enable", "FORCE", "enable,force", "0"])
+def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
+    cache.warm(add)
+    run = cache.attempt(add, raw_mode=value)
+    assert not run.succeeded, "the value was accepted"
+    assert run.result.returncode != 0, "the exit status says success"
+    assert run.result.delivered == (None,), "a kernel was delivered"
+    for word in ("op_compiler_cache_mode", "enable", "force", "disable"):
+        assert word in run.output, f"the error does not name {word}"
+    assert run.changes == {}, "the cache was touched"
+
+
+@rule("cache-mode/directory-precedence")
+def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = cache.sandbox / "from_environment"
+    environment = {"ASCEND_CACHE_PATH": str(other)}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert not any(Snapshot.take(other).files), "something was put into ASCEND_CACHE_PATH"
+
+
+@rule("cache-mode/directory-precedence")
+def test_option_is_read_before_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other.warm(add)
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+
+
+@rule("cache-mode/directory-precedence")
+def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert not (cache.home / "atc_data").exists(), "something was put into $HOME/atc_data"
+    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/directory-precedence")
+def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    home = cache.elsewhere(cache.home / "atc_data")
+    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(COMPILED, STORED)
+    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/directory-precedence")
+@pytest.mark.parametrize("origin", ["option", "environment"])
+def test_missing_directory_is_created(
+    cache: CacheUnderTest, add: OperatorSpec, origin: str
+) -> None:
+    deep: Path = cache.sandbox / "a" / "b" / "c"
+    other = cache.elsewhere(deep)
+    environment = {"ASCEND_CACHE_PATH": str(deep)} if origin == "environment" else {}
+    cache_dir = deep if origin == "option" else None
+    run = other.compile(add, mode=ENABLE, cache_dir=cache_dir, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)

@@ -1,0 +1,129 @@
+"""Document C, "same compile parameters and operator parameters": what shares an entry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+
+
+def _binary(kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ...],
+            format: str = "ND") -> OperatorSpec:
+    result = first if len(first) >= len(second) else second
+    return OperatorSpec(
+        kind,
+        (TensorDesc.of(dtype, *first, format=format), TensorDesc.of(dtype, *second, format=format)),
+        (TensorDesc.of(dtype, *result, format=format),),
+        name="node",
+    )
+
+
+def _unary(kind: str, *attributes: Attribute, dtype: str = "float32", result: str = "",
+           shape: tuple[int, ...] = (4, 4), reduced: tuple[int, ...] | None = None) -> OperatorSpec:
+    return OperatorSpec(
+        kind,
+        (TensorDesc.of(dtype, *shape),),
+        (TensorDesc.of(result or dtype, *(shape if reduced is None else reduced)),),
+        attributes,
+        name="node",
+    )
+
+
+def _mean(axes: tuple[int, ...], keep: bool, reduced: tuple[int, ...]) -> OperatorSpec:
+    return _unary(
+        "ReduceMeanD",
+        Attribute("axes", "list_int", axes),
+        Attribute("keep_dims", "bool", keep),
+        reduced=reduced,
+    )
+
+
+def _leaky(slope: float) -> OperatorSpec:
+    return _unary("LeakyRelu", Attribute("negative_slope", "float", slope))
+
+
+_ADD = _binary("Add", "float32", (4, 8), (4, 8))
+PAIRS = {
+    "type": (_ADD, _binary("Mul", "float32", (4, 8), (4, 8))),
+    "shape": (_ADD, _binary("Add", "float32", (4, 16), (4, 16))),
+    "shape-transposed": (_ADD, _binary("Add", "float32", (8, 4), (8, 4))),
+    "shape-rank": (_ADD, _binary("Add", "float32", (32,), (32,))),
+    "shape-of-second-input": (_ADD, _binary("Add", "float32", (4, 8), (1, 8))),
+    "dtype": (_ADD, _binary("Add", "float16", (4, 8), (4, 8))),
+    "dtype-of-output": (
+        _unary("Cast", Attribute("dst_type", "int", 1), result="float16"),
+        _unary("Cast", Attribute("dst_type", "int", 3), result="int32"),
+    ),
+    "format": (
+        _binary("Add", "float32", (1, 2, 4, 4), (1, 2, 4, 4), "NCHW"),
+        _binary("Add", "float32", (1, 2, 4, 4), (1, 2, 4, 4), "NHWC"),
+    ),
+    "attribute-float": (_leaky(0.1), _leaky(0.2)),
+    "attribute-float-close": (_leaky(0.1), _leaky(0.1000001)),
+    "attribute-bool": (_mean((1,), False, (4,)), _mean((1,), True, (4, 1))),
+    "attribute-list": (_mean((0,), False, (4,)), _mean((1,), False, (4,))),
+    "attribute-present": (
+        _unary("LeakyRelu"),
+        _leaky(0.25),
+    ),
+}
+
+
+@rule("cache-mode/key-separates")
+@pytest.mark.parametrize("changed", PAIRS)
+def test_a_changed_parameter_has_its_own_entry(cache: CacheUnderTest, changed: str) -> None:
+    base, variant = PAIRS[changed]
+    cache.warm(base)
+    run = cache.compile(variant, mode=ENABLE)
+    assert run[variant] == Outcome(COMPILED, STORED)
+    assert cache.fate(run, base) is KEPT
+    run = cache.compile(base, variant, mode=ENABLE)
+    assert run[base] == Outcome(REUSED, KEPT)
+    assert run[variant] == Outcome(REUSED, KEPT)
+    assert run.served_from(base) != run.served_from(variant)
+
+
+@rule("cache-mode/key-separates")
+def test_another_soc_has_its_own_entry(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    run = cache.compile(add, mode=ENABLE, soc=OTHER_SOC)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert cache.fate(run, add, soc=cache.options.soc) is KEPT
+    assert run.kernel(add) == cache.fresh(add, soc=OTHER_SOC)
+
+
+@rule("cache-mode/key-separates")
+def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
+    """Every change at once, beside every base: nothing is taken for something else."""
+    bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
+    variants = [
+        variant.named(f"variant_{name}".replace("-", "_"))
+        for name, (_, variant) in PAIRS.items()
+    ]
+    cache.warm(*bases)
+    run = cache.compile(*variants, mode=ENABLE)
+    # A variant may be another pair's base; its kernel must be its own all the same.
+    known = {replace(base, name="") for base in bases}
+    for variant in variants:
+        if replace(variant, name="") not in known:
+            assert not run.served_from(variant), f"{variant} was served another's kernel"
+
+
+@rule("cache-mode/key-ignores-names")
+@pytest.mark.parametrize("renamed", ["operator", "inputs", "outputs", "attributes-reordered"])
+def test_names_share_an_entry(cache: CacheUnderTest, renamed: str) -> None:
+    base = _mean((1,), False, (4,))
+    cache.warm(base)
+    variant = {
+        "operator": base.named("another_node"),
+        "inputs": replace(base, inputs=tuple(replace(t, name="x") for t in base.inputs)),
+        "outputs": replace(base, outputs=tuple(replace(t, name="y") for t in base.outputs)),
+        "attributes-reordered": replace(base, attributes=base.attributes[::-1]),
+    }[renamed]
+    run = cache.compile(variant, mode=ENABLE)
+    assert run[variant] == Outcome(REUSED, KEPT)
+    assert run.served_from(variant) == {cache.entry(base).stem}

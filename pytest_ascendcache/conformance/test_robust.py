@@ -1,0 +1,83 @@
+"""Robustness: damaged entries, and many processes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.faults import DAMAGES, Damage
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_a_damaged_entry_heals(cache: CacheUnderTest, add: OperatorSpec, damage: Damage) -> None:
+    cache.warm(add)
+    damage.apply(cache.entry(add))
+    run = cache.attempt(add, mode=ENABLE)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
+    assert cache.entry(add).problems() == []
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/heals-damaged-entry")
+def test_damage_to_one_entry_leaves_the_others(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add, exp)
+    DAMAGES[0].apply(cache.entry(add))
+    run = cache.compile(add, exp, mode=ENABLE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[exp] == Outcome(REUSED, KEPT)
+
+
+def _residue(cache: CacheUnderTest) -> list[str]:
+    """Files of the SoC that are neither an entry's nor a lock."""
+    known = {
+        path.name
+        for entry in cache.entries().values()
+        for path in (entry.object_path, entry.metadata_path)
+    }
+    return [
+        path.name
+        for path in cache.layout.soc(cache.options.soc).iterdir()
+        if path.name not in known and not path.name.endswith(".lock")
+    ]
+
+
+@rule("robust/same-key-race")
+@pytest.mark.parametrize("before", ["empty", "damaged"])
+@pytest.mark.parametrize("round", range(2))
+def test_many_processes_compile_one_key(
+    cache: CacheUnderTest, add: OperatorSpec, before: str, round: int
+) -> None:
+    if before == "damaged":
+        cache.warm(add)
+        DAMAGES[round].apply(cache.entry(add))
+    cache.marks = False
+    for run in cache.together([cache.request(add, mode=ENABLE) for _ in range(6)]):
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+        assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
+    (entry,) = cache.entries().values()
+    assert entry.problems() == []
+    assert _residue(cache) == []
+    cache.marks = True
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/same-key-race")
+def test_many_processes_compile_the_same_operators_in_any_order(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    operators = probes[:4]
+    requests = [cache.request(*operators[i:], *operators[:i], mode=ENABLE) for i in range(4)]
+    for run in cache.together(requests):
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+        for operator in operators:
+            assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
+    assert len(cache.entries()) == len(operators)
+    assert [entry.problems() for entry in cache.entries().values()] == [[]] * len(operators)
+    assert _residue(cache) == []

@@ -1,0 +1,75 @@
+"""Damage to the files of one entry, as crashes, full disks and careless people leave it.
+
+Source: facts ``cann-operator-cache`` section 2.10 and ``field-evidence`` classes C03, C04.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.cachedir import Entry
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One kind of damage; ``apply`` does it to a valid entry."""
+
+    name: str
+    apply: Callable[[Entry], None]
+
+
+def _object(edit: Callable[[bytes], bytes]) -> Callable[[Entry], None]:
+    return lambda entry: _rewrite(entry.object_path, edit)
+
+
+def _text(edit: Callable[[bytes], bytes]) -> Callable[[Entry], None]:
+    return lambda entry: _rewrite(entry.metadata_path, edit)
+
+
+def _fields(**changes: Any) -> Callable[[Entry], None]:
+    def edit(data: bytes) -> bytes:
+        fields = {**json.loads(data), **changes}
+        return json.dumps({key: value for key, value in fields.items() if value is not None}).encode()
+
+    return _text(edit)
+
+
+def _rewrite(path: Path, edit: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(edit(path.read_bytes()))
+
+
+def _flip(position: float) -> Callable[[bytes], bytes]:
+    def edit(data: bytes) -> bytes:
+        index = int(position * (len(data) - 1))
+        return data[:index] + bytes([data[index] ^ 0x10]) + data[index + 1 :]
+
+    return edit
+
+
+DAMAGES = (
+    Damage("object-header-flipped", _object(_flip(0.0))),
+    Damage("object-code-flipped", _object(_flip(0.1))),
+    Damage("object-end-flipped", _object(_flip(1.0))),
+    Damage("object-cut-in-half", _object(lambda data: data[: len(data) // 2])),
+    Damage("object-one-byte-short", _object(lambda data: data[:-1])),
+    Damage("object-one-byte-long", _object(lambda data: data + b"\0")),
+    Damage("object-empty", _object(lambda _: b"")),
+    Damage("object-foreign", _object(lambda _: b"#!/bin/sh\nexit 0\n")),
+    Damage("object-missing", lambda entry: entry.object_path.unlink()),
+    Damage("metadata-cut-in-half", _text(lambda data: data[: len(data) // 2])),
+    Damage("metadata-empty", _text(lambda _: b"")),
+    Damage("metadata-not-json", _text(lambda _: b"\x7fELF\0\1\2")),
+    Damage("metadata-an-array", _text(lambda data: b"[" + data + b"]")),
+    Damage("metadata-missing", lambda entry: entry.metadata_path.unlink()),
+    Damage("digest-wrong", _fields(sha256="0" * 64)),
+    Damage("digest-missing", _fields(sha256=None)),
+    Damage("digest-a-number", _fields(sha256=5)),
+    Damage("name-a-number", _fields(binFileName=1)),
+    Damage("name-missing", _fields(binFileName=None)),
+    Damage("name-of-another", _fields(binFileName="te_other_" + "0" * 64)),
+)
+"""Every kind of damage, named for what it leaves."""

@@ -1,0 +1,80 @@
+"""Fixtures, for the built-in suite and for users' own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.cachedir import FileSystem
+    from pytest_ascendcache.observation import CacheUnderTest, Evidence
+    from pytest_ascendcache.operators import OperatorSpec
+    from pytest_ascendcache.session import AscendSession
+    from pytest_ascendcache.toolchains import Toolchain
+
+SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
+EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
+FAILED: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def ascend_session_of(config: pytest.Config) -> AscendSession:
+    """The session's shared state, made now if this is the first use."""
+    if SESSION not in config.stash:
+        from pytest_ascendcache.session import AscendSession
+        from pytest_ascendcache.settings import read_settings
+
+        config.stash[SESSION] = AscendSession(config, read_settings(config))
+    return config.stash[SESSION]
+
+
+@pytest.fixture(scope="session")
+def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
+    """Shared state of the session; for the fixtures below."""
+    return ascend_session_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def ascend_toolchain(ascend_session: AscendSession) -> Toolchain:
+    """The toolchain ``--ascend-toolchain`` names; the embedded reference by default."""
+    return ascend_session.toolchain
+
+
+@pytest.fixture(scope="session")
+def ascend_file_system(ascend_session: AscendSession) -> FileSystem:
+    """The file system caches under test are on, and how it treats access times."""
+    return ascend_session.file_system
+
+
+@pytest.fixture
+def ascend_evidence(request: pytest.FixtureRequest) -> Evidence:
+    """What this test did and saw; ends up in the report when its promise is broken."""
+    from pytest_ascendcache.observation import Evidence
+
+    evidence = Evidence()
+    request.node.stash[EVIDENCE] = evidence
+    return evidence
+
+
+@pytest.fixture
+def ascend_cache(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[CacheUnderTest]:
+    """An empty cache directory of this test's own, with HOME and working directory.
+
+    ``compile`` and ``warm`` run the toolchain and tell what it delivered and what became of
+    each entry. The directory is kept when the test fails.
+    """
+    sandbox = ascend_session.sandbox(request.node.name)
+    yield ascend_session.cache(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture(scope="session")
+def ascend_operators() -> dict[str, OperatorSpec]:
+    """Small operators every toolchain knows, by name."""
+    from pytest_ascendcache.conformance.probes import probe_operators
+
+    return probe_operators()

@@ -1,0 +1,281 @@
+"""The cache under test: an isolated directory, and compiles that are watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.cachedir import (
+    CacheLayout,
+    Change,
+    Entry,
+    Snapshot,
+    find_canaries,
+    plant_canary,
+    read_entries,
+)
+from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
+from pytest_ascendcache.observation.evidence import (
+    Evidence,
+    NotDecidable,
+    PositiveControl,
+    Step,
+)
+from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import (
+    CompileRequest,
+    CompileResult,
+    Toolchain,
+    ToolchainError,
+)
+
+_SHOWN_CHANGES = 20
+_SHOWN_OUTPUT = 2000
+
+
+class CacheUnderTest:
+    """An empty cache directory of its own, HOME and working directory included.
+
+    Every valid entry is marked with a canary before a compile, so that each compile tells by
+    itself which kernels were reused; ``marks = False`` leaves them as the toolchain wrote them,
+    to compare bytes. Compiles are processes of the toolchain under test.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        sandbox: Path,
+        control: PositiveControl,
+        evidence: Evidence | None = None,
+        fresh: dict[Any, bytes] | None = None,
+    ) -> None:
+        self.toolchain = toolchain
+        self.sandbox = sandbox
+        self.root = sandbox / "cache"
+        self.home = sandbox / "home"
+        self.work = sandbox / "work"
+        self.layout = CacheLayout(self.root)
+        self.evidence = evidence or Evidence()
+        self.options = CompileOptions()
+        self.marks = control.serves_marked
+        self._control = control
+        self._numbers = count()
+        self._tokens: dict[str, str] = {}
+        self._known: dict[tuple[OperatorSpec, str], str] = {}
+        self._fresh = {} if fresh is None else fresh
+        for directory in (self.home, self.work):
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def compile(
+        self,
+        *operators: OperatorSpec,
+        mode: CacheMode | None = None,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Run:
+        """Compile in one process and watch; ``options`` are fields of ``CompileOptions``.
+
+        Raises:
+            ToolchainError: where the process fails or does not end: no verdict rests on it.
+        """
+        run = self.attempt(*operators, mode=mode, environment=environment, **options)
+        if not run.succeeded:
+            raise ToolchainError(_failure(run.result))
+        return run
+
+    def attempt(
+        self,
+        *operators: OperatorSpec,
+        mode: CacheMode | None = None,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Run:
+        """Like :meth:`compile`, where failing is an answer too; only a hang is not."""
+        return self.together(
+            [self.request(*operators, mode=mode, environment=environment, **options)]
+        )[0]
+
+    def request(
+        self,
+        *operators: OperatorSpec,
+        mode: CacheMode | None = None,
+        environment: Mapping[str, str] | None = None,
+        cache_dir: Path | str | None = "",
+        raw_mode: str | None = None,
+        debug_file: Path | None = None,
+        umask: int | None = None,
+        **options: Any,
+    ) -> CompileRequest:
+        """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
+        directory = self.root if cache_dir == "" else cache_dir
+        return CompileRequest(
+            operators=operators,
+            options=self.options.but(cache_mode=mode, **options),
+            cache_dir=None if directory is None else Path(directory),
+            output=self.sandbox / f"out{next(self._numbers)}",
+            work=self.work,
+            home=self.home,
+            environment=environment or {},
+            raw_mode=raw_mode,
+            debug_file=debug_file,
+            umask=umask,
+        )
+
+    def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
+        """Start one process a request, all at once; the snapshots frame all of them.
+
+        Raises:
+            ToolchainError: where one of them does not end.
+        """
+        self._mark_entries()
+        before = Snapshot.take(self.root)
+        results = self.toolchain.compile_together(requests)
+        after = Snapshot.take(self.root)
+        runs = [
+            self._run(request, result, before, after)
+            for request, result in zip(requests, results, strict=True)
+        ]
+        for run in runs:
+            self._note(run)
+        for result in results:
+            if result.returncode is None:
+                raise ToolchainError(_failure(result))
+        return runs
+
+    def warm(self, *operators: OperatorSpec, **options: Any) -> Run:
+        """Compile under enable, so that the cache holds a valid entry for each operator.
+
+        Raises:
+            NotDecidable: where it does not.
+        """
+        run = self.compile(*operators, mode=CacheMode.ENABLE, **options)
+        for operator in operators:
+            stem = run.stem(operator)
+            problems = ["there is none"]
+            if stem is not None:
+                entry = Entry(stem, self.layout.soc(run.result.request.options.soc))
+                problems = entry.problems()
+                self._known[(operator, run.result.request.options.soc)] = stem
+            if problems:
+                raise NotDecidable(
+                    f"warming up left no valid entry for {operator}: {'; '.join(problems)}"
+                )
+        return run
+
+    def entry(self, operator: OperatorSpec, soc: str | None = None) -> Entry:
+        """The entry :meth:`warm` made for an operator, as it is now.
+
+        Raises:
+            NotDecidable: where this cache was not warmed with it.
+        """
+        soc = soc or self.options.soc
+        stem = self._known.get((operator, soc))
+        if stem is None:
+            raise NotDecidable(f"the cache was not warmed with {operator}")
+        return Entry(stem, self.layout.soc(soc))
+
+    def entries(self, soc: str | None = None) -> dict[str, Entry]:
+        """Every entry of one SoC by stem, halves included."""
+        return read_entries(self.layout.soc(soc or self.options.soc))
+
+    def elsewhere(self, root: Path) -> CacheUnderTest:
+        """The same sandbox and toolchain, watching another cache directory."""
+        other = CacheUnderTest(
+            self.toolchain, self.sandbox, self._control, self.evidence, self._fresh
+        )
+        other.root, other.layout, other._numbers = root, CacheLayout(root), self._numbers
+        return other
+
+    def fate(self, run: Run, operator: OperatorSpec, soc: str | None = None) -> Fate:
+        """What a run did to the entry of an operator it was not asked for."""
+        entry = self.entry(operator, soc)
+        relative = entry.directory.relative_to(self.root)
+        return run.fate_of(f"{relative}/{entry.stem}")
+
+    def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
+        """The kernel of a compile that no cache can have a part in: disable, empty directory.
+
+        Two such compiles have to agree; what one delivers is remembered for the session.
+
+        Raises:
+            NotDecidable: where two fresh compiles differ.
+        """
+        environment = options.pop("environment", None)
+        key = (operator, tuple(sorted(options.items())))
+        if environment is not None or key not in self._fresh:
+            first, second = (self._fresh_compile(operator, environment, options) for _ in "12")
+            if first != second:
+                raise NotDecidable(f"{operator}: two fresh compiles give different kernels")
+            if environment is not None:
+                return first
+            self._fresh[key] = first
+        return self._fresh[key]
+
+    def _fresh_compile(
+        self, operator: OperatorSpec, environment: Mapping[str, str] | None, options: dict[str, Any]
+    ) -> bytes:
+        empty = self.sandbox / f"empty{next(self._numbers)}"
+        request = self.request(
+            operator, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
+        )
+        (result,) = self.toolchain.compile_together([request])
+        run = self._run(request, result, Snapshot({}), Snapshot({}))
+        self._note(run)
+        if not run.succeeded:
+            raise ToolchainError(_failure(result))
+        return run.kernel(operator)
+
+    def _mark_entries(self) -> None:
+        if not self.marks:
+            return
+        for soc in self.layout.socs():
+            for entry in read_entries(self.layout.soc(soc)).values():
+                if entry.is_valid and not find_canaries(entry.object or b""):
+                    canary = plant_canary(entry)
+                    self._tokens[canary.token] = canary.stem
+
+    def _run(
+        self, request: CompileRequest, result: CompileResult, before: Snapshot, after: Snapshot
+    ) -> Run:
+        soc = request.options.soc
+        return Run(
+            result=result,
+            operators=request.operators,
+            before=before,
+            after=after,
+            marked=dict(self._tokens) if self.marks else None,
+            known={
+                operator: stem
+                for (operator, known_soc), stem in self._known.items()
+                if known_soc == soc
+            },
+            prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
+        )
+
+    def _note(self, run: Run) -> None:
+        changes = {
+            path: change.value for path, change in run.changes.items() if change is not Change.READ
+        }
+        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
+        if len(changes) > _SHOWN_CHANGES:
+            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
+        self.evidence.starts += 1
+        self.evidence.compiles += len(run.operators)
+        self.evidence.steps.append(
+            Step(
+                command=run.result.command,
+                ending=run.result.ending,
+                outcomes=run.describe() if run.succeeded else (),
+                changes=shown,
+                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+            )
+        )
+
+
+def _failure(result: CompileResult) -> str:
+    words = result.output.strip().splitlines()
+    said = f": {words[-1][:300]}" if words else " without a word"
+    return f"the toolchain {result.ending}{said}"

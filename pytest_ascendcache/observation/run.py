@@ -1,0 +1,167 @@
+"""One observed compile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.cachedir import Change, FileState, Snapshot, embedded_objects, find_canaries
+from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.contract import Delivered, Fate, Outcome
+from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import CompileResult
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process delivered and did to the cache.
+
+    ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
+    snapshots of the whole cache directory; ``marked`` maps canary tokens to stems, and is
+    ``None`` where this toolchain does not serve marked entries. ``known`` names the entries of
+    operators the cache was warmed with.
+    """
+
+    result: CompileResult
+    operators: tuple[OperatorSpec, ...]
+    before: Snapshot
+    after: Snapshot
+    marked: Mapping[str, str] | None
+    known: Mapping[OperatorSpec, str]
+    prefix: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process ended well and delivered everything."""
+        return self.result.succeeded
+
+    @property
+    def output(self) -> str:
+        """The end of what the process printed."""
+        return self.result.output
+
+    @property
+    def changes(self) -> dict[str, Change]:
+        """What became of each path below the cache directory that differs."""
+        return self.before.changes(self.after)
+
+    def model(self, operator: OperatorSpec) -> Path:
+        """The delivered ``.om`` file.
+
+        Raises:
+            NotDecidable: where there is none.
+        """
+        path = self.result.delivered[self.operators.index(operator)]
+        if path is None:
+            raise NotDecidable(f"{operator}: no .om file was delivered")
+        return path
+
+    def kernel(self, operator: OperatorSpec) -> bytes:
+        """The kernel object the ``.om`` carries.
+
+        Raises:
+            NotDecidable: where none can be found in it.
+        """
+        objects = list(embedded_objects(self.model(operator).read_bytes()))
+        if not objects:
+            raise NotDecidable(f"{operator}: the .om file carries no ELF object")
+        return objects[0]
+
+    def served_from(self, operator: OperatorSpec) -> frozenset[str]:
+        """Stems of the entries whose canary the delivered kernel carries."""
+        tokens = find_canaries(self.model(operator).read_bytes())
+        return frozenset((self.marked or {}).get(token, token) for token in tokens)
+
+    def __getitem__(self, operator: OperatorSpec) -> Outcome:
+        """What was delivered for the operator, and what became of its entry.
+
+        Raises:
+            NotDecidable: where canaries cannot tell and nothing on disk does.
+        """
+        served = self.served_from(operator)
+        fate = self.fate(operator)
+        if served:
+            return Outcome(Delivered.REUSED, fate)
+        if self.marked is None and fate in (Fate.KEPT, Fate.ABSENT) and self._had_entries():
+            raise NotDecidable(
+                f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
+                "tells a reuse from a compile"
+            )
+        return Outcome(Delivered.COMPILED, fate)
+
+    def fate(self, operator: OperatorSpec) -> Fate:
+        """What became of the operator's own entry."""
+        stem = self.stem(operator)
+        return Fate.ABSENT if stem is None else self.fate_of(self._path(stem))
+
+    def stem(self, operator: OperatorSpec) -> str | None:
+        """The operator's entry: known from before, or new and with the delivered kernel."""
+        soc = self.result.request.options.soc
+        if operator in self.known:
+            return self.known[operator]
+        served = self.served_from(operator)
+        if len(served) == 1:
+            return next(iter(served))
+        digest = sha256(self.kernel(operator))
+        stems = [
+            Path(path).stem
+            for path, state in self.after.files.items()
+            if state.sha256 == digest and path.startswith(f"{self.prefix}{soc}/")
+        ]
+        if stems:
+            return stems[0]
+        fresh = self.new_stems(operator.type)
+        return fresh[0] if fresh else None
+
+    def new_stems(self, operator_type: str = "") -> list[str]:
+        """Entries that were not there before, of one operator type or of any."""
+        wanted = f"te_{operator_type.lower()}_" if operator_type else "te_"
+        return sorted(
+            {
+                Path(path).stem
+                for path, change in self.changes.items()
+                if change is Change.ADDED and Path(path).name.startswith(wanted)
+            }
+        )
+
+    def fate_of(self, base: str) -> Fate:
+        """What became of the pair ``<base>.json`` and ``<base>.o``."""
+        pair = (f"{base}.json", f"{base}.o")
+        before = [self.before.files.get(path) for path in pair]
+        after = [self.after.files.get(path) for path in pair]
+        if not any(after):
+            return Fate.REMOVED if any(before) else Fate.ABSENT
+        if not any(before):
+            return Fate.STORED
+        # A hit may cut the modification time to whole seconds and moves the change time; only
+        # another file or other contents mean that the entry was written.
+        same = all(
+            (old is None) == (new is None)
+            and (
+                old is None or new is None or (old.inode == new.inode and old.sha256 == new.sha256)
+            )
+            for old, new in zip(before, after, strict=True)
+        )
+        return Fate.KEPT if same else Fate.REWRITTEN
+
+    def _path(self, stem: str) -> str:
+        return f"{self.prefix}{self.result.request.options.soc}/{stem}"
+
+    def _had_entries(self) -> bool:
+        return any(path.endswith(".json") for path in self.before.files)
+
+    def describe(self) -> tuple[str, ...]:
+        """One line an operator, for the report."""
+        lines = []
+        for operator in self.operators:
+            try:
+                lines.append(f"{operator}: {self[operator]}")
+            except (NotDecidable, OSError) as reason:
+                lines.append(f"{operator}: {reason}")
+        return tuple(lines)
+
+
+def _identity(state: FileState | None) -> tuple[int, str] | None:
+    return None if state is None else (state.inode, state.sha256)

@@ -1,0 +1,318 @@
+"""Operators that compute every output element from the input elements at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import log as logarithm
+from math import pi, sqrt
+
+from pytest_ascendcache.reference.kernels import functions as f
+from pytest_ascendcache.reference.kernels.layout import row_major
+from pytest_ascendcache.reference.kernels.operator import (
+    FLOATS,
+    NUMBERS,
+    STORABLE,
+    KernelContext,
+)
+from pytest_ascendcache.reference.kernels.registry import register
+from pytest_ascendcache.reference.kernels.trace import Type, Value, select
+
+Formula = Callable[..., Value]
+
+
+def elementwise(
+    type_name: str,
+    *,
+    operands: int = 1,
+    dtypes: tuple[str, ...] = FLOATS,
+    attributes: tuple[str, ...] = (),
+    two_implementations: bool = False,
+) -> Callable[[Formula], Formula]:
+    """Define an operator by its formula for one element: ``formula(context, *elements)``."""
+
+    def decorate(formula: Formula) -> Formula:
+        register(
+            type_name,
+            dtypes=dtypes,
+            attributes=attributes,
+            inputs=(operands, operands),
+            two_implementations=two_implementations,
+        )(lambda op: op.elementwise(partial(formula, op)))
+        return formula
+
+    return decorate
+
+
+@elementwise("Abs", dtypes=NUMBERS)
+def absolute(_: KernelContext, x: Value) -> Value:
+    return x.absolute() if x.type is Type.FLOAT else select(x < 0, -x, x)
+
+
+@elementwise("Neg", dtypes=NUMBERS)
+def negate(_: KernelContext, x: Value) -> Value:
+    return -x
+
+
+@elementwise("Sign")
+def sign(_: KernelContext, x: Value) -> Value:
+    return select(x > 0.0, 1.0, select(x < 0.0, -1.0, x))
+
+
+@elementwise("Floor")
+def floor(_: KernelContext, x: Value) -> Value:
+    return f.floor(x)
+
+
+@elementwise("Ceil")
+def ceil(_: KernelContext, x: Value) -> Value:
+    return -f.floor(-x)
+
+
+@elementwise("Square", dtypes=NUMBERS)
+def square(_: KernelContext, x: Value) -> Value:
+    return x * x
+
+
+@elementwise("Sqrt", two_implementations=True)
+def square_root(op: KernelContext, x: Value) -> Value:
+    return x.square_root() if op.precise else x * f.rough_rsqrt(x)
+
+
+@elementwise("Rsqrt")
+def reciprocal_square_root(_: KernelContext, x: Value) -> Value:
+    return 1.0 / x.square_root()
+
+
+@elementwise("Reciprocal")
+def reciprocal(_: KernelContext, x: Value) -> Value:
+    return 1.0 / x
+
+
+@elementwise("Exp", attributes=("base", "scale", "shift"), two_implementations=True)
+def exponential(op: KernelContext, x: Value) -> Value:
+    """base**(scale * x + shift); the default base, -1, is e."""
+    x = _affine(op, x) * _log_of_base(op)
+    return f.exp(x) if op.precise else f.rough_exp(x)
+
+
+@elementwise("Log", attributes=("base", "scale", "shift"))
+def natural_logarithm(op: KernelContext, x: Value) -> Value:
+    """log(scale * x + shift) to the base; the default base, -1, is e."""
+    return f.log(_affine(op, x)) / _log_of_base(op)
+
+
+def _affine(op: KernelContext, x: Value) -> Value:
+    scale, shift = op.number("scale", 1.0), op.number("shift", 0.0)
+    # Not only shorter: -0.0 + 0.0 would lose a sign.
+    x = x if scale == 1.0 else x * scale
+    return x if shift == 0.0 else x + shift
+
+
+def _log_of_base(op: KernelContext) -> float:
+    base = op.number("base", -1.0)
+    if base == -1.0:
+        return 1.0
+    if base <= 0.0 or base == 1.0:
+        op.fail(f"has {base} for the attribute base; use -1 for e or a positive base other than 1")
+    return logarithm(base)
+
+
+@elementwise("Relu", dtypes=NUMBERS)
+def relu(_: KernelContext, x: Value) -> Value:
+    return select(x < 0, 0, x)
+
+
+@elementwise("Relu6")
+def relu6(_: KernelContext, x: Value) -> Value:
+    return f.clamp(x, 0.0, 6.0)
+
+
+@elementwise("LeakyRelu", attributes=("negative_slope",))
+def leaky_relu(op: KernelContext, x: Value) -> Value:
+    return select(x > 0.0, x, x * op.number("negative_slope", 0.0))
+
+
+@elementwise("Elu", attributes=("alpha", "scale", "input_scale"))
+def elu(op: KernelContext, x: Value) -> Value:
+    """scale * x above zero, scale * alpha * (e**(input_scale * x) - 1) below."""
+    scale = op.number("scale", 1.0)
+    below = f.expm1(x * op.number("input_scale", 1.0)) * (op.number("alpha", 1.0) * scale)
+    return select(x > 0.0, x * scale, below)
+
+
+@elementwise("Sigmoid", two_implementations=True)
+def sigmoid(op: KernelContext, x: Value) -> Value:
+    return f.sigmoid(x) if op.precise else f.rough_sigmoid(x)
+
+
+@elementwise("Tanh", two_implementations=True)
+def tanh(op: KernelContext, x: Value) -> Value:
+    return f.tanh(x) if op.precise else f.rough_tanh(x)
+
+
+@elementwise("Erf")
+def erf(_: KernelContext, x: Value) -> Value:
+    return f.erf(x)
+
+
+@elementwise("Softplus")
+def softplus(_: KernelContext, x: Value) -> Value:
+    """log(1 + e**x)."""
+    positive = select(x < 0.0, 0.0, x)
+    return positive + f.log1p(f.exp(-x.absolute()))
+
+
+@elementwise("Swish", attributes=("scale",))
+def swish(op: KernelContext, x: Value) -> Value:
+    """x * sigmoid(scale * x)."""
+    return _gate(x, f.sigmoid(x * op.number("scale", 1.0)))
+
+
+@elementwise("Gelu", two_implementations=True)
+def gelu(op: KernelContext, x: Value) -> Value:
+    """x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2, written with sigmoid."""
+    slope = 2.0 * sqrt(2.0 / pi)
+    inner = x * (x * x * (0.044715 * slope) + slope)
+    return _gate(x, f.sigmoid(inner) if op.precise else f.rough_sigmoid(inner))
+
+
+@elementwise("GeluV2", attributes=("approximate",), two_implementations=True)
+def gelu_v2(op: KernelContext, x: Value) -> Value:
+    """x times the normal distribution function; ``approximate`` is "none" or "tanh"."""
+    kind = op.text("approximate", "none", ("none", "tanh"))
+    if kind == "tanh" or not op.precise:
+        return gelu(op, x)
+    return _gate(x, f.erfc(x * -sqrt(0.5)) * 0.5)
+
+
+def _fast_gelu(op: KernelContext, x: Value) -> Value:
+    """x * sigmoid(1.702 * x)."""
+    inner = x * 1.702
+    return _gate(x, f.sigmoid(inner) if op.precise else f.rough_sigmoid(inner))
+
+
+elementwise("FastGelu", two_implementations=True)(_fast_gelu)
+elementwise("FastGeluV2", two_implementations=True)(_fast_gelu)
+
+
+@elementwise("Mish", two_implementations=True)
+def mish(op: KernelContext, x: Value) -> Value:
+    """x * tanh(log(1 + e**x)); the quotient of polynomials in e**x does not cancel."""
+    limited = select(x > 20.0, 20.0, x)
+    if op.precise:
+        power = f.exp(limited)
+        inner = power * (power + 2.0)
+        return _gate(x, inner / (inner + 2.0))
+    power = f.rough_exp(limited)
+    inner = power * (power + 2.0)
+    return x * (inner * f.rough_reciprocal(inner + 2.0))
+
+
+def _gate(x: Value, share: Value) -> Value:
+    """x * share, which is zero and not NaN where an infinite x has no share at all."""
+    nothing = f.copy_sign(x.trace.floating(0.0), x)
+    return select(share.equals(0.0), nothing, x * share)
+
+
+@elementwise("Add", operands=2, dtypes=NUMBERS)
+def add(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return x1 + x2
+
+
+@elementwise("Sub", operands=2, dtypes=NUMBERS)
+def subtract(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return x1 - x2
+
+
+@elementwise("Mul", operands=2, dtypes=NUMBERS)
+def multiply(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return x1 * x2
+
+
+@elementwise("Div", operands=2)
+def divide(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return x1 / x2
+
+
+@elementwise("RealDiv", operands=2, two_implementations=True)
+def real_divide(op: KernelContext, x1: Value, x2: Value) -> Value:
+    return x1 / x2 if op.precise else x1 * f.rough_reciprocal(x2)
+
+
+@elementwise("Maximum", operands=2, dtypes=NUMBERS)
+def maximum(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return f.maximum(x1, x2) if x1.type is Type.FLOAT else select(x1 > x2, x1, x2)
+
+
+@elementwise("Minimum", operands=2, dtypes=NUMBERS)
+def minimum(_: KernelContext, x1: Value, x2: Value) -> Value:
+    return f.minimum(x1, x2) if x1.type is Type.FLOAT else select(x1 < x2, x1, x2)
+
+
+@elementwise("SquaredDifference", operands=2, dtypes=NUMBERS)
+def squared_difference(_: KernelContext, x1: Value, x2: Value) -> Value:
+    difference = x1 - x2
+    return difference * difference
+
+
+@register("BiasAdd", dtypes=NUMBERS, attributes=("data_format",), inputs=(2, 2))
+def bias_add(op: KernelContext) -> None:
+    """Adds a vector along the channels: dimension 1 of NCHW, the last one of NHWC."""
+    x, bias = op.input(0), op.input(1)
+    op.expect_dtype_of_first(bias)
+    formats = ("NHWC", "NCHW", "NDHWC", "NCDHW")
+    default = x.desc.format if x.desc.format in formats else "NHWC"
+    rank = len(x.shape)
+    if rank < 2:
+        op.fail(f"has the shape {list(x.shape)} for input 0; give it at least 2 dimensions")
+    channel = 1 if op.text("data_format", default, formats).startswith("NC") else rank - 1
+    op.expect_shape(bias, (x.shape[channel],))
+    op.expect_shape(op.output(), x.shape, x.dtype)
+    along = tuple(int(dimension == channel) for dimension in range(rank))
+    op.walk(x.shape, [row_major(x.shape), along], lambda x, bias: x + bias)
+
+
+# GE's names and numbers of element types, the values of Cast's dst_type.
+_TYPES: dict[str | int, str] = {
+    **dict.fromkeys(("DT_FLOAT", 0), "float32"),
+    **dict.fromkeys(("DT_FLOAT16", 1), "float16"),
+    **dict.fromkeys(("DT_INT8", 2), "int8"),
+    **dict.fromkeys(("DT_INT32", 3), "int32"),
+    **dict.fromkeys(("DT_UINT8", 4), "uint8"),
+    **dict.fromkeys(("DT_BOOL", 12), "bool"),
+}
+_RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
+
+
+@register("Cast", dtypes=STORABLE, attributes=("dst_type",))
+def cast(op: KernelContext) -> None:
+    """Conversion to the output's type; integers are cut towards zero and clipped, NaN becomes 0."""
+    target = op.output()
+    given = op.spec.attribute("dst_type")
+    wanted = None
+    if given is not None:
+        wanted = _TYPES.get(given) if isinstance(given, (str, int)) else None
+        if wanted is None or isinstance(given, bool):
+            known = ", ".join(map(str, _TYPES))
+            op.fail(f"has {given!r} for the attribute dst_type; use one of {known}")
+    op.expect_shape(target, op.input(0).shape, wanted)
+    op.walk(target.shape, [row_major(target.shape)], partial(_convert, op))
+
+
+def _convert(op: KernelContext, x: Value) -> Value:
+    target = op.output()
+    if target.is_float:
+        return x if x.type is Type.FLOAT else x.to_float()
+    if target.dtype == "bool":
+        false, true = op.trace.word(0), op.trace.word(1)
+        return select(x.equals(0), false, true)
+    if x.type is Type.FLOAT:
+        fits = select(x.absolute() < 2.0**31, x, 0.0).to_word()
+        word = select(x >= 2.0**31, 0x7FFFFFFF, fits)
+        x = select(x <= -(2.0**31), 0x80000000, word)
+    if target.dtype == "int32":
+        return x
+    lowest, highest = _RANGES[target.dtype]
+    x = select(x < lowest, lowest, x)
+    return select(x > highest, highest, x)

@@ -1,0 +1,83 @@
+"""Operators that move elements without computing: any element type, bits unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pytest_ascendcache.reference.kernels.layout import merge, offset, row_major
+from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
+from pytest_ascendcache.reference.kernels.registry import register
+
+
+def _copy(op: KernelContext, extents: Sequence[int], of: tuple[int, ...]) -> None:
+    """Fill the output of these extents from the input walked with the strides ``of``."""
+    source, target = op.input(0), op.output()
+    merged, (reading, writing) = merge(extents, of, row_major(extents))
+    with op.trace.nest(merged) as indices:
+        word = source.load_bits(offset(op.trace, indices, reading))
+        target.store_bits(offset(op.trace, indices, writing), word)
+
+
+@register("Transpose", dtypes=STORABLE, attributes=("perm",), inputs=(1, 2), constant_inputs=(1,))
+def transpose(op: KernelContext) -> None:
+    """``perm`` is the constant input 1, or the attribute of TransposeD."""
+    source = op.input(0)
+    rank = len(source.shape)
+    perm = op.constant_integers(1, "perm")
+    if perm is None:
+        op.fail("lacks perm; set the attribute perm to a list_int")
+    if sorted(axis % rank if -rank <= axis < rank else -1 for axis in perm) != list(range(rank)):
+        op.fail(f"has {list(perm)} for perm; use a permutation of the axes 0 to {rank - 1}")
+    extents = [source.shape[axis] for axis in perm]
+    op.expect_shape(op.output(), extents, source.dtype)
+    strides = row_major(source.shape)
+    _copy(op, extents, tuple(strides[axis] for axis in perm))
+
+
+register("TransposeD", dtypes=STORABLE, attributes=("perm",))(transpose)
+
+
+@register(
+    "Reshape",
+    dtypes=STORABLE,
+    attributes=("axis", "num_axes", "shape"),
+    inputs=(1, 2),
+    constant_inputs=(1,),
+)
+def reshape(op: KernelContext) -> None:
+    """The declared output shape decides."""
+    source, target = op.input(0), op.output()
+    if source.desc.elements != target.desc.elements:
+        op.fail(
+            f"cannot turn {list(source.shape)} into {list(target.shape)}; "
+            "declare an output with as many elements"
+        )
+    op.expect_shape(target, target.shape, source.dtype)
+    _copy(op, target.shape, row_major(target.shape))
+
+
+@register("Flatten", dtypes=STORABLE, attributes=("axis",))
+def flatten(op: KernelContext) -> None:
+    """Two dimensions: those before ``axis`` and those from it on."""
+    shape = op.input(0).shape
+    axis = op.integer("axis", 1)
+    if not -len(shape) <= axis <= len(shape):
+        op.fail(f"has {axis} for the attribute axis; use -{len(shape)} to {len(shape)}")
+    axis += len(shape) if axis < 0 else 0
+    extents = (prod(shape[:axis]), prod(shape[axis:]))
+    op.expect_shape(op.output(), extents, op.input(0).dtype)
+    _copy(op, extents, row_major(extents))
+
+
+@register("FlattenV2", dtypes=STORABLE, attributes=("axis", "end_axis"))
+def flatten_v2(op: KernelContext) -> None:
+    """One dimension in the place of those from ``axis`` to ``end_axis``."""
+    shape = op.input(0).shape
+    (first,) = op.axes((op.integer("axis", 1),), len(shape), "axis")
+    (last,) = op.axes((op.integer("end_axis", -1),), len(shape), "end_axis")
+    if last < first:
+        op.fail(f"has end_axis {last} before axis {first}; use an end_axis from {first} on")
+    extents = (*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
+    op.expect_shape(op.output(), extents, op.input(0).dtype)
+    _copy(op, extents, row_major(extents))

@@ -1,0 +1,124 @@
+"""Operators that scale the elements of a row by what the row holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+
+from pytest_ascendcache.reference.kernels import functions as f
+from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
+from pytest_ascendcache.reference.kernels.operator import KernelContext, Tensor
+from pytest_ascendcache.reference.kernels.reductions import Reduction, Sum
+from pytest_ascendcache.reference.kernels.registry import register
+from pytest_ascendcache.reference.kernels.trace import Value, select
+
+
+def _softmax_rows(op: KernelContext) -> Reduction:
+    source, target = op.input(0), op.output()
+    rank = len(source.shape)
+    if rank == 0:
+        op.fail("has a scalar input; give it at least 1 dimension")
+    axes = op.axes(op.integers("axes", (-1,)), rank)
+    to_float = op.spec.attribute("half_to_float") is not None and op.flag("half_to_float")
+    op.expect_shape(target, source.shape, "float32" if to_float else source.dtype)
+    return Reduction(op, source, axes)
+
+
+def _largest(op: KernelContext, rows: Reduction, first: Value) -> Value:
+    largest = op.trace.variable(-inf)
+    with rows.elements(first) as element:
+        value, so_far = op.input(0).load(element), largest.get()
+        largest.set(select(value > so_far, value, so_far))
+    return largest.get()
+
+
+def _sum_of_powers(op: KernelContext, rows: Reduction, first: Value, largest: Value) -> Value:
+    total = Sum(op)
+    with rows.elements(first) as element:
+        shifted = op.input(0).load(element) - largest
+        total.add(f.exp(shifted) if op.precise else f.rough_exp(shifted))
+    return total.get()
+
+
+@register("SoftmaxV2", attributes=("axes", "half_to_float"), two_implementations=True)
+def softmax(op: KernelContext) -> None:
+    """e**(x - max) / sum of e**(x - max) along ``axes``, default the last one."""
+    source, target = op.input(0), op.output()
+    rows = _softmax_rows(op)
+    with rows.rows() as (first, _):
+        largest = _largest(op, rows, first)
+        total = _sum_of_powers(op, rows, first, largest)
+        share = total if op.precise else f.rough_reciprocal(total)
+        with rows.elements(first) as element:
+            shifted = source.load(element) - largest
+            if op.precise:
+                target.store(element, f.exp(shifted) / share)
+            else:
+                target.store(element, f.rough_exp(shifted) * share)
+
+
+@register("LogSoftmaxV2", attributes=("axes",), two_implementations=True)
+def log_softmax(op: KernelContext) -> None:
+    """x - max - log(sum of e**(x - max)) along ``axes``, default the last one."""
+    source, target = op.input(0), op.output()
+    rows = _softmax_rows(op)
+    with rows.rows() as (first, _):
+        largest = _largest(op, rows, first)
+        logarithm = f.log(_sum_of_powers(op, rows, first, largest))
+        with rows.elements(first) as element:
+            target.store(element, (source.load(element) - largest) - logarithm)
+
+
+@register(
+    "LayerNorm",
+    attributes=("begin_norm_axis", "begin_params_axis", "epsilon"),
+    inputs=(3, 3),
+    outputs=(1, 3),
+    two_implementations=True,
+)
+def layer_norm(op: KernelContext) -> None:
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta.
+
+    Mean and variance are taken over the dimensions from ``begin_norm_axis`` on; gamma and beta
+    have those from ``begin_params_axis`` on. Outputs: y, then mean and variance where declared.
+    """
+    x, gamma, beta = op.input(0), op.input(1), op.input(2)
+    rank = len(x.shape)
+    (norm_axis,) = op.axes((op.integer("begin_norm_axis", 0),), rank, "begin_norm_axis")
+    (params_axis,) = op.axes((op.integer("begin_params_axis", 0),), rank, "begin_params_axis")
+    epsilon = op.number("epsilon", 1e-7)
+    for each in (gamma, beta):
+        op.expect_shape(each, x.shape[params_axis:], x.dtype)
+    op.expect_shape(op.output(), x.shape, x.dtype)
+    row_shape, inner = x.shape[:norm_axis], x.shape[norm_axis:]
+    for each in op.outputs[1:]:
+        op.expect_shape(each, row_shape + (1,) * len(inner), x.dtype)
+    if not prod(inner):
+        op.fail(f"has nothing to normalise in {list(x.shape)}; use positive extents")
+
+    trace, count = op.trace, prod(inner)
+    with trace.nest(row_shape) as outer:
+        first = offset(trace, outer, row_major(x.shape)[:norm_axis])
+        row = offset(trace, outer, row_major(row_shape))
+        mean = _average(op, x, first, count, lambda value: value)
+        variance = _average(op, x, first, count, lambda value: (value - mean) * (value - mean))
+        shifted = variance + epsilon
+        root = 1.0 / shifted.square_root() if op.precise else f.rough_rsqrt(shifted)
+        with trace.nest(inner) as indices:
+            element = first + offset(trace, indices, row_major(inner))
+            steps = broadcast_strides(gamma.shape, rank)
+            parameter = offset(trace, [*outer, *indices], steps)
+            normal = (x.load(element) - mean) * root
+            result = normal * gamma.load(parameter) + beta.load(parameter)
+            op.output().store(element, result)
+        for each, value in zip(op.outputs[1:], (mean, variance), strict=False):
+            each.store(row, value)
+
+
+def _average(
+    op: KernelContext, x: Tensor, first: Value, count: int, term: Callable[[Value], Value]
+) -> Value:
+    total = Sum(op)
+    with op.trace.nest((count,)) as (index,):
+        total.add(term(x.load(first + index)))
+    return total.get() / float(count) if op.precise else total.get() * (1.0 / count)

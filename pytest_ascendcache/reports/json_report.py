@@ -1,0 +1,57 @@
+"""The JSON report: every verdict record, versioned, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.reports.records import RuleResult, totals
+
+SCHEMA = 1
+
+
+def write_json(path: Path, description: Mapping[str, Any], results: Sequence[RuleResult]) -> None:
+    """Write the report.
+
+    Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``totals`` of rules and checks for
+    all six verdicts; ``rules`` with id, level, titles, source, verdict, readings; ``checks``,
+    one verdict record each (see ``records.VerdictRecord``).
+    """
+    checks = [record for result in results for record in result.records]
+    document = {
+        "schema": SCHEMA,
+        **description,
+        "totals": {
+            "rules": _counts([result.verdict for result in results]),
+            "checks": _counts([record.verdict for record in checks]),
+        },
+        "rules": [_rule(result) for result in results],
+        "checks": [record.as_dict() for record in checks],
+    }
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _counts(verdicts: Sequence[Any]) -> dict[str, int]:
+    return {verdict.value: count for verdict, count in totals(verdicts).items()}
+
+
+def _rule(result: RuleResult) -> dict[str, Any]:
+    rule = result.rule
+    return {
+        "id": rule.id,
+        "level": rule.level.value,
+        "title_en": rule.title_en,
+        "title_zh": rule.title_zh,
+        "statement": rule.statement,
+        "source": {"document": rule.source.document, "section": rule.source.section},
+        "verdict": result.verdict.value,
+        "readings": result.readings,
+    }

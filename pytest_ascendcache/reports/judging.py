@@ -1,0 +1,139 @@
+"""From a finished check to a verdict record: the one place a verdict is made."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.contract import Outcome, Rule, Verdict, load_rules
+from pytest_ascendcache.contract.rules import Level
+from pytest_ascendcache.contract.verdict import broken_promise
+from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
+from pytest_ascendcache.observation import Evidence
+from pytest_ascendcache.reports.records import VerdictRecord
+
+_STATUS = {
+    Verdict.PASS: ("passed", ".", "PASSED"),
+    Verdict.FAIL: ("failed", "F", "FAILED"),
+    Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
+    Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
+    Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
+    Verdict.ERROR: ("error", "E", "ERROR"),
+}
+
+
+def prepare_items(items: list[pytest.Item]) -> None:
+    """Check the rule ids of collected checks and tell JUnit which rule each one judges.
+
+    Raises:
+        pytest.UsageError: for a rule that does not exist.
+    """
+    for item in items:
+        rule = rule_of(item)
+        item.user_properties += [("rule", rule.id), ("source", str(rule.source))]
+
+
+def rule_of(item: pytest.Item) -> Rule:
+    """The rule a check judges."""
+    marker = item.get_closest_marker("ascend_rule")
+    assert marker is not None
+    name = marker.args[0] if marker.args else None
+    rules = load_rules()
+    if name not in rules:
+        raise pytest.UsageError(
+            f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
+        )
+    return rules[name]
+
+
+def judge(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+) -> None:
+    """Attach a verdict record to the report of a finished phase, and the verdict's outcome.
+
+    A check gets one record: from its call, or from the setup that kept it from being called;
+    a teardown that fails says "could not tell" in addition.
+    """
+    if (report.when == "setup" and report.passed) or (report.when == "teardown" and report.passed):
+        return
+    rule = rule_of(item)
+    verdict = _verdict(rule, call, report, strict)
+    evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    if verdict is Verdict.WARN:
+        report.outcome = "passed"
+        report.longrepr = None
+    record = VerdictRecord(
+        rule=rule.id,
+        check=item.nodeid,
+        verdict=verdict,
+        message=_message(call, report) if verdict is not Verdict.PASS else "",
+        repeat=_repeat(item),
+        seconds=round(report.duration, 4),
+        evidence=evidence.as_dict(),
+    )
+    report.user_properties.append(("verdict", verdict.value))
+    # Plain data, so that it survives the way from an xdist worker.
+    report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
+    report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _verdict(
+    rule: Rule, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+) -> Verdict:
+    if report.passed:
+        return Verdict.PASS
+    if report.skipped:
+        return Verdict.NOT_APPLICABLE
+    broken = call.excinfo is not None and isinstance(
+        call.excinfo.value, (AssertionError, pytest.fail.Exception)
+    )
+    if broken and report.when == "call":
+        if rule.level is Level.INFO:
+            # There is no wrong answer, but this one fits no reading of the document.
+            return Verdict.WARN
+        return broken_promise(rule.level, strict)
+    return Verdict.ERROR
+
+
+def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    if call.excinfo is None:
+        return ""
+    text = str(call.excinfo.value).strip() or call.excinfo.typename
+    if call.excinfo.errisinstance((AssertionError, pytest.fail.Exception)):
+        return text
+    return (
+        text
+        if "observation" in type(call.excinfo.value).__module__
+        or ("toolchains" in type(call.excinfo.value).__module__)
+        else f"{call.excinfo.typename}: {text}"
+    )
+
+
+def _repeat(item: pytest.Item) -> str:
+    from pytest_ascendcache.suite import PACKAGE, SuiteModule
+
+    arguments = ascend_session_of(item.config).settings.arguments
+    if item.getparent(SuiteModule) is not None:
+        path, _, rest = item.nodeid.partition("::")
+        module = path.rpartition("/")[2].removesuffix(".py")
+        return shlex.join(["pytest", *arguments, "--pyargs", f"{PACKAGE}.{module}::{rest}"])
+    return shlex.join(["pytest", *arguments, item.nodeid])
+
+
+def status(verdict: str) -> Any:
+    """Category, letter and word pytest shows for a verdict."""
+    return _STATUS[Verdict(verdict)]
+
+
+def compare(op: str, left: object, right: object) -> list[str] | None:
+    """Explain a failed comparison of outcomes in the documents' words."""
+    if op == "==" and isinstance(left, Outcome) and isinstance(right, Outcome):
+        return ["outcome differs", f"observed: {left}", f"expected: {right}"]
+    if op == "in" and isinstance(left, Outcome) and isinstance(right, frozenset):
+        allowed = " or ".join(sorted(map(str, right)))
+        return ["outcome differs", f"observed: {left}", f"expected: {allowed}"]
+    return None

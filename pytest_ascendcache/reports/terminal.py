@@ -1,0 +1,80 @@
+"""The terminal summary: one line a rule, all six totals, and the story of each broken rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, totals_line
+
+_COLOURS = {
+    Verdict.PASS: {"green": True},
+    Verdict.FAIL: {"red": True},
+    Verdict.ERROR: {"red": True},
+    Verdict.WARN: {"yellow": True},
+    Verdict.KNOWN_DEVIATION: {"yellow": True},
+    Verdict.NOT_APPLICABLE: {"purple": True},
+}
+_TOLD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
+_WIDTH = max(len(verdict.value) for verdict in Verdict)
+_SHOWN_STEPS = 4
+
+
+def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
+    """Write the summary of a run."""
+    reporter.section("ascend cache contract")
+    for result in results:
+        reporter.write(f"{result.verdict.value:>{_WIDTH}}", **_COLOURS[result.verdict])
+        passed = sum(record.verdict is Verdict.PASS for record in result.records)
+        counts = f"{passed}/{len(result.records)}"
+        reporter.line(f"  {counts:>6}  {result.rule.id:<38} {result.rule.title_en}")
+        for reading in result.readings:
+            reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
+    reporter.line(totals_line("rules", [result.verdict for result in results]))
+    checks = [record for result in results for record in result.records]
+    reporter.line(totals_line("checks", [record.verdict for record in checks]))
+    starts = sum(record.evidence["starts"] for record in checks)
+    operators = sum(record.evidence["compiles"] for record in checks)
+    reporter.line(f"{starts} compiler starts, {operators} operators delivered")
+    for result in results:
+        if result.verdict in _TOLD:
+            _tell(reporter, result)
+
+
+def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:
+    rule = result.rule
+    reporter.section(f"{result.verdict.value}: {rule.id}", sep="-", **_COLOURS[result.verdict])
+    reporter.line(f"{rule.statement} ({rule.level.value}; {rule.source})")
+    told = [record for record in result.records if record.verdict in _TOLD]
+    _story(reporter, told[0])
+    same_reason = [record for record in told[1:] if record.message == told[0].message]
+    for record in told[1:]:
+        if record not in same_reason:
+            reporter.line(f"also {record.check}: {_first_line(record.message)}")
+    if same_reason:
+        reporter.line(f"and {len(same_reason)} more checks for the same reason")
+
+
+def _story(reporter: pytest.TerminalReporter, record: VerdictRecord) -> None:
+    reporter.line(f"check    {record.check}")
+    for number, line in enumerate(record.message.splitlines()):
+        reporter.line(f"{'' if number else 'why':<8} {line}")
+    steps = record.evidence["steps"]
+    if len(steps) > _SHOWN_STEPS:
+        reporter.line(f"         ({len(steps) - _SHOWN_STEPS} earlier steps left out)")
+    for step in steps[-_SHOWN_STEPS:]:
+        reporter.line(f"request  {step['command']}")
+        reporter.line(f"         {step['ending']}")
+        for outcome in step["outcomes"]:
+            reporter.line(f"observed {outcome}")
+        for path, change in step["changes"].items():
+            reporter.line(f"changed  {path}: {change}")
+        for line in step["output"].strip().splitlines()[-5:]:
+            reporter.line(f"said     {line}")
+    reporter.line(f"repeat   {record.repeat}")
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""

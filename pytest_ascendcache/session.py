@@ -1,0 +1,142 @@
+"""What one test session shares: toolchain, positive control, sandboxes, the host."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.cachedir import FileSystem, probe_file_system
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    Evidence,
+    PositiveControl,
+    positive_control,
+)
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.settings import Settings
+from pytest_ascendcache.toolchains import (
+    Toolchain,
+    ToolchainError,
+    atc_toolchain,
+    reference_toolchain,
+)
+
+CONTROL_OPERATOR = OperatorSpec(
+    "Add",
+    (TensorDesc.of("float32", 4, 8), TensorDesc.of("float32", 4, 8)),
+    (TensorDesc.of("float32", 4, 8),),
+    name="control_add",
+)
+"""Small, quick to compile, and nothing any implementation mode knows of."""
+
+
+class AscendSession:
+    """Made on first use; one a process, so that every xdist worker has its own."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self.settings = settings
+        self._numbers = itertools.count()
+        self._fresh: dict[Any, bytes] = {}
+        self._base: Path | None = None
+
+    @cached_property
+    def toolchain(self) -> Toolchain:
+        """The system under test; nothing is started yet.
+
+        Raises:
+            pytest.UsageError: where there is no such toolchain.
+        """
+        settings = self.settings
+        made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+            name=settings.toolchain, settings=settings
+        )
+        if made is not None:
+            return made
+        if settings.toolchain == "reference":
+            return self._reference()
+        if settings.toolchain == "atc":
+            try:
+                return atc_toolchain(settings.atc or "atc", settings.timeout)
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        raise pytest.UsageError(
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference or atc, "
+            "or load the plugin that provides it."
+        )
+
+    def _reference(self) -> Toolchain:
+        settings = self.settings
+        if settings.defect is not None:
+            from pytest_ascendcache.qualification import defect_names
+
+            names = defect_names()
+            if settings.defect not in names:
+                raise pytest.UsageError(
+                    f"--ascend-defect={settings.defect}: no such defect; use one of "
+                    f"{', '.join(names)}."
+                )
+        return reference_toolchain(settings.start, settings.timeout, settings.defect)
+
+    @cached_property
+    def control(self) -> PositiveControl:
+        """The positive control, done once."""
+        sandbox = self.sandbox("control")
+        control = positive_control(self.toolchain, CONTROL_OPERATOR, sandbox)
+        if not control.reason:
+            self.discard(sandbox)
+        return control
+
+    @cached_property
+    def file_system(self) -> FileSystem:
+        """Where sandboxes are, and what it does with access times."""
+        return probe_file_system(self.base)
+
+    @property
+    def base(self) -> Path:
+        """The directory of all sandboxes."""
+        if self._base is None:
+            # The factory is the session's own; there is no other way to it outside a fixture.
+            factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
+            self._base = factory.mktemp("ascendcache")
+            if refused := re.search(r"[^A-Za-z0-9._/-]", str(self._base)):
+                raise ToolchainError(
+                    f"the temporary directory {self._base} contains {refused[0]!r}, which ATC "
+                    "does not take in paths; name another with --basetemp"
+                )
+        return self._base
+
+    def sandbox(self, name: str) -> Path:
+        """A new empty directory for one check."""
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", name)[:60].strip("-")
+        path = self.base / f"{next(self._numbers)}-{slug}"
+        path.mkdir()
+        return path
+
+    def discard(self, sandbox: Path) -> None:
+        """Remove what a check left; its processes have ended."""
+        for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
+            if not directory.is_symlink():
+                directory.chmod(0o700)
+        shutil.rmtree(sandbox, ignore_errors=True)
+
+    def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
+        """A cache under test in a sandbox.
+
+        Raises:
+            ToolchainError: where the toolchain cannot even do a plain compile.
+        """
+        if not self.control.compiles:
+            raise ToolchainError(f"no check can tell anything: {self.control.reason}")
+        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self._fresh)
+
+    def close(self) -> None:
+        """End what was started."""
+        if "toolchain" in self.__dict__:
+            self.toolchain.close()

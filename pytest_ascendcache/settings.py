@@ -1,0 +1,127 @@
+"""Command-line options, read once into one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line asks for. ``timeout`` is seconds one process may take."""
+
+    enabled: bool
+    toolchain: str
+    atc: str | None
+    start: str
+    strict: bool
+    report: Path | None
+    defect: str | None
+    timeout: float
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options that decide which toolchain is judged, to repeat a check."""
+        arguments = ["--ascend-cache"]
+        if self.atc is not None:
+            arguments.append(f"--ascend-atc={self.atc}")
+        elif self.toolchain != "reference":
+            arguments.append(f"--ascend-toolchain={self.toolchain}")
+        if self.start != "fork":
+            arguments.append(f"--ascend-start={self.start}")
+        if self.defect is not None:
+            arguments.append(f"--ascend-defect={self.defect}")
+        if self.strict:
+            arguments.append("--ascend-strict")
+        return arguments
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register the plugin's options."""
+    group = parser.getgroup("ascendcache", "Ascend operator compile caches")
+    group.addoption(
+        "--ascend-cache",
+        action="store_true",
+        help="judge a toolchain's compile cache with the built-in conformance suite",
+    )
+    group.addoption(
+        "--ascend-toolchain",
+        metavar="NAME",
+        default=None,
+        help="reference (default), atc, or one a plugin provides",
+    )
+    group.addoption(
+        "--ascend-atc",
+        metavar="PATH",
+        default=None,
+        help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
+    )
+    group.addoption(
+        "--ascend-start",
+        choices=("fork", "process"),
+        default="fork",
+        help="how the reference is started: by fork from a warm parent, or as fresh processes",
+    )
+    group.addoption(
+        "--ascend-strict", action="store_true", help="a broken 'should' rule fails, not warns"
+    )
+    group.addoption(
+        "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
+    )
+    group.addoption(
+        "--ascend-defect",
+        metavar="NAME",
+        default=None,
+        help="run the reference with a seeded defect, to see the checks fail",
+    )
+    group.addoption(
+        "--ascend-timeout",
+        metavar="SECONDS",
+        type=float,
+        default=120.0,
+        help="time one toolchain process may take before its group is killed (default: 120)",
+    )
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Check the options.
+
+    Raises:
+        pytest.UsageError: for values that cannot be used, alone or together.
+    """
+    atc = config.getoption("--ascend-atc")
+    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    defect = config.getoption("--ascend-defect")
+    timeout = config.getoption("--ascend-timeout")
+    report = config.getoption("--ascend-report")
+    if atc and toolchain != "atc":
+        raise pytest.UsageError(
+            f"--ascend-atc={atc} names a command for the toolchain 'atc', but --ascend-toolchain "
+            f"is '{toolchain}'; give one of the two."
+        )
+    if defect and toolchain != "reference":
+        raise pytest.UsageError(
+            f"--ascend-defect={defect} is a defect of the reference, but the toolchain is "
+            f"'{toolchain}'; leave one of the two out."
+        )
+    if not timeout > 0:
+        raise pytest.UsageError(
+            f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
+        )
+    if report is not None and not Path(report).absolute().parent.is_dir():
+        raise pytest.UsageError(
+            f"--ascend-report={report}: the directory {Path(report).absolute().parent} does not "
+            "exist; create it or name another."
+        )
+    return Settings(
+        enabled=config.getoption("--ascend-cache"),
+        toolchain=toolchain,
+        atc=atc,
+        start=config.getoption("--ascend-start"),
+        strict=config.getoption("--ascend-strict"),
+        report=Path(report).absolute() if report is not None else None,
+        defect=defect,
+        timeout=timeout,
+    )

@@ -1,0 +1,49 @@
+"""How the built-in suite is collected: from the installed package, in any directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "pytest_ascendcache.conformance"
+
+
+def with_suite(arguments: Sequence[str], suite: Path) -> list[str]:
+    """The arguments of a run with the suite's files added.
+
+    An argument that names something of the suite already means just that. Files are named
+    one by one, so that a user's own ``python_files`` does not hide them.
+    """
+    files = [str(path) for path in sorted(suite.glob("test_*.py"))]
+    whole = {PACKAGE, str(suite)}
+    expanded: list[str] = []
+    chosen = False
+    for argument in arguments:
+        place = argument.partition("::")[0]
+        absolute = os.path.abspath(place)  # noqa: PTH100 - '..' is to be resolved, links not
+        if place in whole or absolute in whole:
+            expanded += files
+            chosen = True
+        else:
+            chosen = chosen or place.startswith(PACKAGE) or absolute in files
+            expanded.append(argument)
+    return expanded if chosen else [*expanded, *files]
+
+
+class SuiteModule(pytest.Module):
+    """A file of the suite; its node ids do not depend on where the package is installed."""
+
+    @classmethod
+    def make(cls, parent: pytest.Collector, path: Path) -> SuiteModule:
+        """Collect ``path`` under the name of the package."""
+        module: SuiteModule = cls.from_parent(
+            parent, path=path, nodeid=f"{PACKAGE.replace('.', '/')}/{path.name}"
+        )
+        return module
+
+    def funcnamefilter(self, name: str) -> bool:
+        """The suite's own naming, whatever ``python_functions`` says."""
+        return name.startswith("test_")

@@ -1,0 +1,217 @@
+"""Adapter for any command with ATC's interface: the reference's, or a real ``atc``.
+
+Source: documents C; facts ``cann-operator-cache`` section 6.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.operators import OperatorSpec, write_single_op
+from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.toolchains.protocol import (
+    CompileRequest,
+    CompileResult,
+    KernelRunError,
+    StagedChange,
+    ToolchainError,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CLEANED = {
+    "ASCEND_CACHE_PATH",
+    "ASCEND_MAX_OP_CACHE_SIZE",
+    "ASCEND_OP_COMPILER_WORK_PATH_IN_KERNEL_META",
+    "ASCEND_OP_COMPILE_SAVE_KERNEL_META",
+    "ASCEND_REMAIN_CACHE_SIZE_RATIO",
+    "ASCEND_WORK_PATH",
+    "MIN_COMPILE_RESOURCE_USAGE_CTRL",
+    "NPU_COLLECT_PATH",
+    "PARA_DEBUG_PATH",
+    "TUNE_BANK_PATH",
+}
+"""Variables that change what a cache does; the user's own must not reach a check."""
+
+
+class AtcToolchain:
+    """Drives one ATC-compatible command. Every compile is a process of its own.
+
+    ``deadline`` is the time in seconds one process may take before its group is killed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str,
+        launcher: Launcher,
+        capabilities: frozenset[Capability],
+        deadline: float,
+        base_environment: Mapping[str, str],
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.capabilities = capabilities
+        self.launcher = launcher
+        self._deadline = deadline
+        self._base_environment = {
+            key: value for key, value in base_environment.items() if key not in _CLEANED
+        }
+
+    def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
+        """See :class:`Toolchain`."""
+        started: list[tuple[CompileRequest, tuple[str, ...], Running]] = []
+        try:
+            for request in requests:
+                started.append(self._start(request))
+        finally:
+            # Every started process is waited for, also when a later one cannot be started.
+            deadline = time.monotonic() + self._deadline
+            results = [self._result(*each, deadline) for each in started]
+        return results
+
+    def run_kernel(
+        self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """See :class:`Toolchain`."""
+        import numpy
+
+        with tempfile.TemporaryDirectory(prefix="ascendcache-run-") as name:
+            directory = Path(name)
+            numpy.savez(
+                directory / "inputs.npz",
+                allow_pickle=False,
+                **{str(index): array for index, array in enumerate(inputs)},
+            )
+            arguments = [str(model), "inputs.npz", "outputs.npz"]
+            running = self.launcher.start("run", arguments, self._environment({}), directory, None)
+            ended = running.wait(time.monotonic() + self._deadline)
+            if ended.returncode != 0:
+                how = (
+                    f"did not end within {self._deadline:g} s"
+                    if ended.returncode is None
+                    else f"ended with {ended.returncode}"
+                )
+                raise KernelRunError(f"running {operator} {how}: {ended.output.strip()[-300:]}")
+            with numpy.load(directory / "outputs.npz", allow_pickle=False) as archive:
+                return [archive[str(index)] for index in range(len(operator.outputs))]
+
+    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
+        """See :class:`Toolchain`; a subclass that declares the capability says how."""
+        raise ToolchainError(f"{self.name} for {operator} in {directory}: {change.lacking}.")
+
+    def close(self) -> None:
+        """See :class:`Toolchain`."""
+        self.launcher.close()
+
+    def _start(self, request: CompileRequest) -> tuple[CompileRequest, tuple[str, ...], Running]:
+        for directory in (request.output, request.work, request.home):
+            directory.mkdir(parents=True, exist_ok=True)
+        request = replace(request, operators=_distinct_names(request.operators))
+        arguments = self._arguments(request)
+        running = self.launcher.start(
+            "atc",
+            arguments,
+            self._environment({"HOME": str(request.home), **request.environment}),
+            request.work,
+            request.umask,
+        )
+        return request, self.launcher.argv("atc", arguments), running
+
+    def _arguments(self, request: CompileRequest) -> list[str]:
+        options = request.options
+        single_op = request.output / "operators.json"
+        write_single_op(single_op, request.operators)
+        debug_file = request.debug_file
+        if options.debug_config is not None:
+            debug_file = request.output / "debug.cfg"
+            debug_file.write_text(options.debug_config.text(), encoding="utf-8")
+        mode = options.cache_mode.value if options.cache_mode else None
+        given = {
+            "singleop": single_op,
+            "output": request.output,
+            "soc_version": options.soc,
+            "op_compiler_cache_mode": request.raw_mode or mode,
+            "op_compiler_cache_dir": request.cache_dir,
+            "op_debug_level": options.debug_level,
+            "op_debug_config": debug_file,
+        }
+        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+
+    def _environment(self, changes: Mapping[str, str]) -> dict[str, str]:
+        return {**self._base_environment, **changes}
+
+    def _result(
+        self,
+        request: CompileRequest,
+        argv: tuple[str, ...],
+        running: Running,
+        deadline: float,
+    ) -> CompileResult:
+        ended = running.wait(deadline)
+        paths = [request.output / f"{operator.name}.om" for operator in request.operators]
+        return CompileResult(
+            request=request,
+            argv=argv,
+            environment={"HOME": str(request.home), **request.environment},
+            returncode=ended.returncode,
+            deadline=self._deadline,
+            output=ended.output,
+            delivered=tuple(path if path.is_file() else None for path in paths),
+        )
+
+
+def _distinct_names(operators: Sequence[OperatorSpec]) -> tuple[OperatorSpec, ...]:
+    """Names become file names; two operators of one name would overwrite each other."""
+    named: list[OperatorSpec] = []
+    taken: set[str] = set()
+    for index, operator in enumerate(operators):
+        name = operator.name or f"{operator.type}_{index}"
+        if name in taken:
+            name = f"{name}_{index}"
+        taken.add(name)
+        named.append(operator.named(name))
+    return tuple(named)
+
+
+def atc_toolchain(program: str, deadline: float) -> AtcToolchain:
+    """The real ``atc``: ``program`` is a path, or a name to be found on PATH.
+
+    Raises:
+        ToolchainError: where there is no such program.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise ToolchainError(
+            f"'{program}' is not an executable program; give the path of atc, or source the "
+            "toolkit's set_env.sh so that atc is on PATH."
+        )
+    launcher = ProcessLauncher({"atc": (str(Path(found).absolute()),)})
+    return AtcToolchain(
+        name="atc",
+        version=_installed_version(Path(found)),
+        launcher=launcher,
+        capabilities=frozenset(),
+        deadline=deadline,
+        base_environment=os.environ,
+    )
+
+
+def _installed_version(program: Path) -> str:
+    """``Version`` of the nearest ``version.info`` above the program."""
+    for directory in list(program.resolve().parents)[:4]:
+        for path in (directory / "version.info", directory / "compiler" / "version.info"):
+            if path.is_file():
+                for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                    if line.startswith("Version="):
+                        return line.partition("=")[2].strip()
+    return "version unknown"

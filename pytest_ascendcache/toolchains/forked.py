@@ -1,0 +1,154 @@
+"""Starting the embedded commands by fork from a warm parent. See ``reference.forkserver``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pytest_ascendcache.toolchains.launch import (
+    Ended,
+    Running,
+    kill_group,
+    read_tail,
+    wait_readable,
+)
+from pytest_ascendcache.toolchains.protocol import ToolchainError
+
+_SEND_BUFFER = 1 << 20
+_START_PATIENCE = 60.0
+"""Seconds the server may take to load LLVM on a busy machine."""
+
+
+class ForkLauncher:
+    """Keeps one server process and asks it for children.
+
+    ``server`` is the server's command line without the socket's descriptor; ``programs`` are
+    the first words of equivalent fresh processes, for people.
+    """
+
+    def __init__(self, server: Sequence[str], programs: Mapping[str, tuple[str, ...]]) -> None:
+        self._command = tuple(server)
+        self._programs = programs
+        self._server: _Server | None = None
+
+    def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """See :class:`Launcher`."""
+        return (*self._programs[program], *arguments)
+
+    def start(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        work: Path,
+        umask: int | None,
+    ) -> Running:
+        """See :class:`Launcher`."""
+        request = {
+            "program": program,
+            "argv": list(arguments),
+            "environ": dict(environment),
+            "cwd": str(work),
+            "umask": umask,
+        }
+        if self._server is None:
+            self._server = _Server(self._command)
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child was waited for
+        status, told = os.pipe()
+        try:
+            socket.send_fds(
+                self._server.requests,
+                [json.dumps(request).encode()],
+                [output.fileno(), output.fileno(), told],
+            )
+        except OSError as error:
+            os.close(status)
+            output.close()
+            raise self._server.dead(f"refused a request ({error.strerror})") from None
+        finally:
+            os.close(told)
+        return _RunningChild(self._server, status, output)
+
+    def close(self) -> None:
+        """See :class:`Launcher`."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+
+class _Server:
+    """The warm parent: started with the first request, ended by closing its socket."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
+        self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=self._words,
+                stderr=self._words,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        """Let the server end, and wait for it."""
+        self.requests.close()
+        try:
+            self._process.wait(_START_PATIENCE)
+        except subprocess.TimeoutExpired:
+            kill_group(self._process.pid)
+            self._process.wait()
+        self._words.close()
+
+    def dead(self, what: str) -> ToolchainError:
+        """The error for a server that does not do its work, with its last words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._words.seek(0)
+        words = self._words.read().decode("utf-8", "replace").strip().splitlines()
+        return ToolchainError(f"the fork server {what}: {words[-1] if words else 'no word why'}.")
+
+
+@dataclass(frozen=True)
+class _RunningChild:
+    server: _Server
+    status: int
+    output: IO[bytes]
+
+    def wait(self, deadline: float) -> Ended:
+        """See :class:`Running`."""
+        lines = b""
+        child = 0
+        returncode: int | None = None
+        try:
+            # Until the server has loaded LLVM no child exists; that is not the child's time.
+            patience = max(deadline, time.monotonic() + _START_PATIENCE)
+            while lines.count(b"\n") < 2:
+                if not wait_readable(self.status, deadline if child else patience):
+                    break
+                chunk = os.read(self.status, 64)
+                if not chunk:
+                    raise self.server.dead("ended")
+                lines += chunk
+                if not child and b"\n" in lines:
+                    child = int(lines.split()[0])
+            else:
+                returncode = os.waitstatus_to_exitcode(int(lines.split()[1]))
+        finally:
+            os.close(self.status)
+            if child:
+                kill_group(child)
+            tail = read_tail(self.output)
+        return Ended(returncode, tail)

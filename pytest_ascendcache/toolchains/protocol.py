@@ -1,0 +1,140 @@
+"""What every system under test answers: a request in, artifacts on disk out."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_ascendcache.contract import Capability, CompileOptions
+from pytest_ascendcache.operators import OperatorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class ToolchainError(Exception):
+    """The toolchain could not be run; says nothing of the promise under test."""
+
+
+class KernelRunError(Exception):
+    """A delivered kernel could not be run to its end."""
+
+
+@dataclass(frozen=True)
+class CompileRequest:
+    """Operators and options, and where everything goes.
+
+    ``cache_dir`` becomes ``--op_compiler_cache_dir`` (``None`` leaves the option out), ``home``
+    the HOME, ``work`` the working directory. ``raw_mode`` is passed in the mode's place, for
+    values the documents do not know. ``debug_file`` likewise names a debug configuration as it
+    is. ``environment`` comes on top of a cleaned one. ``umask`` is that of the process.
+    """
+
+    operators: tuple[OperatorSpec, ...]
+    options: CompileOptions
+    cache_dir: Path | None
+    output: Path
+    work: Path
+    home: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    raw_mode: str | None = None
+    debug_file: Path | None = None
+    umask: int | None = None
+
+
+@dataclass(frozen=True)
+class CompileResult:
+    """How one process ended and what it delivered.
+
+    ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed
+    and the process group was killed. ``delivered`` has one file an operator, ``None`` where it
+    is missing. ``output`` is the end of what the process printed.
+    """
+
+    request: CompileRequest
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    returncode: int | None
+    deadline: float
+    output: str
+    delivered: tuple[Path | None, ...]
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process says so and delivered every operator."""
+        return self.returncode == 0 and None not in self.delivered
+
+    @property
+    def command(self) -> str:
+        """A shell line that does the same."""
+        settings = [f"{key}={shlex.quote(value)}" for key, value in self.environment.items()]
+        return " ".join(
+            [f"cd {shlex.quote(str(self.request.work))} &&", *settings, shlex.join(self.argv)]
+        )
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.returncode is None:
+            return f"did not end within {self.deadline:g} s and was killed"
+        if self.returncode < 0:
+            return f"was ended by signal {-self.returncode}"
+        if self.returncode == 0 and None in self.delivered:
+            return "reported success but delivered no .om file"
+        return f"ended with exit status {self.returncode}"
+
+
+@dataclass(frozen=True)
+class StagedChange:
+    """A change of something kernels are compiled from, ready to be made.
+
+    Compiles of ``operator`` under ``environment`` depend on it; ``apply`` makes the change.
+    """
+
+    operator: OperatorSpec
+    environment: Mapping[str, str]
+    apply: Callable[[], None]
+
+
+class Toolchain(Protocol):
+    """One system under test. Every compile is another process."""
+
+    @property
+    def name(self) -> str:
+        """Short name for headers and reports."""
+
+    @property
+    def version(self) -> str:
+        """Its version as far as it can be told from outside."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can do beyond compiling."""
+
+    def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
+        """Start one process a request, all at once, and wait for every one of them.
+
+        Raises:
+            ToolchainError: where a process cannot be started at all.
+        """
+
+    def run_kernel(
+        self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """Run a delivered kernel in a throw-away process. Needs ``Capability.RUN_KERNELS``.
+
+        Raises:
+            KernelRunError: where the process does not end well.
+        """
+
+    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
+        """Prepare a change of the named kind below ``directory``; needs that capability.
+
+        ``operator`` is what should be affected; the change may come with one of its own.
+        """
+
+    def close(self) -> None:
+        """End what the adapter itself started."""

@@ -1,0 +1,107 @@
+"""How the embedded reference toolchain is started: as a process, or by fork."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.toolchains.atc import AtcToolchain
+from pytest_ascendcache.toolchains.forked import ForkLauncher
+from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+
+_REFERENCE = "pytest_ascendcache.reference"
+_DEFECTIVE = "pytest_ascendcache.qualification.defective"
+
+_CUSTOM_OPERATOR = '''\
+"""A custom operator whose source is about to change."""
+
+from pytest_ascendcache.reference.kernels.elementwise import elementwise
+
+
+@elementwise("AscendCacheProbe")
+def probe(_, x):
+    return x {operation} x
+'''
+
+
+class ReferenceToolchain(AtcToolchain):
+    """The reference behind ATC's interface; it also knows how its surroundings change."""
+
+    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
+        """See :class:`Toolchain`."""
+        if change is Capability.KNOWLEDGE_BASE:
+            return _knowledge_base(operator, directory)
+        if change is Capability.TOOLCHAIN_CHANGE:
+            return _custom_operator(directory)
+        raise ToolchainError(f"{change.value} is nothing that can be changed.")
+
+
+def _knowledge_base(operator: OperatorSpec, directory: Path) -> StagedChange:
+    """A tuning knowledge base that asks for other tiles once it is applied."""
+    bank = directory / "bank"
+    bank.mkdir(parents=True, exist_ok=True)
+
+    def tune(tile: int) -> None:
+        for soc in ("Ascend910B1", "Ascend310P3"):
+            text = json.dumps({operator.type: {"tile": tile}})
+            (bank / f"{soc}.json").write_text(text, encoding="utf-8")
+
+    tune(4)
+    return StagedChange(operator, {"TUNE_BANK_PATH": str(bank)}, lambda: tune(8))
+
+
+def _custom_operator(directory: Path) -> StagedChange:
+    """A custom operator package whose implementation changes once it is applied."""
+    package = directory / "customize"
+    source = package / "op_impl/ai_core/tbe/impl/ascend_cache_probe.py"
+    source.parent.mkdir(parents=True, exist_ok=True)
+
+    def implement(operation: str) -> None:
+        source.write_text(_CUSTOM_OPERATOR.format(operation=operation), encoding="utf-8")
+
+    implement("+")
+    tensor = TensorDesc.of("float32", 8, 16)
+    operator = OperatorSpec("AscendCacheProbe", (tensor,), (tensor,), name="custom_probe")
+    environment = {"ASCEND_CUSTOM_OPP_PATH": str(package)}
+    return StagedChange(operator, environment, lambda: implement("*"))
+
+
+def reference_toolchain(
+    start: str = "fork", deadline: float = 60.0, defect: str | None = None
+) -> AtcToolchain:
+    """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
+
+    ``defect`` names a seeded defect it is to be run with (``qualification``).
+    """
+    python = (sys.executable, "-m")
+    programs = {
+        program: (*python, _DEFECTIVE, defect, program)
+        if defect
+        else (*python, f"{_REFERENCE}.{program}")
+        for program in ("atc", "run")
+    }
+    launcher: Launcher
+    if start == "fork":
+        server = (
+            (*python, _DEFECTIVE, defect, "forkserver")
+            if defect
+            else (*python, f"{_REFERENCE}.forkserver")
+        )
+        launcher = ForkLauncher(server, programs)
+    else:
+        launcher = ProcessLauncher(programs)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    return ReferenceToolchain(
+        name="reference" + (f" with defect '{defect}'" if defect else ""),
+        version=version("pytest-ascendcache"),
+        launcher=launcher,
+        capabilities=frozenset(Capability),
+        deadline=deadline,
+        base_environment=environment,
+    )
