@@ -91,12 +91,16 @@ def pytest_pycollect_makemodule(
     return SuiteModule.make(parent, module_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("ascend_rule")]
     if marked:
         from pytest_ascendcache.reports.judging import prepare_items
 
         prepare_items(marked)
+    if config.getoption("--ascend-rule"):
+        from pytest_ascendcache.suite import select_rules
+
+        select_rules(config, items)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -17,6 +17,7 @@ class Settings:
     atc: str | None
     start: str
     strict: bool
+    rules: tuple[str, ...]
     report: Path | None
     defect: str | None
     timeout: float
@@ -66,6 +67,13 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--ascend-strict", action="store_true", help="a broken 'should' rule fails, not warns"
+    )
+    group.addoption(
+        "--ascend-rule",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="judge only this rule (repeatable)",
     )
     group.addoption(
         "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
@@ -121,6 +129,7 @@ def read_settings(config: pytest.Config) -> Settings:
         atc=atc,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
+        rules=tuple(config.getoption("--ascend-rule")),
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.contract import load_rules
+
 PACKAGE = "pytest_ascendcache.conformance"
 
 
@@ -31,6 +33,26 @@ def with_suite(arguments: Sequence[str], suite: Path) -> list[str]:
             chosen = chosen or place.startswith(PACKAGE) or absolute in files
             expanded.append(argument)
     return expanded if chosen else [*expanded, *files]
+
+
+def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what judges none of the rules ``--ascend-rule`` names.
+
+    Raises:
+        pytest.UsageError: for a rule that does not exist.
+    """
+    wanted = set(config.getoption("--ascend-rule"))
+    rules = load_rules()
+    if unknown := sorted(wanted - set(rules)):
+        raise pytest.UsageError(
+            f"--ascend-rule={unknown[0]}: no such rule; the rules are {', '.join(rules)}."
+        )
+    kept, dropped = [], []
+    for item in items:
+        marker = item.get_closest_marker("ascend_rule")
+        (kept if marker and marker.args[0] in wanted else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
 
 
 class SuiteModule(pytest.Module):

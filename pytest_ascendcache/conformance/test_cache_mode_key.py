@@ -11,8 +11,9 @@ from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
 
-def _binary(kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ...],
-            format: str = "ND") -> OperatorSpec:
+def _binary(
+    kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ...], format: str = "ND"
+) -> OperatorSpec:
     result = first if len(first) >= len(second) else second
     return OperatorSpec(
         kind,
@@ -22,8 +23,14 @@ def _binary(kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ..
     )
 
 
-def _unary(kind: str, *attributes: Attribute, dtype: str = "float32", result: str = "",
-           shape: tuple[int, ...] = (4, 4), reduced: tuple[int, ...] | None = None) -> OperatorSpec:
+def _unary(
+    kind: str,
+    *attributes: Attribute,
+    dtype: str = "float32",
+    result: str = "",
+    shape: tuple[int, ...] = (4, 4),
+    reduced: tuple[int, ...] | None = None,
+) -> OperatorSpec:
     return OperatorSpec(
         kind,
         (TensorDesc.of(dtype, *shape),),
@@ -101,8 +108,7 @@ def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> N
     """Every change at once, beside every base: nothing is taken for something else."""
     bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
     variants = [
-        variant.named(f"variant_{name}".replace("-", "_"))
-        for name, (_, variant) in PAIRS.items()
+        variant.named(f"variant_{name}".replace("-", "_")) for name, (_, variant) in PAIRS.items()
     ]
     cache.warm(*bases)
     run = cache.compile(*variants, mode=ENABLE)

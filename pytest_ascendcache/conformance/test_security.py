@@ -29,9 +29,7 @@ def _poison(cache: CacheUnderTest, victim: Entry, other: Entry, how: str) -> byt
 
 
 @rule("security/verify-before-load")
-@pytest.mark.parametrize(
-    "how", ["object-of-another", "object-behind-a-link", "object-replaced"]
-)
+@pytest.mark.parametrize("how", ["object-of-another", "object-behind-a-link", "object-replaced"])
 def test_an_object_with_a_wrong_digest_is_not_served(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, how: str
 ) -> None:

@@ -33,7 +33,9 @@ def _text(edit: Callable[[bytes], bytes]) -> Callable[[Entry], None]:
 def _fields(**changes: Any) -> Callable[[Entry], None]:
     def edit(data: bytes) -> bytes:
         fields = {**json.loads(data), **changes}
-        return json.dumps({key: value for key, value in fields.items() if value is not None}).encode()
+        return json.dumps(
+            {key: value for key, value in fields.items() if value is not None}
+        ).encode()
 
     return _text(edit)
 

@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-FILE_MODE = 0o640
-DIRECTORY_MODE = 0o750
 LOCK_PATIENCE = 10.0
 """Seconds a writer waits for a lock; a stopped holder must not stop everybody for ever."""
 
@@ -30,6 +28,9 @@ class LockUnavailable(OSError):
 
 class Fs:
     """Plain POSIX file operations. Links below the cache are never followed."""
+
+    file_mode = 0o640
+    directory_mode = 0o750
 
     def at(self, point: str) -> None:
         """Called before each operation; ``point`` is ``<phase>.<operation>``."""
@@ -51,7 +52,7 @@ class Fs:
         """A new synced file beside ``target``, to be renamed over it; removed on failure."""
         path = self.temporary_path(target)
         self.at(f"{point}.create")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.file_mode)
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 self.at(f"{point}.write")
@@ -99,7 +100,7 @@ class Fs:
         self.at(point)
         for each in (*reversed(path.parents), path):
             if not each.is_dir():
-                each.mkdir(DIRECTORY_MODE, exist_ok=True)
+                each.mkdir(self.directory_mode, exist_ok=True)
 
     def entries(self, point: str, path: Path) -> list[os.DirEntry[str]]:
         """What a directory holds; nothing where there is none."""
@@ -126,7 +127,7 @@ class Fs:
         self.at(point)
         try:
             descriptor = os.open(
-                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE
+                path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode
             )
         except OSError as error:
             raise LockUnavailable(error.errno, error.strerror, str(path)) from None

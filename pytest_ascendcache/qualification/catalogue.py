@@ -1,0 +1,51 @@
+"""The list of seeded defects."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pytest_ascendcache.reference.policies import Policies
+
+
+@dataclass(frozen=True)
+class Defect:
+    """One wrong behaviour.
+
+    ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
+    ``policies`` makes the reference's policies with the defect in them.
+    """
+
+    name: str
+    breaks: tuple[str, ...]
+    what: str
+    policies: Callable[[], Policies]
+
+
+_DEFECTS: dict[str, Defect] = {}
+
+
+def defect(*breaks: str, what: str) -> Callable[[Callable[[], Policies]], Callable[[], Policies]]:
+    """Register a function that makes defective policies; its name becomes the defect's."""
+
+    def register(make: Callable[[], Policies]) -> Callable[[], Policies]:
+        name = make.__name__.replace("_", "-")
+        if name in _DEFECTS:
+            raise ValueError(f"the defect '{name}' exists twice.")
+        _DEFECTS[name] = Defect(name, breaks, what, make)
+        return make
+
+    return register
+
+
+@lru_cache(maxsize=1)
+def load_defects() -> Mapping[str, Defect]:
+    """Every defect by name."""
+    from pytest_ascendcache.qualification import defects
+
+    for module in sorted(each.name for each in pkgutil.iter_modules(defects.__path__)):
+        importlib.import_module(f"{defects.__name__}.{module}")
+    return dict(_DEFECTS)

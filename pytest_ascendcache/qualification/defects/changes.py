@@ -1,0 +1,93 @@
+"""Changes of knowledge base and dependencies that do not get through."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, InstallationPolicy
+from pytest_ascendcache.reference.policies import Policies
+
+
+@dataclass
+class _Place:
+    """Where the opened cache is; ``None`` in a run that does not open it."""
+
+    root: Path | None = None
+
+
+class _Remembering(DirectoryPolicy):
+    def __init__(self, place: _Place) -> None:
+        self.place = place
+
+    def prepare(self, fs: Fs, root: Path, soc: str) -> None:
+        self.place.root = root
+        super().prepare(fs, root, soc)
+
+
+@defect(
+    "cache-mode/force-applies-knowledge-base",
+    what="the knowledge base is remembered beside the cache, and force does not clear it",
+)
+def knowledge_base_remembered() -> Policies:
+    place = _Place()
+
+    class Wrong(InstallationPolicy):
+        def tuning(
+            self, bank: str, soc: str, environ: Mapping[str, str]
+        ) -> dict[str, dict[str, int]]:
+            current = super().tuning(bank, soc, environ)
+            if place.root is None:
+                return current
+            memory = place.root / "tuning.json"
+            if not memory.exists():
+                memory.write_text(json.dumps(current))
+            remembered: dict[str, dict[str, int]] = json.loads(memory.read_text())
+            return remembered
+
+    return Policies(installation=Wrong(), directory=_Remembering(place))
+
+
+@defect(
+    "cache-mode/force-applies-toolchain-change",
+    what="operator sources are remembered beside the cache, and force does not clear them",
+)
+def operator_sources_remembered() -> Policies:
+    installation = InstallationPolicy()
+
+    class Wrong(DirectoryPolicy):
+        def prepare(self, fs: Fs, root: Path, soc: str) -> None:
+            super().prepare(fs, root, soc)
+            package = os.environ.get("ASCEND_CUSTOM_OPP_PATH")
+            if package:
+                memory = root / "operators"
+                if not memory.exists():
+                    shutil.copytree(Path(package) / CUSTOM_OPERATORS, memory)
+                for path in sorted(memory.glob("*.py")):
+                    installation.load(path)
+
+    return Policies(directory=Wrong(), installation=installation)
+
+
+@defect(
+    "cache-mode/enable-after-change",
+    what="after a knowledge base is named, what is served is neither old nor new",
+)
+def mixture_after_change() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            data = super().find(fs, entry, expected)
+            if data is None or "TUNE_BANK_PATH" not in os.environ:
+                return data
+            return data[:16] + b"\1" + data[17:]
+
+    return Policies(lookup=Wrong())

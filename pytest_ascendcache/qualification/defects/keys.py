@@ -1,0 +1,170 @@
+"""Keys that are too narrow, so that a wrong kernel is served, or too wide, so that none is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import LookupPolicy
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.reference.policies import Policies
+
+NARROW = "cache-mode/key-separates"
+WIDE = "cache-mode/enable-reuses"
+NAMES = "cache-mode/key-ignores-names"
+
+
+def _tensor_key(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
+    class Wrong(KeyPolicy):
+        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+            return change(super().tensor(tensor))
+
+    return Policies(key=Wrong(), lookup=AnyMetadata())
+
+
+def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Policies:
+    class Wrong(KeyPolicy):
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            return change(super().fields(inputs), inputs)
+
+    return Policies(key=Wrong(), lookup=AnyMetadata())
+
+
+class AnyMetadata(LookupPolicy):
+    """Does not notice by the number of arguments that the key was too narrow."""
+
+    def metadata_matches(self, metadata: dict[str, Any], expected: dict[str, Any]) -> bool:
+        return metadata["binFileName"] == expected["binFileName"]
+
+
+@defect(NARROW, what="shapes are not in the key")
+def key_without_shape() -> Policies:
+    return _tensor_key(lambda fields: {**fields, "shape": None})
+
+
+@defect(NARROW, what="the number of elements is in the key, not the shape")
+def key_of_element_count() -> Policies:
+    def count(fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, "shape": TensorDesc.of("float32", *fields["shape"]).elements}
+
+    return _tensor_key(count)
+
+
+@defect(NARROW, what="data types are not in the key")
+def key_without_dtype() -> Policies:
+    return _tensor_key(lambda fields: {**fields, "dtype": None})
+
+
+@defect(NARROW, what="formats are not in the key")
+def key_without_format() -> Policies:
+    return _tensor_key(lambda fields: {**fields, "format": None})
+
+
+@defect(NARROW, what="only the first input is in the key")
+def key_of_first_input() -> Policies:
+    return _key(lambda fields, _: {**fields, "inputs": fields["inputs"][:1]})
+
+
+@defect(NARROW, what="outputs are not in the key, nor what a cast casts to")
+def key_without_outputs() -> Policies:
+    def drop(fields: dict[str, Any], inputs: KeyInputs) -> dict[str, Any]:
+        attributes = [each for each in fields["attributes"] if each[0] != "dst_type"]
+        return {**fields, "outputs": None, "attributes": attributes}
+
+    return _key(drop)
+
+
+@defect(NARROW, what="attributes are not in the key")
+def key_without_attributes() -> Policies:
+    return _key(lambda fields, _: {**fields, "attributes": None, "outputs": None})
+
+
+@defect(NARROW, what="float attributes are rounded in the key")
+def key_rounds_floats() -> Policies:
+    def rounded(operator: OperatorSpec) -> list[Any]:
+        return [
+            [each.name, round(each.value, 3) if isinstance(each.value, float) else each.value]
+            for each in operator.attributes
+        ]
+
+    return _key(lambda fields, inputs: {**fields, "attributes": rounded(inputs.operator)})
+
+
+@defect(NARROW, what="lists in attributes are keyed by their length")
+def key_of_list_length() -> Policies:
+    def shortened(operator: OperatorSpec) -> list[Any]:
+        return [
+            [each.name, len(each.value) if isinstance(each.value, tuple) else each.value]
+            for each in operator.attributes
+        ]
+
+    return _key(lambda fields, inputs: {**fields, "attributes": shortened(inputs.operator)})
+
+
+@defect(NARROW, what="an absent attribute and its default's neighbour share a key")
+def key_ignores_missing_attributes() -> Policies:
+    def defaulted(fields: dict[str, Any], inputs: KeyInputs) -> dict[str, Any]:
+        if inputs.operator.type == "LeakyRelu" and not inputs.operator.attributes:
+            return {**fields, "attributes": [["negative_slope", "float", 0.25]]}
+        return fields
+
+    return _key(defaulted)
+
+
+@defect(NARROW, what="the operator type is not in the key")
+def key_without_type() -> Policies:
+    class Wrong(KeyPolicy):
+        def stem(self, inputs: KeyInputs) -> str:
+            nameless = replace(inputs, operator=replace(inputs.operator, type="Op"))
+            return super().stem(nameless)
+
+    return Policies(key=Wrong(), lookup=AnyMetadata())
+
+
+@defect(NARROW, what="the SoC is neither in the key nor in the path")
+def key_without_soc() -> Policies:
+    class Wrong(DirectoryPolicy):
+        def soc(self, root: Path, soc: str) -> Path:
+            return self.kernel_cache(root) / "Ascend910B1"
+
+    policies = _key(lambda fields, _: {**fields, "soc": None})
+    return replace(policies, directory=Wrong())
+
+
+@defect(WIDE, what="the process id is in the key")
+def key_with_process_id() -> Policies:
+    return _key(lambda fields, _: {**fields, "pid": os.getpid()})
+
+
+@defect(WIDE, what="the working directory is in the key")
+def key_with_working_directory() -> Policies:
+    return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
+
+
+@defect(NAMES, what="the operator's name is in the key")
+def key_with_operator_name() -> Policies:
+    return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
+
+
+@defect(NAMES, what="tensor names are in the key")
+def key_with_tensor_names() -> Policies:
+    class Wrong(KeyPolicy):
+        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+            return {**super().tensor(tensor), "name": tensor.name}
+
+    return Policies(key=Wrong())
+
+
+@defect(NAMES, what="the order of attributes in the file is in the key")
+def key_with_attribute_order() -> Policies:
+    class Wrong(KeyPolicy):
+        def attributes(self, operator: OperatorSpec) -> list[Any]:
+            return [[each.name, each.type, each.value] for each in operator.attributes]
+
+    return Policies(key=Wrong())
