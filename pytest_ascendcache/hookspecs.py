@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 @pytest.hookspec(firstresult=True)
-def pytest_ascendcache_toolchain(  # type: ignore[empty-body]
-    name: str, settings: Settings
-) -> Toolchain | None:
+def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
     """Make the toolchain ``--ascend-toolchain=NAME`` asks for; ``None`` for a name not one's own.
 
     Whatever is returned must satisfy ``pytest_ascendcache.toolchains.Toolchain``.

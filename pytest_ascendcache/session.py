@@ -7,7 +7,6 @@ import re
 import shutil
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
     PositiveControl,
+    Shared,
     positive_control,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -43,7 +43,6 @@ class AscendSession:
         self._config = config
         self.settings = settings
         self._numbers = itertools.count()
-        self._fresh: dict[Any, bytes] = {}
         self._base: Path | None = None
 
     @cached_property
@@ -98,6 +97,11 @@ class AscendSession:
         """Where sandboxes are, and what it does with access times."""
         return probe_file_system(self.base)
 
+    @cached_property
+    def shared(self) -> Shared:
+        """What checks need not compile again."""
+        return Shared(self.sandbox("warm"))
+
     @property
     def base(self) -> Path:
         """The directory of all sandboxes."""
@@ -134,7 +138,7 @@ class AscendSession:
         """
         if not self.control.compiles:
             raise ToolchainError(f"no check can tell anything: {self.control.reason}")
-        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self._fresh)
+        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)
 
     def close(self) -> None:
         """End what was started."""

@@ -47,7 +47,8 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
         raise pytest.UsageError(
             f"--ascend-rule={unknown[0]}: no such rule; the rules are {', '.join(rules)}."
         )
-    kept, dropped = [], []
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("ascend_rule")
         (kept if marker and marker.args[0] in wanted else dropped).append(item)

@@ -9,7 +9,21 @@ import pytest
 from pytest_ascendcache.cachedir import Snapshot
 from pytest_ascendcache.conformance.probes import PROBES
 from pytest_ascendcache.conformance.states import bring_into
-from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.conformance.vocabulary import (
+    ABSENT,
+    COMPILED,
+    DISABLE,
+    ENABLE,
+    FORCE,
+    KEPT,
+    OTHER_SOC,
+    REMOVED,
+    REUSED,
+    REWRITTEN,
+    STORED,
+    Outcome,
+    rule,
+)
 from pytest_ascendcache.contract import EntryState, expected_outcomes
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec

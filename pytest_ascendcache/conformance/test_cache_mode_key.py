@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.conformance.vocabulary import (
+    COMPILED,
+    ENABLE,
+    KEPT,
+    OTHER_SOC,
+    REUSED,
+    STORED,
+    Outcome,
+    rule,
+)
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 

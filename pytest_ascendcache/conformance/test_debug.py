@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_ascendcache.conformance.states import bring_into
-from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.conformance.vocabulary import (
+    ABSENT,
+    COMPILED,
+    DISABLE,
+    ENABLE,
+    KEPT,
+    MODES,
+    NONE,
+    REUSED,
+    STORED,
+    VALID,
+    Outcome,
+    rule,
+)
 from pytest_ascendcache.contract import (
     CacheMode,
     DebugConfig,
@@ -35,6 +49,12 @@ LISTS = {
     "name-and-type": ("probe_add", "OpType::Add"),
 }
 """Lists that name ``probe_add`` and not ``probe_exp``."""
+
+LISTED_CASES = [
+    *(("type", mode, before) for mode in MODES for before in (NONE, VALID)),
+    *((listed, ENABLE, VALID) for listed in LISTS if listed != "type"),
+]
+"""Every mode and state with one list, and every list with one mode and state."""
 
 NEAR_MISSES = {
     "name-prefix": ("probe",),
@@ -85,16 +105,14 @@ def test_a_debug_config_bypasses_the_cache(
 
 
 @rule("debug/list-bypasses-listed")
-@pytest.mark.parametrize("listed", LISTS)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("before", [NONE, VALID])
+@pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
 def test_a_listed_operator_always_compiles(
     cache: CacheUnderTest,
     add: OperatorSpec,
     exp: OperatorSpec,
-    before: EntryState,
-    mode: CacheMode,
     listed: str,
+    mode: CacheMode,
+    before: EntryState,
 ) -> None:
     bring_into(cache, add, before)
     config = DebugConfig(listed=LISTS[listed])
@@ -104,16 +122,14 @@ def test_a_listed_operator_always_compiles(
 
 
 @rule("debug/list-caches-unlisted")
-@pytest.mark.parametrize("listed", LISTS)
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("before", [NONE, VALID])
+@pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
 def test_an_unlisted_operator_follows_the_mode(
     cache: CacheUnderTest,
     add: OperatorSpec,
     exp: OperatorSpec,
-    before: EntryState,
-    mode: CacheMode,
     listed: str,
+    mode: CacheMode,
+    before: EntryState,
 ) -> None:
     bring_into(cache, exp, before)
     config = DebugConfig(listed=LISTS[listed])
@@ -153,7 +169,7 @@ def test_which_reading_of_a_list_alone(
     cache.evidence.readings.append(readings[found])
 
 
-DEBUGGED = {
+DEBUGGED: dict[str, dict[str, Any]] = {
     "level-1": {"debug_level": 1},
     "level-2": {"debug_level": 2},
     "level-4": {"debug_level": 4},
@@ -176,7 +192,7 @@ def test_a_debug_kernel_is_not_served_later(
     request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
     _skip_without_config(request, how)
-    cache.compile(add, mode=ENABLE, **DEBUGGED[how])  # type: ignore[arg-type]
+    cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     run = cache.compile(add, mode=ENABLE)
     assert run[add] == Outcome(COMPILED, STORED)
     assert run.kernel(add) == cache.fresh(add), "the kernel is not the normal one"
@@ -189,7 +205,7 @@ def test_a_normal_kernel_is_not_served_to_debugging(
 ) -> None:
     _skip_without_config(request, how)
     cache.warm(add)
-    run = cache.compile(add, mode=ENABLE, **DEBUGGED[how])  # type: ignore[arg-type]
+    run = cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     assert run[add] == Outcome(COMPILED, KEPT)
     run = cache.compile(add, mode=ENABLE)
     assert run[add] == Outcome(REUSED, KEPT)

@@ -5,26 +5,32 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.cachedir import Entry, Snapshot, find_canaries, plant_canary
-from pytest_ascendcache.conformance.vocabulary import *  # noqa: F403
+from pytest_ascendcache.conformance.vocabulary import (
+    ENABLE,
+    FORCE,
+    MODES,
+    rule,
+)
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 
 
-def _poison(cache: CacheUnderTest, victim: Entry, other: Entry, how: str) -> bytes:
+def _poison(victim: Entry, other: Entry, how: str) -> bytes:
     """Put a marked kernel where it does not belong; returns the marked object."""
-    plant_canary(other)
-    poison = Entry(other.stem, other.directory).object or b""
-    if how == "object-of-another":
-        victim.object_path.write_bytes(poison)
-    elif how == "object-behind-a-link":
-        victim.object_path.unlink()
-        victim.object_path.symlink_to(other.object_path)
-    elif how == "object-replaced":
-        # The same operator's own object, marked, while the metadata keeps the old digest.
+    if how == "object-replaced":
+        # The operator's own object, marked, while the metadata keeps the old digest.
         metadata = victim.metadata_path.read_bytes()
         plant_canary(victim)
-        poison = Entry(victim.stem, victim.directory).object or b""
         victim.metadata_path.write_bytes(metadata)
+        return Entry(victim.stem, victim.directory).object or b""
+    plant_canary(other)
+    poison = Entry(other.stem, other.directory).object or b""
+    victim.object_path.unlink()
+    if how == "object-behind-a-link":
+        victim.object_path.symlink_to(other.object_path)
+    else:
+        victim.object_path.write_bytes(poison)
     return poison
 
 
@@ -35,7 +41,7 @@ def test_an_object_with_a_wrong_digest_is_not_served(
 ) -> None:
     cache.marks = False
     cache.warm(add, mul)
-    poison = _poison(cache, cache.entry(add), cache.entry(mul), how)
+    poison = _poison(cache.entry(add), cache.entry(mul), how)
     run = cache.attempt(add, mode=ENABLE)
     if run.succeeded:
         delivered = find_canaries(run.model(add).read_bytes())
@@ -46,7 +52,7 @@ def test_an_object_with_a_wrong_digest_is_not_served(
 @rule("security/private-modes")
 @pytest.mark.parametrize("mode", [ENABLE, FORCE])
 def test_nothing_of_the_cache_is_world_writable(
-    cache: CacheUnderTest, add: OperatorSpec, mode: str
+    cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode
 ) -> None:
     cache.compile(add, mode=mode, umask=0)
     cache.compile(add, mode=mode, umask=0)
@@ -59,7 +65,7 @@ def test_nothing_of_the_cache_is_world_writable(
 @rule("security/private-modes")
 @pytest.mark.parametrize("mode", MODES)
 def test_nothing_is_left_in_the_working_directory(
-    cache: CacheUnderTest, add: OperatorSpec, mode: str
+    cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode
 ) -> None:
     cache.compile(add, mode=mode)
     assert [path.name for path in cache.work.iterdir()] == []

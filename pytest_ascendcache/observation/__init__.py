@@ -4,7 +4,7 @@ A request goes to the toolchain; canaries and two snapshots say what happened. T
 toolchains and directories; it does not judge.
 """
 
-from pytest_ascendcache.observation.cache import CacheUnderTest
+from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -20,6 +20,7 @@ __all__ = [
     "NotDecidable",
     "PositiveControl",
     "Run",
+    "Shared",
     "Step",
     "positive_control",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,39 @@ _SHOWN_CHANGES = 20
 _SHOWN_OUTPUT = 2000
 
 
+@dataclass(frozen=True)
+class WarmCache:
+    """A copy of a warm cache, with what is known of it."""
+
+    root: Path
+    tokens: Mapping[str, str]
+    known: Mapping[tuple[OperatorSpec, str], str]
+    step: Step
+
+
+class Shared:
+    """What checks of one session need not compile again.
+
+    ``fresh``: kernels of compiles no cache had a part in. ``warm``: copies of warm caches, below
+    ``directory``; none are kept without one.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.fresh: dict[Any, bytes] = {}
+        self.warm: dict[Any, WarmCache] = {}
+        self._directory = directory
+
+    def keep_warm(self, key: Any, cache: CacheUnderTest) -> None:
+        """Copy a cache that was just warmed, marks included."""
+        if self._directory is None:
+            return
+        cache.mark()
+        root = self._directory / str(len(self.warm))
+        shutil.copytree(cache.root, root, symlinks=True)
+        step = replace(cache.evidence.steps[-1], ending="copied from an equal compile")
+        self.warm[key] = WarmCache(root, *cache.known_state(), step)
+
+
 class CacheUnderTest:
     """An empty cache directory of its own, HOME and working directory included.
 
@@ -50,7 +85,7 @@ class CacheUnderTest:
         sandbox: Path,
         control: PositiveControl,
         evidence: Evidence | None = None,
-        fresh: dict[Any, bytes] | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.toolchain = toolchain
         self.sandbox = sandbox
@@ -65,7 +100,7 @@ class CacheUnderTest:
         self._numbers = count()
         self._tokens: dict[str, str] = {}
         self._known: dict[tuple[OperatorSpec, str], str] = {}
-        self._fresh = {} if fresh is None else fresh
+        self._shared = shared or Shared()
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -130,7 +165,7 @@ class CacheUnderTest:
         Raises:
             ToolchainError: where one of them does not end.
         """
-        self._mark_entries()
+        self.mark()
         before = Snapshot.take(self.root)
         results = self.toolchain.compile_together(requests)
         after = Snapshot.take(self.root)
@@ -145,25 +180,38 @@ class CacheUnderTest:
                 raise ToolchainError(_failure(result))
         return runs
 
-    def warm(self, *operators: OperatorSpec, **options: Any) -> Run:
+    def warm(self, *operators: OperatorSpec, **options: Any) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator.
 
+        An equal warm cache of this session is copied instead, where the positive control has
+        shown that this toolchain serves from a copied cache: that saves a compiler start.
+
         Raises:
-            NotDecidable: where it does not.
+            NotDecidable: where the cache does not hold one afterwards.
         """
+        soc = options.get("soc", self.options.soc)
+        key = (operators, tuple(sorted(options.items()))) if "environment" not in options else None
+        pristine = not self.root.exists()
+        template = self._shared.warm.get(key) if pristine and self.marks else None
+        if template is not None:
+            shutil.copytree(template.root, self.root, symlinks=True)
+            self._tokens.update(template.tokens)
+            self._known.update(template.known)
+            self.evidence.steps.append(template.step)
+            return
         run = self.compile(*operators, mode=CacheMode.ENABLE, **options)
         for operator in operators:
             stem = run.stem(operator)
             problems = ["there is none"]
             if stem is not None:
-                entry = Entry(stem, self.layout.soc(run.result.request.options.soc))
-                problems = entry.problems()
-                self._known[(operator, run.result.request.options.soc)] = stem
+                problems = Entry(stem, self.layout.soc(soc)).problems()
+                self._known[(operator, soc)] = stem
             if problems:
                 raise NotDecidable(
                     f"warming up left no valid entry for {operator}: {'; '.join(problems)}"
                 )
-        return run
+        if key is not None and pristine and self.marks and self._control.relocates:
+            self._shared.keep_warm(key, self)
 
     def entry(self, operator: OperatorSpec, soc: str | None = None) -> Entry:
         """The entry :meth:`warm` made for an operator, as it is now.
@@ -184,7 +232,7 @@ class CacheUnderTest:
     def elsewhere(self, root: Path) -> CacheUnderTest:
         """The same sandbox and toolchain, watching another cache directory."""
         other = CacheUnderTest(
-            self.toolchain, self.sandbox, self._control, self.evidence, self._fresh
+            self.toolchain, self.sandbox, self._control, self.evidence, self._shared
         )
         other.root, other.layout, other._numbers = root, CacheLayout(root), self._numbers
         return other
@@ -205,14 +253,14 @@ class CacheUnderTest:
         """
         environment = options.pop("environment", None)
         key = (operator, tuple(sorted(options.items())))
-        if environment is not None or key not in self._fresh:
+        if environment is not None or key not in self._shared.fresh:
             first, second = (self._fresh_compile(operator, environment, options) for _ in "12")
             if first != second:
                 raise NotDecidable(f"{operator}: two fresh compiles give different kernels")
             if environment is not None:
                 return first
-            self._fresh[key] = first
-        return self._fresh[key]
+            self._shared.fresh[key] = first
+        return self._shared.fresh[key]
 
     def _fresh_compile(
         self, operator: OperatorSpec, environment: Mapping[str, str] | None, options: dict[str, Any]
@@ -228,7 +276,12 @@ class CacheUnderTest:
             raise ToolchainError(_failure(result))
         return run.kernel(operator)
 
-    def _mark_entries(self) -> None:
+    def known_state(self) -> tuple[dict[str, str], dict[tuple[OperatorSpec, str], str]]:
+        """Canary tokens by entry, and entries by operator and SoC."""
+        return dict(self._tokens), dict(self._known)
+
+    def mark(self) -> None:
+        """Mark every valid entry that carries no mark yet; each compile starts with it."""
         if not self.marks:
             return
         for soc in self.layout.socs():

@@ -6,6 +6,7 @@ An untouched canary under enable must be served. Without knowing that, "never hi
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from pytest_ascendcache.contract import CacheMode
@@ -23,12 +24,19 @@ def positive_control(
     try:
         cache.compile(operator, mode=CacheMode.DISABLE)
     except ToolchainError as error:
-        return PositiveControl(False, False, str(error))
+        return PositiveControl(compiles=False, serves_marked=False, reason=str(error))
     try:
         cache.warm(operator)
         run = cache.compile(operator, mode=CacheMode.ENABLE)
         if not run.served_from(operator):
-            return PositiveControl(True, False, "an untouched canary under enable is not served")
+            return _without_marks("an untouched canary under enable is not served")
+        copy = cache.elsewhere(sandbox / "copy")
+        shutil.copytree(cache.root, copy.root, symlinks=True)
+        relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:
-        return PositiveControl(True, False, str(error))
-    return PositiveControl()
+        return _without_marks(str(error))
+    return PositiveControl(relocates=relocates)
+
+
+def _without_marks(reason: str) -> PositiveControl:
+    return PositiveControl(serves_marked=False, reason=reason)

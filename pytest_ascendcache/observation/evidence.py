@@ -14,12 +14,13 @@ class NotDecidable(Exception):
 class PositiveControl:
     """What checks may take for granted of a toolchain.
 
-    ``compiles``: a plain compile works; ``serves_marked``: a marked entry is served. ``reason``
-    says why not.
+    ``compiles``: a plain compile works; ``serves_marked``: a marked entry is served;
+    ``relocates``: also from a copy of the cache. ``reason`` says why not.
     """
 
     compiles: bool = True
     serves_marked: bool = True
+    relocates: bool = False
     reason: str = ""
 
 

@@ -84,7 +84,7 @@ class Run:
         fate = self.fate(operator)
         if served:
             return Outcome(Delivered.REUSED, fate)
-        if self.marked is None and fate in (Fate.KEPT, Fate.ABSENT) and self._had_entries():
+        if self.marked is None and self._had_entries() and not self._wrote(operator, fate):
             raise NotDecidable(
                 f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
                 "tells a reuse from a compile"
@@ -148,6 +148,15 @@ class Run:
 
     def _path(self, stem: str) -> str:
         return f"{self.prefix}{self.result.request.options.soc}/{stem}"
+
+    def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
+        """Whether the delivered kernel was written to the cache: then it was compiled."""
+        digest = sha256(self.kernel(operator))
+        written = (Change.ADDED, Change.REPLACED, Change.CHANGED)
+        return fate in (Fate.STORED, Fate.REWRITTEN) or any(
+            change in written and self.after.files[path].sha256 == digest
+            for path, change in self.changes.items()
+        )
 
     def _had_entries(self) -> bool:
         return any(path.endswith(".json") for path in self.before.files)

@@ -10,6 +10,7 @@ and takes with it what still runs.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -61,9 +62,16 @@ def _preload() -> None:
         "pytest_ascendcache.reference.kernels.execute",
     ):
         importlib.import_module(name)
-    from pytest_ascendcache.reference.kernels import compiler_version
+    from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+    from pytest_ascendcache.reference.kernels import KernelOptions, build
 
-    compiler_version()
+    # One compile touches what every compile touches: children share those pages.
+    tensor = TensorDesc.of("float16", 2)
+    build(OperatorSpec("Abs", (tensor,), (tensor,)), "warm", KernelOptions(soc="Ascend910B1"))
+    # A collection in a child would copy every page of the parent's objects.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def _start(

@@ -39,7 +39,7 @@ def rule_of(item: pytest.Item) -> Rule:
     """The rule a check judges."""
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
-    name = marker.args[0] if marker.args else None
+    name = str(marker.args[0]) if marker.args else ""
     rules = load_rules()
     if name not in rules:
         raise pytest.UsageError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.defects.entries import another
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -88,6 +89,6 @@ def mixture_after_change() -> Policies:
             data = super().find(fs, entry, expected)
             if data is None or "TUNE_BANK_PATH" not in os.environ:
                 return data
-            return data[:16] + b"\1" + data[17:]
+            return another(data)
 
     return Policies(lookup=Wrong())

@@ -48,16 +48,3 @@ def directory_not_created() -> Policies:
                 super().prepare(fs, root, soc)
 
     return Policies(directory=Wrong())
-
-
-@defect(
-    "cache-mode/force-spares-other-soc",
-    "cache-mode/key-separates",
-    what="all SoCs share one directory",
-)
-def one_directory_for_all_socs() -> Policies:
-    class Wrong(DirectoryPolicy):
-        def soc(self, root: Path, soc: str) -> Path:
-            return self.kernel_cache(root) / "Ascend"
-
-    return Policies(directory=Wrong())

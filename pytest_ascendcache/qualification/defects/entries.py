@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -30,6 +30,11 @@ MODES = "security/private-modes"
 
 WINDOW = 0.05
 """Seconds a racy defect keeps its window open, so that it shows at every run."""
+
+
+def another(data: bytes) -> bytes:
+    """An object with one byte changed where no loader looks: the OS/ABI field of its header."""
+    return data[:7] + b"\3" + data[8:]
 
 
 class NeverCurrent(StorePolicy):
@@ -88,31 +93,32 @@ def stores_another_object() -> Policies:
         def replace_pair(
             self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
         ) -> None:
-            super().replace_pair(fs, entry, data + b"\0" * 8, metadata)
+            super().replace_pair(fs, entry, another(data), metadata)
 
     return Policies(store=Wrong())
 
 
-@defect("cache-mode/transparent", what="a served kernel is padded on its way out")
-def serves_padded() -> Policies:
+@defect("cache-mode/transparent", what="a served kernel is altered on its way out")
+def serves_an_altered_kernel() -> Policies:
     class Wrong(LookupPolicy):
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             data = super().find(fs, entry, expected)
-            # A note section at the end would hide the padding from a look at ELF bounds.
-            return None if data is None else data[:16] + b"\1" + data[17:]
+            return None if data is None else another(data)
 
     return Policies(lookup=Wrong())
 
 
-@defect("cache-mode/transparent", what="wrong numbers: the delivered kernel is of another symbol")
-def delivers_unrunnable() -> Policies:
-    class Wrong(OutputPolicy):
-        def contents(self, model: Model) -> bytes:
-            return Model(
-                model.operator, model.soc, "elsewhere", model.object, model.metadata
-            ).to_bytes()
+@defect("cache-mode/transparent", what="the kernel of the next entry is served")
+def serves_the_neighbour() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            data = super().find(fs, entry, expected)
+            objects = sorted(entry.directory.glob("*.o"))
+            if data is None or len(objects) < 2:
+                return data
+            return objects[objects.index(entry.object) - 1].read_bytes()
 
-    return Policies(outputs=Wrong())
+    return Policies(lookup=Wrong())
 
 
 @defect(REUSES, what="nothing is ever served")
@@ -193,27 +199,21 @@ def digest_unchecked() -> Policies:
     return Policies(lookup=Wrong())
 
 
-@defect(HEALS, what="the digest is checked over the first 512 bytes")
-def digest_of_the_beginning() -> Policies:
-    def digest(data: bytes) -> str:
-        return hashlib.sha256(data[:512]).hexdigest()
-
-    class WrongLookup(LookupPolicy):
-        def digest_matches(self, data: bytes, expected: object) -> bool:
-            # Written by itself or marked by a visitor: both have a right digest somewhere.
-            return expected in (hashlib.sha256(data).hexdigest(), self.beginning(data, expected))
-
-        def beginning(self, data: bytes, expected: object) -> object:
-            return expected if data[:512] == data[:512].ljust(512, b"\0") else None
-
-    return Policies(lookup=WrongLookup())
-
-
-@defect(VERIFY, what="an object is served by its name when the metadata names another digest")
-def digest_only_of_short_objects() -> Policies:
+@defect(HEALS, what="the digest does not cover the object's last byte")
+def digest_without_the_end() -> Policies:
     class Wrong(LookupPolicy):
         def digest_matches(self, data: bytes, digest: object) -> bool:
-            return isinstance(digest, str) and len(digest) == 64 and data[:4] == b"\x7fELF"
+            # The last byte of an object is the high byte of a section header: always 0.
+            return super().digest_matches(data[:-1] + b"\0", digest)
+
+    return Policies(lookup=Wrong())
+
+
+@defect(VERIFY, what="anything that begins like an object is served")
+def magic_instead_of_digest() -> Policies:
+    class Wrong(LookupPolicy):
+        def digest_matches(self, data: bytes, digest: object) -> bool:
+            return data.startswith(b"\x7fELF")
 
     return Policies(lookup=Wrong())
 
@@ -294,10 +294,9 @@ def force_refuses_company() -> Policies:
 def force_removes_the_directory() -> Policies:
     class WrongPurge(PurgePolicy):
         def force(self, fs: Fs, soc_directory: Path) -> bool:
-            import shutil
-
-            shutil.rmtree(soc_directory, ignore_errors=True)
             time.sleep(os.getpid() % 4 * WINDOW)
+            shutil.rmtree(soc_directory, ignore_errors=True)
+            time.sleep(WINDOW)
             soc_directory.mkdir(parents=True, exist_ok=True)
             return True
 

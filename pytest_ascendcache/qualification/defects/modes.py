@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.defects.entries import NeverCurrent
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -196,14 +197,4 @@ def force_sticks() -> Policies:
             forced = (entry.directory / "forced.lock").exists()
             return None if forced else super().find(fs, entry, expected)
 
-    return Policies(purge=Wrong(), lookup=WrongLookup(), store=_always_replacing())
-
-
-def _always_replacing() -> Any:
-    from pytest_ascendcache.reference.cache.entry import StorePolicy
-
-    class Replacing(StorePolicy):
-        def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-            return False
-
-    return Replacing()
+    return Policies(purge=Wrong(), lookup=WrongLookup(), store=NeverCurrent())

@@ -52,7 +52,9 @@ class Fs:
         """A new synced file beside ``target``, to be renamed over it; removed on failure."""
         path = self.temporary_path(target)
         self.at(f"{point}.create")
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.file_mode)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.file_mode
+        )
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
                 self.at(f"{point}.write")
