@@ -1,10 +1,11 @@
-"""Starts the commands by fork from a warm parent: the same files, an eighth of the time.
+"""Starts the commands by fork from a warm parent: the same files, a fraction of the time.
 
 The parent has loaded LLVM and numpy once. Each request arrives as one datagram on a Unix
 socket, with the descriptors of the child's standard output, standard error and a pipe on
 which the server writes two lines: the child's process id, then its wait status. The child is
-the leader of a session and process group of its own. The server ends when its socket closes,
-and takes with it what still runs.
+the leader of a session and process group of its own. Children are made ready beforehand:
+they have touched the memory every compile touches, since copying those pages after the fork
+costs more than a compile. The server ends when its socket closes, and takes with it what still runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NoReturn
 
 from pytest_ascendcache.reference import atc, run
 
@@ -26,6 +29,7 @@ Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
 PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run}
 _LARGEST_REQUEST = 1 << 20
+_SPARES = 2
 
 
 def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
@@ -35,25 +39,32 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 
 
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
-    """Fork one child a request until the other side closes the socket."""
+    """Give every request to a child of its own until the other side closes the socket."""
     _preload()
-    running: dict[int, int] = {}
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
+    running: dict[int, int] = {}
+    spares = deque(_Spare(programs) for _ in range(_SPARES))
     with selectors.DefaultSelector() as selector:
         selector.register(requests, selectors.EVENT_READ)
         selector.register(wakeup_read, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
-                if key.fileobj is requests:
-                    if not _start(requests, programs, running):
-                        return _end(running)
-                else:
+                if key.fileobj is not requests:
                     os.read(wakeup_read, 4096)
                     _reap(running)
+                    continue
+                request, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+                if not request:
+                    return _end([*running, *(spare.child for spare in spares)])
+                spare = spares.popleft()
+                running[spare.child] = descriptors[2]
+                _tell(descriptors[2], spare.child)
+                spare.give(request, descriptors[:2])
+                spares.append(_Spare(programs))
 
 
 def _preload() -> None:
@@ -62,60 +73,62 @@ def _preload() -> None:
         "pytest_ascendcache.reference.kernels.execute",
     ):
         importlib.import_module(name)
-    from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-    from pytest_ascendcache.reference.kernels import KernelOptions, build
-
-    # One compile touches what every compile touches: children share those pages.
-    tensor = TensorDesc.of("float16", 2)
-    build(OperatorSpec("Abs", (tensor,), (tensor,)), "warm", KernelOptions(soc="Ascend910B1"))
+    _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
-def _start(
-    requests: socket.socket, programs: Mapping[str, Program], running: dict[int, int]
-) -> bool:
-    data, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
-    if not data:
-        return False
-    output, errors, status = descriptors
-    request = json.loads(data)
-    child = os.fork()
-    if child == 0:
-        _child(request, programs, output, errors)
-    os.close(output)
-    os.close(errors)
-    running[child] = status
-    _tell(status, child)
-    return True
+def _touch() -> None:
+    """Compile something small in memory."""
+    from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+    from pytest_ascendcache.reference.kernels import KernelOptions, build
+
+    tensor = TensorDesc.of("float16", 2)
+    build(OperatorSpec("Abs", (tensor,), (tensor,)), "warm", KernelOptions(soc="Ascend910B1"))
 
 
-def _child(
-    request: dict[str, object], programs: Mapping[str, Program], output: int, errors: int
-) -> None:
-    """Become the command; never returns."""
+class _Spare:
+    """A child that waits for its request."""
+
+    def __init__(self, programs: Mapping[str, Program]) -> None:
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_REQUEST)
+        self.child = os.fork()
+        if self.child == 0:
+            self._ours.close()
+            _become(theirs, programs)
+        theirs.close()
+
+    def give(self, request: bytes, output: list[int]) -> None:
+        """Hand over the request with standard output and standard error."""
+        with self._ours, contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            socket.send_fds(self._ours, [request], output)
+        for descriptor in output:
+            os.close(descriptor)
+
+
+def _become(requests: socket.socket, programs: Mapping[str, Program]) -> NoReturn:
+    """Wait for a request, then be its command."""
     code = 70  # EX_SOFTWARE, unless the command gives its own
     try:
         os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _touch()
+        data, (output, errors), _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 2)
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.closerange(3, 4096)
-        os.chdir(str(request["cwd"]))
-        umask = request["umask"]
-        if isinstance(umask, int):
-            os.umask(umask)
-        environ = request["environ"]
-        argv = request["argv"]
-        assert isinstance(environ, dict)
-        assert isinstance(argv, list)
+        request = json.loads(data)
+        os.chdir(request["cwd"])
+        if request["umask"] is not None:
+            os.umask(request["umask"])
         os.environ.clear()
-        os.environ.update(environ)
-        code = programs[str(request["program"])](argv, os.environ)
+        os.environ.update(request["environ"])
+        code = programs[request["program"]](request["argv"], os.environ)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
     except BaseException:
@@ -132,13 +145,14 @@ def _reap(running: dict[int, int]) -> None:
         child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
             return
-        pipe = running.pop(child)
-        _tell(pipe, status)
-        os.close(pipe)
+        pipe = running.pop(child, None)
+        if pipe is not None:
+            _tell(pipe, status)
+            os.close(pipe)
 
 
-def _end(running: dict[int, int]) -> None:
-    for child in running:
+def _end(children: Iterable[int]) -> None:
+    for child in children:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
 
