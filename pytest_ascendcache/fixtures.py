@@ -67,6 +67,7 @@ def ascend_cache(
     each entry. The directory is kept when the test fails.
     """
     sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.cache(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)

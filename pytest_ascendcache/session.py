@@ -136,6 +136,7 @@ class AscendSession:
         Raises:
             ToolchainError: where the toolchain cannot even do a plain compile.
         """
+        evidence.control = self.control.reason
         if not self.control.compiles:
             raise ToolchainError(f"no check can tell anything: {self.control.reason}")
         return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)

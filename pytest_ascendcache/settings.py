@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+DEFAULT_TIMEOUT = 120.0
+"""Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -34,6 +37,8 @@ class Settings:
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
             arguments.append(f"--ascend-defect={self.defect}")
+        if self.timeout != DEFAULT_TIMEOUT:
+            arguments.append(f"--ascend-timeout={self.timeout:g}")
         if self.strict:
             arguments.append("--ascend-strict")
         return arguments
@@ -88,7 +93,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-timeout",
         metavar="SECONDS",
         type=float,
-        default=120.0,
+        default=DEFAULT_TIMEOUT,
         help="time one toolchain process may take before its group is killed (default: 120)",
     )
 

@@ -18,7 +18,8 @@ _CHUNK = 1 << 16
 class FileState:
     """One file, directory or link. Times in nanoseconds, size in bytes.
 
-    ``sha256`` is the digest of a regular file's content, else empty; ``target`` a link's text.
+    ``sha256`` is the digest of a regular file's content, else empty; ``target`` a link's text;
+    ``text`` the content of a small JSON file, which people may want to compare.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class FileState:
     atime_ns: int
     sha256: str = ""
     target: str = ""
+    text: str = ""
 
 
 class Change(str, Enum):
@@ -106,13 +108,16 @@ def _walk(root: Path, prefix: str) -> Iterator[tuple[str, FileState]]:
 
 def _look(path: Path) -> FileState:
     info = path.lstat()
-    kind, digest, target = "other", "", ""
+    kind, digest, target, text = "other", "", "", ""
     if stat.S_ISDIR(info.st_mode):
         kind = "directory"
     elif stat.S_ISLNK(info.st_mode):
         kind, target = "link", str(path.readlink())
     elif stat.S_ISREG(info.st_mode):
-        kind, digest = "file", _digest(path)
+        kind = "file"
+        digest, content = _digest(path)
+        if path.suffix == ".json":
+            text = content.decode("utf-8", "replace")
     return FileState(
         kind=kind,
         size=info.st_size,
@@ -124,14 +129,17 @@ def _look(path: Path) -> FileState:
         atime_ns=info.st_atime_ns,
         sha256=digest,
         target=target,
+        text=text,
     )
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    for chunk in read_quietly(path):
+def _digest(path: Path) -> tuple[str, bytes]:
+    """Digest of a file, and its content if that is not more than one chunk."""
+    digest, content = hashlib.sha256(), b""
+    for number, chunk in enumerate(read_quietly(path)):
         digest.update(chunk)
-    return digest.hexdigest()
+        content = chunk if number == 0 else b""
+    return digest.hexdigest(), content
 
 
 def read_quietly(path: Path) -> Iterator[bytes]:

@@ -90,8 +90,13 @@ def test_what_enable_serves_after_a_change(
     kernel = run.kernel(change.operator)
     assert kernel in (before, after), "enable delivered neither the old kernel nor the new one"
     which = "the old kernel (as documented)" if kernel == before else "a refreshed kernel"
-    cache.evidence.readings.append(f"after a {what.value} change, enable serves {which}")
+    cache.evidence.readings.append(f"after a change of {WHAT[what]}, enable serves {which}")
 
+
+WHAT = {
+    Capability.KNOWLEDGE_BASE: "the knowledge base",
+    Capability.TOOLCHAIN_CHANGE: "a dependency",
+}
 
 OPTION_SETS: dict[str, dict[str, Any]] = {
     "enable": {"mode": ENABLE},

@@ -104,6 +104,9 @@ class CacheUnderTest:
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
+    def __repr__(self) -> str:
+        return f"<cache in {self.sandbox}>"
+
     def compile(
         self,
         *operators: OperatorSpec,
@@ -324,11 +327,21 @@ class CacheUnderTest:
                 outcomes=run.describe() if run.succeeded else (),
                 changes=shown,
                 output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+                metadata={
+                    path: (run.before.files[path].text, run.after.files[path].text)
+                    for path in shown
+                    if path.endswith(".json")
+                    and path in run.before.files
+                    and path in run.after.files
+                },
             )
         )
 
 
 def _failure(result: CompileResult) -> str:
-    words = result.output.strip().splitlines()
+    printable = "".join(
+        each if each.isprintable() or each == "\n" else "?" for each in result.output
+    )
+    words = printable.strip().splitlines()
     said = f": {words[-1][:300]}" if words else " without a word"
     return f"the toolchain {result.ending}{said}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import json
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+_SHOWN_FIELDS = 3
 
 
 class NotDecidable(Exception):
@@ -28,7 +31,8 @@ class PositiveControl:
 class Step:
     """One process of a check: its command line, how it ended, what it changed.
 
-    ``outcomes`` are "operator: outcome" lines, ``changes`` path -> kind of change.
+    ``outcomes`` are "operator: outcome" lines, ``changes`` path -> kind of change. ``metadata``
+    has the text of changed JSON files before and after, to be explained if anybody asks.
     """
 
     command: str
@@ -36,15 +40,38 @@ class Step:
     outcomes: tuple[str, ...]
     changes: dict[str, str]
     output: str
+    metadata: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+
+    def explained(self) -> Step:
+        """The same step; changed metadata says which fields changed."""
+        changes = dict(self.changes)
+        for path, (before, after) in self.metadata.items():
+            if path in changes:
+                changes[path] += f" ({_field_changes(before, after)})"
+        return replace(self, changes=changes, metadata={})
+
+
+def _field_changes(before: str, after: str) -> str:
+    from deepdiff import DeepDiff  # slow to import, and only broken promises are explained
+
+    try:
+        lines = DeepDiff(json.loads(before), json.loads(after)).pretty().splitlines()
+    except ValueError:
+        return "not JSON any more, or not before"
+    shown = "; ".join(line.rstrip(".") for line in lines[:_SHOWN_FIELDS])
+    return shown + ("; ..." if len(lines) > _SHOWN_FIELDS else "") or "the same fields"
 
 
 @dataclass
 class Evidence:
     """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
 
-    ``readings`` name, for rules the document leaves open, what the toolchain chose.
+    ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
+    is where everything happened, ``control`` what the positive control found wanting.
     """
 
+    sandbox: str = ""
+    control: str = ""
     steps: list[Step] = field(default_factory=list)
     expected: str = ""
     observed: str = ""
@@ -52,6 +79,13 @@ class Evidence:
     compiles: int = 0
     starts: int = 0
 
+    def explain(self) -> None:
+        """Work out, for a broken promise, what changed inside changed metadata."""
+        self.steps = [step.explained() for step in self.steps]
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
-        return asdict(self)
+        data = asdict(self)
+        for step in data["steps"]:
+            del step["metadata"]
+        return data

@@ -14,7 +14,7 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """What one process delivered and did to the cache.
 
@@ -31,6 +31,10 @@ class Run:
     marked: Mapping[str, str] | None
     known: Mapping[OperatorSpec, str]
     prefix: str
+
+    def __repr__(self) -> str:
+        mode = self.result.request.options.effective_mode.value
+        return f"<run under {mode} of {', '.join(map(str, self.operators))}>"
 
     @property
     def succeeded(self) -> bool:

@@ -70,7 +70,7 @@ class Attribute:
     value: AttributeValue
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatorSpec:
     """What a toolchain is asked to compile.
 
@@ -102,3 +102,6 @@ class OperatorSpec:
     def __str__(self) -> str:
         tensors = ", ".join(f"{each.dtype}{list(each.shape)}" for each in self.inputs)
         return f"{self.type}({tensors})"
+
+    def __repr__(self) -> str:
+        return f"<{self.name or 'operator'}: {self}>"

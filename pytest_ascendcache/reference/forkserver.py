@@ -5,7 +5,8 @@ socket, with the descriptors of the child's standard output, standard error and 
 which the server writes two lines: the child's process id, then its wait status. The child is
 the leader of a session and process group of its own. Children are made ready beforehand:
 they have touched the memory every compile touches, since copying those pages after the fork
-costs more than a compile. The server ends when its socket closes, and takes with it what still runs.
+costs more than a compile. The server ends when its socket closes, and takes with it what still
+runs.
 """
 
 from __future__ import annotations

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_ascendcache.contract import Outcome, Rule, Verdict, load_rules
+from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
-from pytest_ascendcache.observation import Evidence
+from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.suite import PACKAGE, SuiteModule
+from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -22,6 +25,15 @@ _STATUS = {
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
     Verdict.ERROR: ("error", "E", "ERROR"),
 }
+
+_PLAIN_WORDS = (
+    AssertionError,
+    pytest.fail.Exception,
+    NotDecidable,
+    ToolchainError,
+    KernelRunError,
+)
+"""Exceptions whose text is meant for the reader of a report."""
 
 
 def prepare_items(items: list[pytest.Item]) -> None:
@@ -61,22 +73,46 @@ def judge(
     rule = rule_of(item)
     verdict = _verdict(rule, call, report, strict)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    message = _message(call, report) if verdict is not Verdict.PASS else ""
+    if verdict is not Verdict.PASS:
+        evidence.explain()
+    evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     if verdict is Verdict.WARN:
         report.outcome = "passed"
         report.longrepr = None
+    elif report.failed and item.getparent(SuiteModule) is not None:
+        _shorten(item, call, report)
     record = VerdictRecord(
         rule=rule.id,
         check=item.nodeid,
         verdict=verdict,
-        message=_message(call, report) if verdict is not Verdict.PASS else "",
+        message=message,
         repeat=_repeat(item),
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
     )
-    report.user_properties.append(("verdict", verdict.value))
+    # JUnit reads the properties of the last phase, which is made from the item's.
+    item.user_properties.append(("verdict", verdict.value))
     # Plain data, so that it survives the way from an xdist worker.
     report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
     report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Replace the suite's tracebacks by their last line of code, unless ``--tb`` asks for more.
+
+    The reader knows the document, not this package; the summary tells the whole story.
+    """
+    if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
+        return
+    if not isinstance(call.excinfo.value, _PLAIN_WORDS):
+        return
+    text = str(call.excinfo.value)
+    entries = [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+    if entries:
+        place = f"{item.location[0]}:{entries[-1].lineno + 1}"
+        text = f"{place}\n>   {str(entries[-1].statement).strip()}\n{text}"
+    report.longrepr = text
 
 
 def _verdict(
@@ -103,19 +139,18 @@ def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     if call.excinfo is None:
         return ""
     text = str(call.excinfo.value).strip() or call.excinfo.typename
-    if call.excinfo.errisinstance((AssertionError, pytest.fail.Exception)):
-        return text
-    return (
-        text
-        if "observation" in type(call.excinfo.value).__module__
-        or ("toolchains" in type(call.excinfo.value).__module__)
-        else f"{call.excinfo.typename}: {text}"
-    )
+    if isinstance(call.excinfo.value, _PLAIN_WORDS):
+        return text.removeprefix("assert ")
+    return f"{call.excinfo.typename}: {text}"
+
+
+def _part(message: str, name: str) -> str:
+    """What a failed comparison said was observed, or expected."""
+    lines = (line.strip() for line in message.splitlines())
+    return next((line.partition(": ")[2] for line in lines if line.startswith(name)), "")
 
 
 def _repeat(item: pytest.Item) -> str:
-    from pytest_ascendcache.suite import PACKAGE, SuiteModule
-
     arguments = ascend_session_of(item.config).settings.arguments
     if item.getparent(SuiteModule) is not None:
         path, _, rest = item.nodeid.partition("::")
@@ -133,6 +168,11 @@ def compare(op: str, left: object, right: object) -> list[str] | None:
     """Explain a failed comparison of outcomes in the documents' words."""
     if op == "==" and isinstance(left, Outcome) and isinstance(right, Outcome):
         return ["outcome differs", f"observed: {left}", f"expected: {right}"]
+    if op in ("==", "is") and isinstance(left, Fate) and isinstance(right, Fate):
+        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {right.value}"]
+    if op == "in" and isinstance(left, Fate) and isinstance(right, frozenset):
+        allowed = " or ".join(sorted(each.value for each in right))
+        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {allowed}"]
     if op == "in" and isinstance(left, Outcome) and isinstance(right, frozenset):
         allowed = " or ".join(sorted(map(str, right)))
         return ["outcome differs", f"observed: {left}", f"expected: {allowed}"]

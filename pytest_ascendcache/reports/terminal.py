@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,16 @@ _COLOURS = {
 }
 _TOLD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 _WIDTH = max(len(verdict.value) for verdict in Verdict)
-_SHOWN_STEPS = 4
 
 
 def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
     """Write the summary of a run."""
     reporter.section("ascend cache contract")
+    checks = [record for result in results for record in result.records]
+    for reason in dict.fromkeys(record.evidence["control"] for record in checks):
+        if reason:
+            reporter.line(f"POSITIVE CONTROL FAILED: {reason}", red=True)
+            reporter.line("What depends on it could not be decided and counts as 'error' below.")
     for result in results:
         reporter.write(f"{result.verdict.value:>{_WIDTH}}", **_COLOURS[result.verdict])
         passed = sum(record.verdict is Verdict.PASS for record in result.records)
@@ -33,7 +38,6 @@ def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResul
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
     reporter.line(totals_line("rules", [result.verdict for result in results]))
-    checks = [record for result in results for record in result.records]
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
@@ -61,19 +65,27 @@ def _story(reporter: pytest.TerminalReporter, record: VerdictRecord) -> None:
     reporter.line(f"check    {record.check}")
     for number, line in enumerate(record.message.splitlines()):
         reporter.line(f"{'' if number else 'why':<8} {line}")
+    sandbox = record.evidence["sandbox"]
+    if sandbox:
+        reporter.line(f"sandbox  SANDBOX={sandbox}")
     steps = record.evidence["steps"]
-    if len(steps) > _SHOWN_STEPS:
-        reporter.line(f"         ({len(steps) - _SHOWN_STEPS} earlier steps left out)")
-    for step in steps[-_SHOWN_STEPS:]:
-        reporter.line(f"request  {step['command']}")
-        reporter.line(f"         {step['ending']}")
-        for outcome in step["outcomes"]:
-            reporter.line(f"observed {outcome}")
-        for path, change in step["changes"].items():
-            reporter.line(f"changed  {path}: {change}")
-        for line in step["output"].strip().splitlines()[-5:]:
-            reporter.line(f"said     {line}")
+    for step in steps:
+        _step(reporter, step, sandbox, is_last=step is steps[-1])
     reporter.line(f"repeat   {record.repeat}")
+
+
+def _step(
+    reporter: pytest.TerminalReporter, step: Mapping[str, Any], sandbox: str, is_last: bool
+) -> None:
+    command = step["command"].replace(sandbox, "$SANDBOX") if sandbox else step["command"]
+    reporter.line(f"request  {command}")
+    reporter.line(f"         {step['ending']}")
+    for outcome in step["outcomes"]:
+        reporter.line(f"observed {outcome}")
+    for path, change in step["changes"].items() if is_last else ():
+        reporter.line(f"changed  {path}: {change}")
+    for line in step["output"].strip().splitlines()[-5:]:
+        reporter.line(f"said     {line}")
 
 
 def _first_line(text: str) -> str:

@@ -1,0 +1,161 @@
+"""Benchmarks of the harness: every figure is a ratio, or a time beside its plain counterpart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_ascendcache.contract import CompileOptions
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.session import CONTROL_OPERATOR
+from pytest_ascendcache.toolchains import CompileRequest, reference_toolchain
+
+ITEMS = 2000
+
+
+def median(action: Callable[[], object], runs: int) -> float:
+    """Median duration in seconds."""
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def pytest(directory: Path, *arguments: str) -> float:
+    """Wall time of a pytest process in seconds."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    start = time.perf_counter()
+    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    seconds = time.perf_counter() - start
+    if ended.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout}")
+    return seconds
+
+
+def bare_compile(directory: Path) -> float:
+    """Median wall time of one forked compile without a harness around it, in seconds."""
+    toolchain = reference_toolchain()
+
+    def compile_one() -> None:
+        request = CompileRequest(
+            (CONTROL_OPERATOR,),
+            CompileOptions(),
+            None,
+            directory / "out",
+            directory / "work",
+            directory / "home",
+        )
+        (result,) = toolchain.compile_together([request])
+        assert result.succeeded, result.output
+
+    try:
+        compile_one()
+        return median(compile_one, 60)
+    finally:
+        toolchain.close()
+
+
+def suite(directory: Path) -> None:
+    """The whole default suite against bare compiles."""
+    compile_seconds = bare_compile(directory)
+    report = directory / "report.json"
+    options = ("--ascend-cache", f"--ascend-report={report}")
+    for workers in ((), ("-n", "2")):
+        wall = pytest(directory, *options, *workers, "--pyargs", "pytest_ascendcache.conformance")
+        checks = json.loads(report.read_text())["checks"]
+        starts = sum(check["evidence"]["starts"] for check in checks)
+        how = "two workers" if workers else "one process"
+        print(
+            f"whole suite, {how}: {wall:.1f} s for {len(checks)} checks, {starts} compiler starts; "
+            f"wall / (starts x bare forked compile of {compile_seconds * 1000:.1f} ms) = "
+            f"{wall / (starts * compile_seconds):.2f}"
+        )
+
+
+def per_check(directory: Path) -> None:
+    """A check that compiles nothing against a bare pytest item."""
+    mark = '@pytest.mark.ascend_rule("cache-mode/enable-reuses")\n'
+    source = (
+        "import pytest\n{mark}@pytest.mark.parametrize('number', range({items}))\n"
+        "def test_nothing({fixture}number): pass\n"
+    )
+    kinds = {
+        "bare item": ("", "", ("-p", "no:ascendcache")),
+        "item, plugin loaded": ("", "", ()),
+        "check with a rule": (
+            mark,
+            "",
+            ("--ascend-cache", "--ascend-rule=cache-mode/enable-reuses"),
+        ),
+    }
+    costs: dict[str, float] = {}
+    for kind, (marks, fixture, options) in kinds.items():
+        seconds = []
+        for items in (1, ITEMS):
+            path = directory / f"test_{items}.py"
+            path.write_text(source.format(mark=marks, items=items, fixture=fixture))
+            # Only these items: the suite's own checks are deselected by their names.
+            arguments = (*options, "-k", "test_nothing", str(path))
+            seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
+        costs[kind] = (seconds[1] - seconds[0]) / (ITEMS - 1)
+    for kind, cost in costs.items():
+        print(f"{kind}: {cost * 1e6:.0f} us, {cost / costs['bare item']:.2f} x a bare item")
+
+
+def imports() -> None:
+    """What loading the plugin adds to pytest's own import, in a fresh interpreter."""
+    script = (
+        "import time, pytest\nstart = time.perf_counter()\nimport pytest_ascendcache.plugin\n"
+        "print(time.perf_counter() - start)"
+    )
+    times = [
+        float(subprocess.check_output([sys.executable, "-c", script], text=True)) for _ in range(15)
+    ]
+    print(f"import of the plugin without the flag: {statistics.median(times) * 1000:.1f} ms")
+
+
+def warm_hit(directory: Path) -> None:
+    """The reference's verified hit against reading both files and hashing."""
+    entry = EntryFiles(directory, "te_add_" + "0" * 64)
+    data, metadata = os.urandom(1500), {"binFileName": entry.stem}
+    entry.object.write_bytes(data)
+    digest = hashlib.sha256(data).hexdigest()
+    entry.metadata.write_text(json.dumps({**metadata, "sha256": digest}))
+    fs, policy = Fs(), LookupPolicy()
+
+    def plain() -> None:
+        entry.metadata.read_bytes()
+        hashlib.sha256(entry.object.read_bytes()).hexdigest()
+
+    def served() -> None:
+        assert policy.find(fs, entry, metadata) is not None
+
+    ours, theirs = median(served, 2000), median(plain, 2000)
+    print(
+        f"verified warm hit: {ours * 1e6:.0f} us; reading both files and sha256: "
+        f"{theirs * 1e6:.0f} us; ratio {ours / theirs:.2f}"
+    )
+
+
+def main() -> None:
+    """Run every benchmark."""
+    print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
+    for benchmark in (suite, per_check, warm_hit):
+        with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
+            benchmark(Path(name))
+    imports()
+
+
+if __name__ == "__main__":
+    main()

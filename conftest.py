@@ -1,0 +1,1 @@
+"""Tests run with the plugin installed as users have it, through its entry point."""

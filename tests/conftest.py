@@ -1,0 +1,3 @@
+"""Tests of the project itself."""
+
+pytest_plugins = ["pytester"]
