@@ -28,7 +28,7 @@ from pytest_ascendcache.settings import add_options
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_ascendcache.reports.collector import Collector
+    from pytest_ascendcache.collector import Collector
 
 __all__ = [
     "ascend_cache",
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "ascend_rule(id): the promise of the documents a test judges"
     )
     if config.getoption("--ascend-cache"):
-        from pytest_ascendcache.reports.collector import Collector
+        from pytest_ascendcache.collector import Collector
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
         toolchain = ascend_session_of(config).toolchain
@@ -94,7 +94,7 @@ def pytest_pycollect_makemodule(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     marked = [item for item in items if item.get_closest_marker("ascend_rule")]
     if marked:
-        from pytest_ascendcache.reports.judging import prepare_items
+        from pytest_ascendcache.judging import prepare_items
 
         prepare_items(marked)
     if config.getoption("--ascend-rule"):
@@ -109,7 +109,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if item.get_closest_marker("ascend_rule"):
-        from pytest_ascendcache.reports.judging import judge
+        from pytest_ascendcache.judging import judge
 
         judge(item, call, report, strict=item.config.getoption("--ascend-strict"))
     if report.failed:
@@ -122,7 +122,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> Any:
     verdict = getattr(report, "ascend_verdict", None)
     if verdict is None:
         return None
-    from pytest_ascendcache.reports.judging import status
+    from pytest_ascendcache.judging import status
 
     return status(verdict)
 
@@ -132,7 +132,7 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
-    from pytest_ascendcache.reports.judging import compare
+    from pytest_ascendcache.judging import compare
 
     return compare(op, left, right)
 

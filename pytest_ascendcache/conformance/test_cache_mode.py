@@ -102,6 +102,13 @@ def test_enable_reuses_in_another_working_directory(
     assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
 
 
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """The document's own example: ``enable`` together with ``--op_debug_level=0``."""
+    cache.warm(add)
+    assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == Outcome(REUSED, KEPT)
+
+
 @rule("cache-mode/force-purges-soc")
 @pytest.mark.parametrize("before", EntryState)
 def test_force_compiles_and_replaces(
@@ -227,6 +234,30 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
     assert not (cache.home / "atc_data").exists(), "something was put into $HOME/atc_data"
     run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
     assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/directory-precedence")
+def test_force_purges_the_directory_it_uses(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
+) -> None:
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other.warm(mul)
+    cache.warm(mul)
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = cache.compile(add, mode=FORCE, environment=environment)
+    assert cache.fate(run, mul) is REMOVED
+    assert other.entry(mul).is_valid, "force reached into ASCEND_CACHE_PATH"
+    run = other.compile(add, mode=FORCE, cache_dir=None, environment=environment)
+    assert other.fate(run, mul) is REMOVED
+
+
+@rule("cache-mode/directory-precedence")
+def test_a_relative_directory_is_below_the_working_directory(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    below = cache.elsewhere(cache.work / "relative")
+    for outcome in (Outcome(COMPILED, STORED), Outcome(REUSED, KEPT)):
+        assert below.compile(add, mode=ENABLE, cache_dir="relative")[add] == outcome
 
 
 @rule("cache-mode/directory-precedence")

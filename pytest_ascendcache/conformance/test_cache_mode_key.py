@@ -9,6 +9,7 @@ import pytest
 from pytest_ascendcache.conformance.vocabulary import (
     COMPILED,
     ENABLE,
+    FORCE,
     KEPT,
     OTHER_SOC,
     REUSED,
@@ -16,6 +17,7 @@ from pytest_ascendcache.conformance.vocabulary import (
     Outcome,
     rule,
 )
+from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
@@ -62,6 +64,13 @@ def _leaky(slope: float) -> OperatorSpec:
     return _unary("LeakyRelu", Attribute("negative_slope", "float", slope))
 
 
+def _sum_along(axis: int) -> OperatorSpec:
+    axes = replace(TensorDesc.of("int32", 1), is_const=True, const_value=(axis,))
+    image, reduced = TensorDesc.of("float32", 4, 4), TensorDesc.of("float32", 4)
+    keep = Attribute("keep_dims", "bool", False)
+    return OperatorSpec("ReduceSum", (image, axes), (reduced,), (keep,), name="node")
+
+
 _ADD = _binary("Add", "float32", (4, 8), (4, 8))
 PAIRS = {
     "type": (_ADD, _binary("Mul", "float32", (4, 8), (4, 8))),
@@ -82,11 +91,10 @@ PAIRS = {
     "attribute-float-close": (_leaky(0.1), _leaky(0.1000001)),
     "attribute-bool": (_mean((1,), False, (4,)), _mean((1,), True, (4, 1))),
     "attribute-list": (_mean((0,), False, (4,)), _mean((1,), False, (4,))),
-    "attribute-present": (
-        _unary("LeakyRelu"),
-        _leaky(0.25),
-    ),
+    "attribute-present": (_unary("LeakyRelu"), _leaky(0.25)),
+    "constant-input": (_sum_along(0), _sum_along(1)),
 }
+"""What changes -> two operators that differ in nothing else."""
 
 
 @rule("cache-mode/key-separates")
@@ -126,6 +134,19 @@ def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> N
     for variant in variants:
         if replace(variant, name="") not in known:
             assert not run.served_from(variant), f"{variant} was served another's kernel"
+
+
+@rule("cache-mode/key-separates")
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
+def test_operators_of_one_type_are_told_apart_within_a_run(
+    cache: CacheUnderTest, mode: CacheMode
+) -> None:
+    operators = [_binary("Add", "float32", (4, n), (4, n)).named(f"add_{n}") for n in (4, 8, 12)]
+    cache.marks = False
+    for _ in range(2):
+        run = cache.compile(*operators, mode=mode)
+        for operator in operators:
+            assert run.kernel(operator) == cache.fresh(operator), f"{operator}: another's kernel"
 
 
 @rule("cache-mode/key-ignores-names")

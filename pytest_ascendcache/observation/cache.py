@@ -11,7 +11,6 @@ from typing import Any
 
 from pytest_ascendcache.cachedir import (
     CacheLayout,
-    Change,
     Entry,
     Snapshot,
     find_canaries,
@@ -312,9 +311,7 @@ class CacheUnderTest:
         )
 
     def _note(self, run: Run) -> None:
-        changes = {
-            path: change.value for path, change in run.changes.items() if change is not Change.READ
-        }
+        changes = {path: change.value for path, change in run.written.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"

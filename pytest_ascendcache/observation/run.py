@@ -51,6 +51,11 @@ class Run:
         """What became of each path below the cache directory that differs."""
         return self.before.changes(self.after)
 
+    @property
+    def written(self) -> dict[str, Change]:
+        """The changes, but for access times that reading moved."""
+        return {path: each for path, each in self.changes.items() if each is not Change.READ}
+
     def model(self, operator: OperatorSpec) -> Path:
         """The delivered ``.om`` file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
+from pytest_ascendcache.reference.options import AtcOptions, OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -62,6 +64,16 @@ def levels_3_and_4_keep_cache() -> Policies:
 @defect(LEVEL, what="level 1 keeps the cache")
 def level_1_keeps_cache() -> Policies:
     return _keeping_cache_at(1)
+
+
+@defect("cache-mode/enable-reuses", what="giving --op_debug_level=0 counts as debugging")
+def level_0_given_is_debugging() -> Policies:
+    class Wrong(OptionPolicy):
+        def parse(self, argv: Sequence[str]) -> AtcOptions:
+            options = super().parse(argv)
+            return replace(options, debug_level=3) if "--op_debug_level=0" in argv else options
+
+    return Policies(options=Wrong())
 
 
 @defect(LEVEL, what="force purges although a level is set")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -35,6 +37,29 @@ def default_directory_is_here() -> Policies:
         def root(self, option: str, environ: Mapping[str, str]) -> Path:
             if not option and not environ.get("ASCEND_CACHE_PATH"):
                 return Path.cwd() / "atc_data"
+            return super().root(option, environ)
+
+    return Policies(directory=Wrong())
+
+
+@defect("cache-mode/directory-precedence", what="force purges ASCEND_CACHE_PATH, option or not")
+def force_purges_the_environment() -> Policies:
+    class Wrong(PurgePolicy):
+        def force(self, fs: Fs, soc_directory: Path) -> bool:
+            named = os.environ.get("ASCEND_CACHE_PATH")
+            if named:
+                super().force(fs, Path(named) / "kernel_cache" / soc_directory.name)
+            return super().force(fs, soc_directory)
+
+    return Policies(purge=Wrong())
+
+
+@defect("cache-mode/directory-precedence", what="a relative directory is taken from HOME")
+def relative_directory_from_home() -> Policies:
+    class Wrong(DirectoryPolicy):
+        def root(self, option: str, environ: Mapping[str, str]) -> Path:
+            if option and not Path(option).is_absolute():
+                return Path(environ["HOME"]) / option
             return super().root(option, environ)
 
     return Policies(directory=Wrong())

@@ -13,6 +13,8 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.reference.om import Model
+from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.policies import Policies
 
 NARROW = "cache-mode/key-separates"
@@ -59,6 +61,24 @@ def key_of_element_count() -> Policies:
 @defect(NARROW, what="data types are not in the key")
 def key_without_dtype() -> Policies:
     return _tensor_key(lambda fields: {**fields, "dtype": None})
+
+
+@defect(NARROW, what="values of constant inputs are not in the key")
+def key_without_constants() -> Policies:
+    return _tensor_key(lambda fields: {**fields, "const_value": None})
+
+
+@defect(NARROW, what="a run delivers the first kernel of a type for all operators of that type")
+def first_of_a_type_for_all() -> Policies:
+    class Wrong(OutputPolicy):
+        def __init__(self) -> None:
+            self.first: dict[str, bytes] = {}
+
+        def contents(self, model: Model) -> bytes:
+            data = self.first.setdefault(model.operator.type, model.object)
+            return replace(model, object=data).to_bytes()
+
+    return Policies(outputs=Wrong())
 
 
 @defect(NARROW, what="formats are not in the key")
