@@ -281,7 +281,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 
     script = (
         "import sys, pytest_ascendcache.plugin\n"
-        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2', 'hypothesis', 'tomllib'}\n"
+        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2', 'hypothesis'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "print(sorted(m for m in sys.modules if m.startswith('pytest_ascendcache.')))"
     )

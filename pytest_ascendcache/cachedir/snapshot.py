@@ -87,7 +87,9 @@ def _change(before: FileState | None, after: FileState | None) -> Change | None:
     attributes = (before.mode, before.owner, before.mtime_ns, before.ctime_ns)
     if attributes != (after.mode, after.owner, after.mtime_ns, after.ctime_ns):
         return Change.TOUCHED
-    return None if before.atime_ns == after.atime_ns else Change.READ
+    # Reading a link's text, as looking at it does, moves the link's own access time.
+    moved = before.kind == "file" and before.atime_ns != after.atime_ns
+    return Change.READ if moved else None
 
 
 def _walk(root: Path, prefix: str) -> Iterator[tuple[str, FileState]]:

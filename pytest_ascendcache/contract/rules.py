@@ -89,6 +89,8 @@ def load_rules() -> Mapping[str, Rule]:
     rules: dict[str, Rule] = {}
     for path in sorted((Path(__file__).parent / "rules").glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if set(content) != {"document", "rule"}:
+            raise RuleFileError(f"{path.name}: needs one 'document' and a list of 'rule'.")
         for fields in content["rule"]:
             rule = _rule(fields, content["document"], path.name)
             if rule.id in rules:

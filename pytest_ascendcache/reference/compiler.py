@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ class Compiler:
         self._environ = environ
         self._log = log
         self._compiled: dict[str, Kernel] = {}
+        self._tuning: dict[str, dict[str, int]] = {}
 
     def run(self, operators: tuple[OperatorSpec, ...]) -> None:
         """Deliver every operator.
@@ -61,11 +61,19 @@ class Compiler:
         policies.outputs.debug_directory(options.debug_dir, self._environ)
         policies.outputs.prepare(options.output)
         policies.installation.load_custom_operators(self._environ)
+        # A bad knowledge base is refused before force removes anything.
+        self._load_tuning()
         cache = self._open_cache(config)
         for index, operator in enumerate(operators):
             debug = policies.debug.request(operator, options.debug_level, config)
             model = self._model(operator, debug, cache)
             policies.outputs.deliver(options.output, index, model)
+
+    def _load_tuning(self) -> None:
+        options = self._options
+        self._tuning = self._policies.installation.tuning(
+            options.op_bank_path, options.soc_version, self._environ
+        )
 
     def _open_cache(self, config: DebugConfig | None) -> Path | None:
         """The SoC's directory, or ``None`` where this run does not touch the cache."""
@@ -73,11 +81,16 @@ class Compiler:
         if not policies.mode.opens_cache(options.cache_mode, options.debug_level, config):
             self._log.info("the operator cache is not used in this run")
             return None
-        root = policies.directory.root(options.cache_dir, self._environ)
-        soc_directory = policies.directory.soc(root, options.soc_version)
-        policies.directory.prepare(policies.fs, root, options.soc_version)
+        directory = policies.directory
+        root = directory.root(options.cache_dir, self._environ)
+        soc_directory = directory.soc(root, options.soc_version)
+        origin = directory.origin(options.cache_dir, self._environ)
+        directory.prepare(policies.fs, root, options.soc_version, origin)
+        if soc_directory.is_symlink():
+            self._log.warning(f"[{soc_directory}] is a link; not used")
+            return None
         stamp = policies.installation.stamp(self._environ)
-        current = policies.purge.upgrade(policies.fs, policies.directory.kernel_cache(root), stamp)
+        current = policies.purge.upgrade(policies.fs, directory.kernel_cache(root), stamp)
         if not current:
             self._log.warning(f"[{root}] is of another toolchain and cannot be purged; not used")
             return None
@@ -166,7 +179,8 @@ class Compiler:
         outputs = self._policies.outputs
         directory = outputs.debug_directory(self._options.debug_dir, self._environ)
         digest = hashlib.sha256(kernel.object).hexdigest()
-        outputs.keep(directory, stem, kernel, {**metadata, "sha256": digest}, debug)
+        origin = outputs.debug_origin(self._options.debug_dir, self._environ)
+        outputs.keep(directory, origin, stem, kernel, {**metadata, "sha256": digest}, debug)
 
     def _key(self, operator: OperatorSpec, debug: DebugRequest) -> KeyInputs:
         return KeyInputs(
@@ -195,13 +209,6 @@ class Compiler:
             "parameters": [0] * arguments,
             "workspace": {"num": 0, "size": [], "type": []},
         }
-
-    @cached_property
-    def _tuning(self) -> dict[str, dict[str, int]]:
-        options = self._options
-        return self._policies.installation.tuning(
-            options.op_bank_path, options.soc_version, self._environ
-        )
 
 
 def kernel_name(stem: str) -> str:

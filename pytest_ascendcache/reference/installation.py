@@ -83,7 +83,7 @@ class InstallationPolicy:
         try:
             source = path.read_text(encoding="utf-8")
             exec(compile(source, path.name, "exec"), {"__name__": path.stem})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AtcError(
                 "E40021", f"Failed to load custom operators from [{path}]: {error!r}."
             ) from error

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,19 @@ _MANIFEST, _KERNEL, _METADATA = "manifest.json", "kernel.o", "kernel.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _NAME_LIMIT = 128
+
+
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What reading a damaged archive or its JSON may raise."""
 
 
 class OmError(ValueError):
@@ -84,7 +98,7 @@ class Model:
             return cls(operator, manifest["soc"], manifest["symbol"], data, metadata)
         except OmError:
             raise
-        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except _UNREADABLE as error:
             raise OmError(f"[{path}] is not a whole .om file: {error}.") from None
 
 
@@ -114,8 +128,34 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+_TYPE_NUMBERS = {
+    "float32": 0,
+    "float16": 1,
+    "int8": 2,
+    "int32": 3,
+    "uint8": 4,
+    "int16": 6,
+    "uint16": 7,
+    "uint32": 8,
+    "int64": 9,
+    "uint64": 10,
+    "double": 11,
+    "bool": 12,
+    "complex64": 16,
+    "complex128": 17,
+    "bfloat16": 27,
+}
+_FORMAT_NUMBERS = {"NCHW": 0, "NHWC": 1, "ND": 2, "NC1HWC0": 3, "FRACTAL_Z": 4, "FRACTAL_NZ": 29}
+"""The graph engine's numbers of types and formats; rarer ones are spelled out."""
+
+
 def _tensor_parts(tensor: TensorDesc) -> list[str]:
-    return [tensor.dtype.name, tensor.format, *map(str, tensor.shape)]
+    name = tensor.dtype.name
+    return [
+        str(_TYPE_NUMBERS.get(name, name)),
+        str(_FORMAT_NUMBERS.get(tensor.format, tensor.format)),
+        *map(str, tensor.shape),
+    ]
 
 
 def _json(value: object) -> bytes:

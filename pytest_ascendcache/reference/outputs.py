@@ -63,15 +63,22 @@ class OutputPolicy:
             raise invalid_path(option, "--debug_dir", "there is no such directory; create it first")
         return Path(option or environ.get("ASCEND_WORK_PATH", "") or ".") / "kernel_meta"
 
+    def debug_origin(self, option: str, environ: Mapping[str, str]) -> str:
+        """What names that directory."""
+        if option:
+            return "--debug_dir"
+        return "ASCEND_WORK_PATH" if environ.get("ASCEND_WORK_PATH") else "working directory"
+
     def keep(
         self,
         directory: Path,
+        origin: str,
         stem: str,
         kernel: Kernel,
         metadata: dict[str, Any],
         debug: DebugRequest,
     ) -> None:
-        """Keep what debugging asks for of one kernel.
+        """Keep what debugging asks for of one kernel; ``origin`` is what named the directory.
 
         Raises:
             AtcError: E40023 where it cannot be written.
@@ -83,7 +90,7 @@ class OutputPolicy:
                 write_whole(directory / name, data)
         except OSError as error:
             raise invalid_path(
-                directory, "--debug_dir", f"it cannot be written ({error.strerror})"
+                directory, origin, f"it cannot be written ({error.strerror})"
             ) from None
 
     def kept_files(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001
     given = parser.parse_args(argv)
     try:
         _run(given.model, given.inputs, given.outputs)
-    except (OmError, OSError, ValueError, KeyError) as error:
+    except (OmError, OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         print(f"ascendcache-run: {error}")
         return EXIT_FAILED
     return EXIT_SUCCESS

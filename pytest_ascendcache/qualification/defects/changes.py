@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,43 +18,29 @@ from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, Installa
 from pytest_ascendcache.reference.policies import Policies
 
 
-@dataclass
-class _Place:
-    """Where the opened cache is; ``None`` in a run that does not open it."""
-
-    root: Path | None = None
-
-
-class _Remembering(DirectoryPolicy):
-    def __init__(self, place: _Place) -> None:
-        self.place = place
-
-    def prepare(self, fs: Fs, root: Path, soc: str) -> None:
-        self.place.root = root
-        super().prepare(fs, root, soc)
-
-
 @defect(
     "cache-mode/force-applies-knowledge-base",
     what="the knowledge base is remembered beside the cache, and force does not clear it",
 )
 def knowledge_base_remembered() -> Policies:
-    place = _Place()
+    loaded: dict[str, dict[str, int]] = {}
 
-    class Wrong(InstallationPolicy):
+    class WrongInstallation(InstallationPolicy):
         def tuning(
             self, bank: str, soc: str, environ: Mapping[str, str]
         ) -> dict[str, dict[str, int]]:
-            current = super().tuning(bank, soc, environ)
-            if place.root is None:
-                return current
-            memory = place.root / "tuning.json"
-            if not memory.exists():
-                memory.write_text(json.dumps(current))
-            remembered: dict[str, dict[str, int]] = json.loads(memory.read_text())
-            return remembered
+            loaded.update(super().tuning(bank, soc, environ))
+            return loaded
 
-    return Policies(installation=Wrong(), directory=_Remembering(place))
+    class WrongDirectory(DirectoryPolicy):
+        def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
+            super().prepare(fs, root, soc, origin)
+            memory = root / "tuning.json"
+            if not memory.exists():
+                memory.write_text(json.dumps(loaded))
+            loaded.update(json.loads(memory.read_text()))
+
+    return Policies(installation=WrongInstallation(), directory=WrongDirectory())
 
 
 @defect(
@@ -66,8 +51,8 @@ def operator_sources_remembered() -> Policies:
     installation = InstallationPolicy()
 
     class Wrong(DirectoryPolicy):
-        def prepare(self, fs: Fs, root: Path, soc: str) -> None:
-            super().prepare(fs, root, soc)
+        def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
+            super().prepare(fs, root, soc, origin)
             package = os.environ.get("ASCEND_CUSTOM_OPP_PATH")
             if package:
                 memory = root / "operators"

@@ -68,8 +68,8 @@ def relative_directory_from_home() -> Policies:
 @defect("cache-mode/directory-precedence", what="a missing directory is not created (T33)")
 def directory_not_created() -> Policies:
     class Wrong(DirectoryPolicy):
-        def prepare(self, fs: Fs, root: Path, soc: str) -> None:
+        def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
             if root.exists() or root.parent.exists():
-                super().prepare(fs, root, soc)
+                super().prepare(fs, root, soc, origin)
 
     return Policies(directory=Wrong())

@@ -19,6 +19,12 @@ _INI = "[op_compiler_cache]\n"
 class DirectoryPolicy:
     """Finds and prepares the cache directory."""
 
+    def origin(self, option: str, environ: Mapping[str, str]) -> str:
+        """What names the directory: the option, else the environment, else the home."""
+        if option:
+            return "--op_compiler_cache_dir"
+        return "ASCEND_CACHE_PATH" if environ.get("ASCEND_CACHE_PATH", "").strip(" \t") else "HOME"
+
     def root(self, option: str, environ: Mapping[str, str]) -> Path:
         """The directory to use: ``--op_compiler_cache_dir``, else ``ASCEND_CACHE_PATH``, else
         ``$HOME/atc_data``.
@@ -26,12 +32,10 @@ class DirectoryPolicy:
         Raises:
             AtcError: E40023 for characters ATC does not take, naming where they came from.
         """
-        from_environment = environ.get("ASCEND_CACHE_PATH", "").strip(" \t")
-        if option:
-            return self._checked(option, "--op_compiler_cache_dir")
-        if from_environment:
-            return self._checked(from_environment, "ASCEND_CACHE_PATH")
-        return Path(environ.get("HOME") or "/") / "atc_data"
+        origin = self.origin(option, environ)
+        if origin == "HOME":
+            return Path(environ.get("HOME") or "/") / "atc_data"
+        return self._checked(option or environ["ASCEND_CACHE_PATH"].strip(" \t"), origin)
 
     def _checked(self, text: str, origin: str) -> Path:
         if bad := _REFUSED.search(text):
@@ -50,7 +54,7 @@ class DirectoryPolicy:
         """The directory of one SoC's entries."""
         return self.kernel_cache(root) / soc
 
-    def prepare(self, fs: Fs, root: Path, soc: str) -> None:
+    def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
         """Create what is missing: the SoC's directory and ``op_cache.ini``.
 
         A directory that exists but cannot be written is fine: it can still give hits.
@@ -62,7 +66,7 @@ class DirectoryPolicy:
         try:
             fs.make_directories("open.mkdir", directory)
         except OSError as error:
-            raise self.cannot_create(directory, error) from None
+            raise self.cannot_create(directory, origin, error) from None
         ini = root / "op_cache.ini"
         if not ini.exists():
             try:
@@ -71,7 +75,7 @@ class DirectoryPolicy:
             except OSError:
                 return  # a cache that may only be read
 
-    def cannot_create(self, directory: Path, error: OSError) -> AtcError:
-        """The error for a directory that cannot be created."""
+    def cannot_create(self, directory: Path, origin: str, error: OSError) -> AtcError:
+        """The error for a directory that cannot be created; ``origin`` is what named it."""
         reason = f"the directory cannot be created ({error.strerror}); name one that can"
-        return invalid_path(directory, "--op_compiler_cache_dir", reason)
+        return invalid_path(directory, origin, reason)

@@ -29,18 +29,20 @@ class PurgePolicy:
         return True
 
     def empty(self, fs: Fs, directory: Path) -> None:
-        """Remove what a directory holds, metadata before objects."""
+        """Remove what a SoC's directory holds, but for its lock; metadata before objects."""
         entries = fs.entries("purge.list", directory)
         for entry in sorted(entries, key=lambda each: not each.name.endswith(".json")):
-            self.remove(fs, entry)
+            if entry.name != LOCK_NAME:
+                self.remove(fs, entry)
 
     def remove(self, fs: Fs, entry: os.DirEntry[str]) -> None:
-        """Remove one thing found in a purged directory, but for locks and work in flight."""
+        """Remove one thing found in a purged directory, whatever it is."""
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
-            self.empty(fs, path)
+            for below in fs.entries("purge.list", path):
+                self.remove(fs, below)
             fs.remove_directory("purge.rmdir", path)
-        elif entry.name != LOCK_NAME:
+        else:
             fs.remove("purge.remove", path)
 
     def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
