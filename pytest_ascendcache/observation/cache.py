@@ -236,7 +236,8 @@ class CacheUnderTest:
         other = CacheUnderTest(
             self.toolchain, self.sandbox, self._control, self.evidence, self._shared
         )
-        other.root, other.layout, other._numbers = root, CacheLayout(root), self._numbers
+        other.root, other.layout = root, CacheLayout(root)
+        other._numbers, other._tokens = self._numbers, self._tokens
         return other
 
     def fate(self, run: Run, operator: OperatorSpec, soc: str | None = None) -> Fate:
