@@ -47,10 +47,9 @@ CENTRAL_TABLE = {
     (DISABLE, True, NONE): {"compiled absent"},
     (DISABLE, True, VALID): {"compiled kept"},
     (DISABLE, True, DAMAGED): {"compiled kept"},
-    # Force purges for the unlisted operators; a listed operator's own entry may go with it.
     (FORCE, True, NONE): {"compiled absent"},
-    (FORCE, True, VALID): {"compiled kept", "compiled removed"},
-    (FORCE, True, DAMAGED): {"compiled kept", "compiled removed"},
+    (FORCE, True, VALID): {"compiled kept"},
+    (FORCE, True, DAMAGED): {"compiled kept"},
 }
 
 
@@ -64,6 +63,16 @@ def test_central_table(mode, under_debug, before):
     assert {f"{each.delivered.value} {each.entry.value}" for each in allowed} == CENTRAL_TABLE[
         mode, under_debug, before
     ]
+
+
+@pytest.mark.parametrize("mode", CacheMode)
+@pytest.mark.parametrize("before", EntryState)
+def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
+    """Force purges for the unlisted operators; a listed one's own entry may go with it."""
+    allowed = expected_outcomes(mode, True, before, listed=True)
+    gone = "compiled removed" if mode is FORCE and before is not NONE else None
+    found = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
+    assert found == CENTRAL_TABLE[mode, True, before] | ({gone} if gone else set())
 
 
 @pytest.mark.parametrize(

@@ -331,15 +331,6 @@ def reference_with_deadline(toolchain, deadline):
     )
 
 
-def test_a_request_larger_than_the_socket_is_an_error_of_the_toolchain(own_fork, tmp_path):
-    toolchain, _ = own_fork
-    environment = {f"LARGE_{index}": "x" * 100_000 for index in range(200)}
-    with pytest.raises(ToolchainError, match="Message too long"):
-        toolchain.compile_together([request_in(tmp_path, environment=environment)])
-    (result,) = toolchain.compile_together([request_in(tmp_path)])
-    assert result.succeeded
-
-
 # --- running kernels ------------------------------------------------------------------------
 
 

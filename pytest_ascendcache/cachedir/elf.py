@@ -56,8 +56,8 @@ class _Elf:
         return max([table, _HEADER.size, *ends])
 
 
-def _parse(data: bytes) -> _Elf:
-    if len(data) < _HEADER.size or not data.startswith(_MAGIC):
+def _parse(data: bytes | memoryview) -> _Elf:
+    if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
         raise ElfError("no ELF64 little-endian header")
     header = _HEADER.unpack_from(data)
     table, entry_size, count = header[6], header[11], header[12]
@@ -77,7 +77,7 @@ def _parse(data: bytes) -> _Elf:
     return elf
 
 
-def object_size(data: bytes) -> int:
+def object_size(data: bytes | memoryview) -> int:
     """Bytes the object at the start of ``data`` occupies; every section lies within.
 
     Raises:
@@ -93,16 +93,15 @@ def machine(data: bytes) -> int:
 
 def embedded_objects(data: bytes) -> Iterator[bytes]:
     """Every complete ELF object carried unchanged inside ``data``, first to last."""
+    view = memoryview(data)
     start = data.find(_MAGIC)
     while start >= 0:
-        # A view is enough to parse; the object is copied once, when its size is known.
-        rest = data[start:]
         try:
-            size = object_size(rest)
+            size = object_size(view[start:])
         except ElfError:
             size = len(_MAGIC)
         else:
-            yield rest[:size]
+            yield data[start : start + size]
         start = data.find(_MAGIC, start + size)
 
 

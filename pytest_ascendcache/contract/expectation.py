@@ -24,18 +24,21 @@ def is_under_debug(options: CompileOptions, operator_type: str, operator_name: s
     return config.listed is None or config.lists(operator_type, operator_name)
 
 
-def expected_outcomes(mode: CacheMode, under_debug: bool, before: EntryState) -> frozenset[Outcome]:
+def expected_outcomes(
+    mode: CacheMode, under_debug: bool, before: EntryState, listed: bool = False
+) -> frozenset[Outcome]:
     """Every outcome the document allows for one operator.
 
-    More than one is allowed only where the document can be read in two ways: ``force`` removes
-    all entries of the SoC, and yet a listed operator ignores the mode, so a listed operator's
-    entry may stay or go.
+    ``listed`` says that it is ``op_debug_list`` that puts the operator under debug. Only there
+    more than one outcome is allowed, for the document can be read in two ways: ``force`` removes
+    all entries of the SoC, and yet a listed operator ignores the mode, so its entry may stay or
+    go.
     """
     exists = before is not EntryState.NONE
     untouched = Fate.KEPT if exists else Fate.ABSENT
     if under_debug:
         allowed = {Outcome(D.COMPILED, untouched)}
-        if mode is CacheMode.FORCE and exists:
+        if listed and mode is CacheMode.FORCE and exists:
             allowed.add(Outcome(D.COMPILED, Fate.REMOVED))
         return frozenset(allowed)
     if mode is CacheMode.DISABLE:

@@ -144,8 +144,6 @@ class Run:
             return Fate.REMOVED if any(before) else Fate.ABSENT
         if not any(before):
             return Fate.STORED
-        # A hit may cut the modification time to whole seconds and moves the change time; only
-        # another file or other contents mean that the entry was written.
         same = all(
             (old is None) == (new is None)
             and (
@@ -181,5 +179,6 @@ class Run:
         return tuple(lines)
 
 
-def _identity(state: FileState | None) -> tuple[int, str] | None:
-    return None if state is None else (state.inode, state.sha256)
+def _identity(state: FileState | None) -> tuple[int, str, int] | None:
+    """What makes a file the same one; a hit may cut its modification time to whole seconds."""
+    return None if state is None else (state.inode, state.sha256, state.mtime_ns // 10**9)

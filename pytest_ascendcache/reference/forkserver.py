@@ -1,12 +1,12 @@
 """Starts the commands by fork from a warm parent: the same files, a fraction of the time.
 
-The parent has loaded LLVM and numpy once. Each request arrives as one datagram on a Unix
-socket, with the descriptors of the child's standard output, standard error and a pipe on
-which the server writes two lines: the child's process id, then its wait status. The child is
-the leader of a session and process group of its own. Children are made ready beforehand:
-they have touched the memory every compile touches, since copying those pages after the fork
-costs more than a compile. The server ends when its socket closes, and takes with it what still
-runs.
+The parent has loaded LLVM and numpy once. Each request arrives on a Unix socket as four
+descriptors: a JSON file that says what to run, the child's standard output and standard error,
+and a pipe on which the server writes two lines: the child's process id, then its wait status.
+The child is the leader of a session and process group of its own. Children are made ready
+beforehand: they have touched the memory every compile touches, since copying those pages after
+the fork costs more than a compile. The server ends when its socket closes, and takes with it
+what still runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from pytest_ascendcache.reference import atc, run
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
 PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run}
-_LARGEST_REQUEST = 1 << 20
 _SPARES = 2
 
 
@@ -58,13 +57,14 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
                     os.read(wakeup_read, 4096)
                     _reap(running)
                     continue
-                request, descriptors, _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 3)
+                request, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
                 if not request:
                     return _end([*running, *(spare.child for spare in spares)])
                 spare = spares.popleft()
-                running[spare.child] = descriptors[2]
-                _tell(descriptors[2], spare.child)
-                spare.give(request, descriptors[:2])
+                *given, status = descriptors
+                running[spare.child] = status
+                _tell(status, spare.child)
+                spare.give(given)
                 spares.append(_Spare(programs))
 
 
@@ -95,18 +95,17 @@ class _Spare:
 
     def __init__(self, programs: Mapping[str, Program]) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST_REQUEST)
         self.child = os.fork()
         if self.child == 0:
             self._ours.close()
             _become(theirs, programs)
         theirs.close()
 
-    def give(self, request: bytes, output: list[int]) -> None:
-        """Hand over the request with standard output and standard error."""
+    def give(self, descriptors: list[int]) -> None:
+        """Hand over the request, standard output and standard error."""
         with self._ours, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            socket.send_fds(self._ours, [request], output)
-        for descriptor in output:
+            socket.send_fds(self._ours, [b"?"], descriptors)
+        for descriptor in descriptors:
             os.close(descriptor)
 
 
@@ -119,11 +118,13 @@ def _become(requests: socket.socket, programs: Mapping[str, Program]) -> NoRetur
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _touch()
-        data, (output, errors), _, _ = socket.recv_fds(requests, _LARGEST_REQUEST, 2)
+        _, (document, output, errors), _, _ = socket.recv_fds(requests, 1, 3)
+        os.lseek(document, 0, os.SEEK_SET)
+        with os.fdopen(document, "rb") as file:
+            request = json.load(file)
         os.dup2(output, 1)
         os.dup2(errors, 2)
         os.closerange(3, 4096)
-        request = json.loads(data)
         os.chdir(request["cwd"])
         if request["umask"] is not None:
             os.umask(request["umask"])

@@ -23,7 +23,6 @@ from pytest_ascendcache.toolchains.launch import (
 )
 from pytest_ascendcache.toolchains.protocol import ToolchainError
 
-_SEND_BUFFER = 1 << 20
 _START_PATIENCE = 60.0
 """Seconds the server may take to load LLVM on a busy machine."""
 
@@ -65,11 +64,12 @@ class ForkLauncher:
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child was waited for
         status, told = os.pipe()
         try:
-            socket.send_fds(
-                self._server.requests,
-                [json.dumps(request).encode()],
-                [output.fileno(), output.fileno(), told],
-            )
+            # In a file: a datagram's size is limited, and some environments are large.
+            with tempfile.TemporaryFile() as document:
+                document.write(json.dumps(request).encode())
+                document.flush()
+                descriptors = [document.fileno(), output.fileno(), output.fileno(), told]
+                socket.send_fds(self._server.requests, [b"?"], descriptors)
         except OSError as error:
             os.close(status)
             output.close()
@@ -91,7 +91,6 @@ class _Server:
     def __init__(self, command: Sequence[str]) -> None:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         with theirs:
             self._process = subprocess.Popen(
                 [*command, str(theirs.fileno())],
