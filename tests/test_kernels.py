@@ -23,19 +23,15 @@ from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels import (
     SOCS,
     Implementation,
-    KernelContext,
     KernelError,
     KernelOptions,
-    OperatorDefinition,
     UnsupportedOperator,
     UnsupportedSoc,
     UnsupportedTuning,
     build,
-    collect_definitions,
     compiler_version,
     implementations,
     operator_types,
-    register,
 )
 
 PRECISE, FAST = Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE
@@ -773,7 +769,7 @@ def test_unknown_targets_tunings_and_symbols_are_refused() -> None:
         build(GELU, "a b", KernelOptions(SOC))
 
 
-# --- implementations and custom operators --------------------------------------------------------
+# --- implementations --------------------------------------------------------
 
 
 def test_two_implementations_only_for_listed_types_with_float16() -> None:
@@ -787,23 +783,3 @@ def test_two_implementations_only_for_listed_types_with_float16() -> None:
 def test_a_single_implementation_ignores_the_mode() -> None:
     for spec in (unary("Relu", "float16", 8), unary("Exp", "float32", 8)):
         assert object_of(spec, implementation=FAST) == object_of(spec)
-
-
-def test_custom_operators_add_and_replace() -> None:
-    with collect_definitions() as custom:
-
-        @register("Probe", inputs=(2, 2))
-        def probe(kernel: KernelContext) -> None:
-            kernel.elementwise(lambda x, y: x * x + y)
-
-    assert "Probe" not in operator_types()
-    x = np.array([1, 2, 3, 4], np.float16)
-    spec = operator("Probe", [HALF, HALF], HALF)
-    kernel = build(spec, "k", KernelOptions(SOC), custom)
-    (result,) = run([("object", kernel.object, "k", [x, x], [HALF])])
-    assert result[0].tolist() == [2, 6, 12, 20]
-    assert {each.file for each in kernel.locations} == {"test_kernels.py"}
-
-    doubled = OperatorDefinition("Abs", lambda kernel: kernel.elementwise(lambda x: x + x))
-    custom_abs = build(unary("Abs", "float16", 4), "k", KernelOptions(SOC), {"Abs": doubled})
-    assert custom_abs.object != object_of(unary("Abs", "float16", 4))

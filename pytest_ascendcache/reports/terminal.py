@@ -30,11 +30,12 @@ def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResul
         if reason:
             reporter.line(f"POSITIVE CONTROL FAILED: {reason}", red=True)
             reporter.line("What depends on it could not be decided and counts as 'error' below.")
+    longest = max(len(result.rule.id) for result in results)
     for result in results:
         reporter.write(f"{result.verdict.value:>{_WIDTH}}", **_COLOURS[result.verdict])
         passed = sum(record.verdict is Verdict.PASS for record in result.records)
         counts = f"{passed}/{len(result.records)}"
-        reporter.line(f"  {counts:>6}  {result.rule.id:<38} {result.rule.title_en}")
+        reporter.line(f"  {counts:>6}  {result.rule.id:<{longest}} {result.rule.title_en}")
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
     reporter.line(totals_line("rules", [result.verdict for result in results]))

@@ -31,7 +31,6 @@ from pytest_ascendcache.reference.kernels.errors import (
 from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
 from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
 from pytest_ascendcache.reference.kernels.registry import (
-    collect_definitions,
     operator_types,
     register,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "UnsupportedSoc",
     "UnsupportedTuning",
     "build",
-    "collect_definitions",
     "compiler_version",
     "implementations",
     "operator_types",

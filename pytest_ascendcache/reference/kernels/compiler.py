@@ -19,8 +19,6 @@ from pytest_ascendcache.reference.kernels.trace import Trace
 TUNING = ("tile", "unroll")
 """Tuning parameters: block size of the outermost loops, copies of the innermost of them."""
 
-_NO_CUSTOM: Mapping[str, OperatorDefinition] = {}
-
 
 class Implementation(str, Enum):
     """Which of an operator type's implementations is compiled."""
@@ -68,16 +66,10 @@ class Kernel:
     locations: tuple[SourceLocation, ...]
 
 
-def build(
-    spec: OperatorSpec,
-    symbol: str,
-    options: KernelOptions,
-    custom: Mapping[str, OperatorDefinition] = _NO_CUSTOM,
-) -> Kernel:
+def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
     """Compile an operator. The bytes depend on the arguments and the compiler version alone.
 
-    ``symbol`` names the function and, in debug information, the file ``<symbol>.cce``;
-    ``custom`` adds operator types or replaces built-in ones for this build.
+    ``symbol`` names the function and, in debug information, the file ``<symbol>.cce``.
 
     Raises:
         UnsupportedOperator: for an unknown type or data type, a dynamic or inconsistent shape, or
@@ -91,7 +83,7 @@ def build(
     soc = objects.soc(options.soc)
     architecture = objects.resolve_architecture(options.architecture)
     _check_tuning(options.tuning)
-    found = definition(spec.type, custom)
+    found = definition(spec.type)
     implementation = options.implementation
     if implementation not in _implementations(spec, found):
         implementation = Implementation.HIGH_PRECISION
@@ -115,9 +107,7 @@ def build(
     return Kernel(symbol, code, c.text, c.locations)
 
 
-def implementations(
-    spec: OperatorSpec, custom: Mapping[str, OperatorDefinition] = _NO_CUSTOM
-) -> tuple[Implementation, ...]:
+def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:
     """The different implementations of an operator, the default one first.
 
     Two where CANN's ``all_ops_impl_mode.ini`` lists both for the type and an input is float16;
@@ -126,7 +116,7 @@ def implementations(
     Raises:
         UnsupportedOperator: for an unknown type.
     """
-    return _implementations(spec, definition(spec.type, custom))
+    return _implementations(spec, definition(spec.type))
 
 
 def _implementations(spec: OperatorSpec, found: OperatorDefinition) -> tuple[Implementation, ...]:

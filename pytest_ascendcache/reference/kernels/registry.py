@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
@@ -14,8 +13,6 @@ from pytest_ascendcache.reference.kernels.operator import (
 )
 
 _DEFINITIONS: dict[str, OperatorDefinition] = {}
-# Where register() writes: the built-in table, or the innermost collect_definitions().
-_TABLES = [_DEFINITIONS]
 
 Tracer = Callable[[KernelContext], None]
 
@@ -30,15 +27,14 @@ def register(
     constant_inputs: tuple[int, ...] = (),
     two_implementations: bool = False,
 ) -> Callable[[Tracer], Tracer]:
-    """Define, or redefine, an operator type: for this process, or, within
-    :func:`collect_definitions`, for whoever collects.
+    """Define, or redefine, an operator type for this process.
 
     The arguments are the fields of :class:`OperatorDefinition`; the decorated function is its
     ``trace`` and is returned unchanged.
     """
 
     def decorate(trace: Tracer) -> Tracer:
-        _TABLES[-1][type_name] = OperatorDefinition(
+        _DEFINITIONS[type_name] = OperatorDefinition(
             type=type_name,
             trace=trace,
             dtypes=dtypes,
@@ -53,34 +49,20 @@ def register(
     return decorate
 
 
-@contextmanager
-def collect_definitions() -> Iterator[dict[str, OperatorDefinition]]:
-    """Collect what is registered inside, by type, instead of defining it for the process.
-
-    The result is what ``build`` takes as ``custom``.
-    """
-    collected: dict[str, OperatorDefinition] = {}
-    _TABLES.append(collected)
-    try:
-        yield collected
-    finally:
-        _TABLES.remove(collected)
-
-
 def operator_types() -> tuple[str, ...]:
     """Every registered operator type, sorted."""
     return tuple(sorted(_DEFINITIONS))
 
 
-def definition(type_name: str, custom: Mapping[str, OperatorDefinition]) -> OperatorDefinition:
-    """The definition of a type; ``custom`` takes precedence.
+def definition(type_name: str) -> OperatorDefinition:
+    """The definition of a type.
 
     Raises:
         UnsupportedOperator: where there is none.
     """
-    found = custom.get(type_name) or _DEFINITIONS.get(type_name)
+    found = _DEFINITIONS.get(type_name)
     if found is None:
-        close = get_close_matches(type_name, [*custom, *_DEFINITIONS], 3, 0.5)
+        close = get_close_matches(type_name, _DEFINITIONS, 3, 0.5)
         instead = " or ".join(close) or f"one of {', '.join(operator_types())}"
         raise UnsupportedOperator(f"operator type {type_name!r} has no kernel here; use {instead}.")
     return found
