@@ -43,13 +43,13 @@ def test_damage_to_one_entry_leaves_the_others(
     assert run[exp] == Outcome(REUSED, KEPT)
 
 
+_ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
+"""What CANN keeps of an entry. Source: facts ``cann-operator-cache`` section 1.2."""
+
+
 def _residue(cache: CacheUnderTest) -> list[str]:
     """Files of the SoC that are neither an entry's nor a lock."""
-    known = {
-        path.name
-        for entry in cache.entries().values()
-        for path in (entry.object_path, entry.metadata_path)
-    }
+    known = {stem + ending for stem in cache.entries() for ending in _ENDINGS}
     return [
         path.name
         for path in cache.layout.soc(cache.options.soc).iterdir()
@@ -70,8 +70,9 @@ def test_many_processes_compile_one_key(
     for run in cache.together([cache.request(add, mode=ENABLE) for _ in range(6)]):
         assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
         assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
-    (entry,) = cache.entries().values()
-    assert entry.problems() == []
+    entries = [each for each in cache.entries().values() if each.operator_type == "add"]
+    assert len(entries) == 1, "one key has several entries"
+    assert cache.problems() == []
     assert _residue(cache) == []
     cache.marks = True
     assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
@@ -87,6 +88,5 @@ def test_many_processes_compile_the_same_operators_in_any_order(
         assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
         for operator in operators:
             assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
-    assert len(cache.entries()) == len(operators)
-    assert [entry.problems() for entry in cache.entries().values()] == [[]] * len(operators)
+    assert cache.problems() == []
     assert _residue(cache) == []

@@ -231,6 +231,14 @@ class CacheUnderTest:
         """Every entry of one SoC by stem, halves included."""
         return read_entries(self.layout.soc(soc or self.options.soc))
 
+    def problems(self) -> list[str]:
+        """What is wrong with the entries of the default SoC; empty for a sound cache."""
+        return [
+            f"{stem}: {problem}"
+            for stem, entry in self.entries().items()
+            for problem in entry.problems()
+        ]
+
     def elsewhere(self, root: Path) -> CacheUnderTest:
         """The same sandbox and toolchain, watching another cache directory."""
         other = CacheUnderTest(

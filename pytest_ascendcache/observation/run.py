@@ -68,7 +68,7 @@ class Run:
         return path
 
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object the ``.om`` carries.
+        """The kernel object the ``.om`` carries: the one that names the operator, else the first.
 
         Raises:
             NotDecidable: where none can be found in it.
@@ -76,7 +76,8 @@ class Run:
         objects = list(embedded_objects(self.model(operator).read_bytes()))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
-        return objects[0]
+        name = f"te_{operator.type.lower()}_".encode()
+        return next((each for each in objects if name in each), objects[0])
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries."""
