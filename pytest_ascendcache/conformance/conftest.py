@@ -26,6 +26,16 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 
 
 @pytest.fixture
+def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec) -> str:
+    """A SoC beside the default one; a toolchain need not compile for every chip."""
+    soc = str(request.param)
+    run = cache.elsewhere(cache.sandbox / "nowhere").attempt(add, soc=soc)
+    if not run.succeeded:
+        pytest.skip(f"the toolchain does not compile for {soc}")
+    return soc
+
+
+@pytest.fixture
 def toolchain(ascend_toolchain: Toolchain) -> Toolchain:
     """The toolchain under test."""
     return ascend_toolchain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from pytest_ascendcache.conformance.vocabulary import (
     ENABLE,
     FORCE,
     KEPT,
-    OTHER_SOC,
+    OTHER_SOCS,
     REMOVED,
     REUSED,
     REWRITTEN,
@@ -26,20 +27,36 @@ from pytest_ascendcache.conformance.vocabulary import (
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
 from pytest_ascendcache.observation import CacheUnderTest
-from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
 
 @rule("cache-mode/default-is-disable")
 def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     run = cache.compile(add)
     assert run[add] == Outcome(COMPILED, ABSENT)
-    assert cache.entries() == {}
+    assert not cache.root.exists(), "a directory was made"
 
 
 @rule("cache-mode/default-is-disable")
 def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    assert cache.compile(add)[add] == Outcome(COMPILED, KEPT)
+    run = cache.compile(add)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run.changes == {}, "the cache was touched"
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_without_a_directory_stores_nothing(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    home = cache.elsewhere(_home(cache))
+    for _ in range(2):
+        assert home.compile(add, cache_dir=None)[add] == Outcome(COMPILED, ABSENT)
+    assert not home.root.exists(), "$HOME/atc_data was made"
+
+
+def _home(cache: CacheUnderTest) -> Path:
+    return cache.home / "atc_data"
 
 
 @rule("cache-mode/enable-stores")
@@ -50,7 +67,8 @@ def test_enable_stores_a_valid_entry(
     operator = ascend_operators[name]
     run = cache.compile(operator, mode=ENABLE)
     assert run[operator] == Outcome(COMPILED, STORED)
-    entry = cache.entries()[run.stem(operator) or ""]
+    (stem,) = run.new_stems(operator.type)
+    entry = cache.entries()[stem]
     assert entry.problems() == []
     assert entry.object == run.kernel(operator), "the stored object is not the delivered one"
 
@@ -105,6 +123,34 @@ def test_enable_reuses_in_another_working_directory(
 
 
 @rule("cache-mode/enable-reuses")
+def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "ASCENDCACHE_UNKNOWN": "1"}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    entry = cache.entry(add)
+    for path in (entry.object_path, entry.metadata_path):
+        then = path.stat().st_mtime - 365 * 24 * 3600
+        os.utime(path, (then, then))
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_a_large_kernel(cache: CacheUnderTest) -> None:
+    """Layer normalisation of float16: several times the size of an addition."""
+    x, vector = TensorDesc.of("float16", 4, 64), TensorDesc.of("float16", 64)
+    axes = tuple(Attribute(f"begin_{each}_axis", "int", -1) for each in ("norm", "params"))
+    norm = OperatorSpec("LayerNorm", (x, vector, vector), (x,), axes, name="large")
+    cache.warm(norm)
+    assert cache.compile(norm, mode=ENABLE)[norm] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
 def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: OperatorSpec) -> None:
     """The document's own example: ``enable`` together with ``--op_debug_level=0``."""
     cache.warm(add)
@@ -146,16 +192,17 @@ def test_force_removes_halves_too(
 
 
 @rule("cache-mode/force-spares-other-soc")
+@pytest.mark.parametrize("other_soc", OTHER_SOCS, indirect=True)
 def test_force_spares_other_soc(
-    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, other_soc: str
 ) -> None:
-    cache.warm(add, mul, soc=OTHER_SOC)
+    cache.warm(add, mul, soc=other_soc)
     cache.warm(add)
     run = cache.compile(add, mode=FORCE)
     assert run[add] == Outcome(COMPILED, REWRITTEN)
-    assert cache.fate(run, add, soc=OTHER_SOC) is KEPT
-    assert cache.fate(run, mul, soc=OTHER_SOC) is KEPT
-    assert cache.compile(add, mode=ENABLE, soc=OTHER_SOC)[add] == Outcome(REUSED, KEPT)
+    assert cache.fate(run, add, soc=other_soc) is KEPT
+    assert cache.fate(run, mul, soc=other_soc) is KEPT
+    assert cache.compile(add, mode=ENABLE, soc=other_soc)[add] == Outcome(REUSED, KEPT)
 
 
 @rule("cache-mode/force-then-enable")
@@ -196,16 +243,35 @@ def test_disable_changes_and_reads_nothing(
         cache.evidence.readings.append(
             "this mount keeps no access times: whether disable reads could not be seen"
         )
+    assert not _home(cache).exists(), "$HOME/atc_data was made"
+
+
+@rule("cache-mode/disable-is-inert")
+@pytest.mark.parametrize("missing", ["object", "metadata"])
+def test_disable_leaves_halves_alone(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, missing: str
+) -> None:
+    cache.warm(add, mul)
+    for operator in (add, mul):
+        entry = cache.entry(operator)
+        (entry.object_path if missing == "object" else entry.metadata_path).unlink()
+    run = cache.compile(add, mode=DISABLE)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run.changes == {}
 
 
 @rule("cache-mode/disable-is-inert")
 def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.compile(add, mode=DISABLE)
     assert not cache.root.exists()
+    cache.compile(add, mode=DISABLE, cache_dir=None)
+    assert not _home(cache).exists(), "$HOME/atc_data was made"
 
 
 @rule("cache-mode/rejects-unknown-mode")
-@pytest.mark.parametrize("value", ["on", "Enable", "FORCE", "enable,force", "0"])
+@pytest.mark.parametrize(
+    "value", ["on", "Enable", "FORCE", "enable,force", "0", "enab", " enable", ""]
+)
 def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
     cache.warm(add)
     run = cache.attempt(add, raw_mode=value)
@@ -224,12 +290,14 @@ def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> N
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
     assert not any(Snapshot.take(other).files), "something was put into ASCEND_CACHE_PATH"
+    assert not _home(cache).exists(), "something was put into $HOME/atc_data"
 
 
 @rule("cache-mode/directory-precedence")
-def test_option_is_read_before_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = cache.elsewhere(cache.sandbox / "from_environment")
+def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other, home = cache.elsewhere(cache.sandbox / "from_environment"), cache.elsewhere(_home(cache))
     other.warm(add)
+    home.warm(add)
     environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
@@ -241,7 +309,7 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
     environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
-    assert not (cache.home / "atc_data").exists(), "something was put into $HOME/atc_data"
+    assert not _home(cache).exists(), "something was put into $HOME/atc_data"
     run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
     assert run[add] == Outcome(REUSED, KEPT)
 
@@ -259,6 +327,10 @@ def test_force_purges_the_directory_it_uses(
     assert other.entry(mul).is_valid, "force reached into ASCEND_CACHE_PATH"
     run = other.compile(add, mode=FORCE, cache_dir=None, environment=environment)
     assert other.fate(run, mul) is REMOVED
+    home = cache.elsewhere(_home(cache))
+    home.warm(mul)
+    run = home.compile(add, mode=FORCE, cache_dir=None)
+    assert home.fate(run, mul) is REMOVED
 
 
 @rule("cache-mode/directory-precedence")
@@ -272,7 +344,7 @@ def test_a_relative_directory_is_below_the_working_directory(
 
 @rule("cache-mode/directory-precedence")
 def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    home = cache.elsewhere(cache.home / "atc_data")
+    home = cache.elsewhere(_home(cache))
     assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(COMPILED, STORED)
     assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(REUSED, KEPT)
 

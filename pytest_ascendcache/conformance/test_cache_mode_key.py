@@ -11,7 +11,7 @@ from pytest_ascendcache.conformance.vocabulary import (
     ENABLE,
     FORCE,
     KEPT,
-    OTHER_SOC,
+    OTHER_SOCS,
     REUSED,
     STORED,
     Outcome,
@@ -25,7 +25,7 @@ from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 def _binary(
     kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ...], format: str = "ND"
 ) -> OperatorSpec:
-    result = first if len(first) >= len(second) else second
+    result = max(first, second)  # none of the pairs broadcasts both of its inputs
     return OperatorSpec(
         kind,
         (TensorDesc.of(dtype, *first, format=format), TensorDesc.of(dtype, *second, format=format)),
@@ -71,6 +71,26 @@ def _sum_along(axis: int) -> OperatorSpec:
     return OperatorSpec("ReduceSum", (image, axes), (reduced,), (keep,), name="node")
 
 
+def _matmul(first: bool, second: bool) -> OperatorSpec:
+    square = TensorDesc.of("float32", 4, 4)
+    transposed = (
+        Attribute("transpose_x1", "bool", first),
+        Attribute("transpose_x2", "bool", second),
+    )
+    return OperatorSpec("MatMulV2", (square, square), (square,), transposed, name="node")
+
+
+def _layer_norm(axis: int) -> OperatorSpec:
+    """Over the last two dimensions or the last one, which come to the same tensors here."""
+    x, vector = TensorDesc.of("float32", 4, 1, 8), TensorDesc.of("float32", 1, 8)
+    mean = TensorDesc.of("float32", 4, 1, 1)
+    axes = (
+        Attribute("begin_norm_axis", "int", axis),
+        Attribute("begin_params_axis", "int", 1),
+    )
+    return OperatorSpec("LayerNorm", (x, vector, vector), (x, mean, mean), axes, name="node")
+
+
 _ADD = _binary("Add", "float32", (4, 8), (4, 8))
 PAIRS = {
     "type": (_ADD, _binary("Mul", "float32", (4, 8), (4, 8))),
@@ -78,6 +98,18 @@ PAIRS = {
     "shape-transposed": (_ADD, _binary("Add", "float32", (8, 4), (8, 4))),
     "shape-rank": (_ADD, _binary("Add", "float32", (32,), (32,))),
     "shape-of-second-input": (_ADD, _binary("Add", "float32", (4, 8), (1, 8))),
+    "shape-of-equal-digits": (
+        _binary("Add", "float32", (1, 28), (1, 28)),
+        _binary("Add", "float32", (12, 8), (12, 8)),
+    ),
+    "shape-by-256": (
+        _binary("Add", "float32", (2, 8), (2, 8)),
+        _binary("Add", "float32", (2, 264), (2, 264)),
+    ),
+    "order-of-inputs": (
+        _binary("Sub", "float32", (4, 8), (1, 8)),
+        _binary("Sub", "float32", (1, 8), (4, 8)),
+    ),
     "dtype": (_ADD, _binary("Add", "float16", (4, 8), (4, 8))),
     "dtype-of-output": (
         _unary("Cast", Attribute("dst_type", "int", 1), result="float16"),
@@ -90,6 +122,13 @@ PAIRS = {
     "attribute-float": (_leaky(0.1), _leaky(0.2)),
     "attribute-float-close": (_leaky(0.1), _leaky(0.1000001)),
     "attribute-bool": (_mean((1,), False, (4,)), _mean((1,), True, (4, 1))),
+    "attribute-bool-alone": (_matmul(False, False), _matmul(True, False)),
+    "attribute-second": (_matmul(False, False), _matmul(False, True)),
+    "attribute-int": (_layer_norm(1), _layer_norm(2)),
+    "attribute-string": (
+        _unary("GeluV2", Attribute("approximate", "string", "none")),
+        _unary("GeluV2", Attribute("approximate", "string", "tanh")),
+    ),
     "attribute-list": (_mean((0,), False, (4,)), _mean((1,), False, (4,))),
     "attribute-present": (_unary("LeakyRelu"), _leaky(0.25)),
     "constant-input": (_sum_along(0), _sum_along(1)),
@@ -112,12 +151,15 @@ def test_a_changed_parameter_has_its_own_entry(cache: CacheUnderTest, changed: s
 
 
 @rule("cache-mode/key-separates")
-def test_another_soc_has_its_own_entry(cache: CacheUnderTest, add: OperatorSpec) -> None:
+@pytest.mark.parametrize("other_soc", OTHER_SOCS, indirect=True)
+def test_another_soc_has_its_own_entry(
+    cache: CacheUnderTest, add: OperatorSpec, other_soc: str
+) -> None:
     cache.warm(add)
-    run = cache.compile(add, mode=ENABLE, soc=OTHER_SOC)
+    run = cache.compile(add, mode=ENABLE, soc=other_soc)
     assert run[add] == Outcome(COMPILED, STORED)
     assert cache.fate(run, add, soc=cache.options.soc) is KEPT
-    assert run.kernel(add) == cache.fresh(add, soc=OTHER_SOC)
+    assert run.kernel(add) == cache.fresh(add, soc=other_soc)
 
 
 @rule("cache-mode/key-separates")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from pytest_ascendcache.contract import (
     is_under_debug,
 )
 from pytest_ascendcache.observation import CacheUnderTest
-from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 LEVELS = (1, 2, 3, 4)
 SWITCHES = {
@@ -82,10 +83,23 @@ def test_a_debug_level_bypasses_the_cache(
     cache.warm(exp)
     bring_into(cache, add, before)
     options = cache.options.but(cache_mode=mode, debug_level=level)
-    run = cache.compile(add, mode=mode, debug_level=level)
+    run = cache.compile(add, exp, mode=mode, debug_level=level)
     assert run[add] == Outcome(COMPILED, KEPT if before is VALID else ABSENT)
+    assert run[exp] == Outcome(COMPILED, KEPT)
     assert cache.fate(run, exp) in bystander_fates(options)
     assert run.written == {}, "the cache was written to"
+
+
+@rule("debug/level-bypasses")
+def test_a_debug_level_reaches_beyond_a_list(
+    request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    _skip_without_config(request, "list")
+    cache.warm(add, exp)
+    config = DebugConfig(listed=("OpType::Add",))
+    run = cache.compile(add, exp, mode=ENABLE, debug_level=1, debug_config=config)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[exp] == Outcome(COMPILED, KEPT)
 
 
 @rule("debug/config-bypasses")
@@ -147,6 +161,31 @@ def test_a_list_names_exactly_what_it_says(
     assert not is_under_debug(cache.options.but(debug_config=config), add.type, add.name)
     run = cache.compile(add, mode=ENABLE, debug_config=config)
     assert run[add] == Outcome(REUSED, KEPT)
+
+
+def _second_add(add: OperatorSpec) -> OperatorSpec:
+    """Another node of type ``Add``, with a kernel of its own."""
+    tensor = TensorDesc.of("float32", 2, 8)
+    return replace(add, inputs=(tensor, tensor), outputs=(tensor,), name="second_add")
+
+
+@rule("debug/list-caches-unlisted")
+def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = _second_add(add)
+    cache.warm(add, other)
+    config = DebugConfig(listed=(add.name,))
+    run = cache.compile(add, other, mode=ENABLE, debug_config=config)
+    assert run[other] == Outcome(REUSED, KEPT)
+
+
+@rule("debug/list-bypasses-listed")
+def test_a_listed_type_is_every_node_of_it(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = _second_add(add)
+    cache.warm(add, other)
+    config = DebugConfig(listed=(f"OpType::{add.type}",))
+    run = cache.compile(add, other, mode=ENABLE, debug_config=config)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[other] == Outcome(COMPILED, KEPT)
 
 
 @rule("debug/list-without-options")
@@ -231,11 +270,16 @@ def _kinds(kernel_meta: list[Path]) -> frozenset[str]:
 
 @rule("debug/outputs")
 @pytest.mark.parametrize("level", KEPT_FILES)
-def test_what_a_level_keeps(cache: CacheUnderTest, add: OperatorSpec, level: int) -> None:
-    cache.compile(add, mode=DISABLE, debug_level=level)
-    kept = _kinds([*cache.work.glob("**/kernel_meta/**/te_*")])
-    # Level 4 may add the computation of fused operators.
-    assert sorted(kept - {"_compute.json"}) == sorted(KEPT_FILES[level])
+def test_what_a_level_keeps(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, level: int
+) -> None:
+    cache.compile(add, exp, mode=DISABLE, debug_level=level)
+    for operator in (add, exp):
+        files = [*cache.work.glob(f"**/kernel_meta/**/te_{operator.type.lower()}_*")]
+        # Level 4 may add the computation of fused operators.
+        kept = _kinds(files) - {"_compute.json"}
+        assert sorted(kept) == sorted(KEPT_FILES[level])
+        assert [path.name for path in files if path.stat().st_size == 0] == []
 
 
 BAD_FILES = {
@@ -245,6 +289,8 @@ BAD_FILES = {
     "no-equals-sign": "op_debug_config ccec_g\n",
     "other-words": "debug everything, please\n",
     "empty-list": "op_debug_config = ccec_g\nop_debug_list =\n",
+    "binary": "\x7fELF\x02\x01\x00\udc80",
+    "a-directory": None,
 }
 
 
@@ -257,7 +303,9 @@ def test_a_bad_debug_file_is_refused(
     path = cache.sandbox / "bad.cfg"
     text = BAD_FILES[contents]
     if text is not None:
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    elif contents == "a-directory":
+        path.mkdir()
     run = cache.attempt(add, mode=ENABLE, debug_file=path)
     assert not run.succeeded, "the file was accepted"
     assert run.result.returncode != 0, "the exit status says success"

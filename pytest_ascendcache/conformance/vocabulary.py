@@ -21,6 +21,8 @@ ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
 OTHER_SOC = "Ascend310P3"
+OTHER_SOCS = (OTHER_SOC, "Ascend910B3")
+"""One of another family than the default, and one of the same."""
 
 __all__ = [
     "ABSENT",
@@ -33,6 +35,7 @@ __all__ = [
     "MODES",
     "NONE",
     "OTHER_SOC",
+    "OTHER_SOCS",
     "REMOVED",
     "REUSED",
     "REWRITTEN",

@@ -52,9 +52,28 @@ def _flip(position: float) -> Callable[[bytes], bytes]:
     return edit
 
 
+def _instead(make: Callable[[Path], None]) -> Callable[[Entry], None]:
+    """Put something in the object's place."""
+
+    def apply(entry: Entry) -> None:
+        entry.object_path.unlink()
+        make(entry.object_path)
+
+    return apply
+
+
+def _both_empty(entry: Entry) -> None:
+    """What a power loss leaves of files that were renamed before they were written."""
+    entry.object_path.write_bytes(b"")
+    entry.metadata_path.write_bytes(b"")
+
+
 DAMAGES = (
     Damage("object-header-flipped", _object(_flip(0.0))),
     Damage("object-code-flipped", _object(_flip(0.1))),
+    Damage("object-third-flipped", _object(_flip(0.3))),
+    Damage("object-middle-flipped", _object(_flip(0.5))),
+    Damage("object-late-flipped", _object(_flip(0.75))),
     Damage("object-end-flipped", _object(_flip(1.0))),
     Damage("object-cut-in-half", _object(lambda data: data[: len(data) // 2])),
     Damage("object-one-byte-short", _object(lambda data: data[:-1])),
@@ -62,11 +81,16 @@ DAMAGES = (
     Damage("object-empty", _object(lambda _: b"")),
     Damage("object-foreign", _object(lambda _: b"#!/bin/sh\nexit 0\n")),
     Damage("object-missing", lambda entry: entry.object_path.unlink()),
+    Damage("object-a-directory", _instead(Path.mkdir)),
+    Damage("object-a-dangling-link", _instead(lambda path: path.symlink_to("nowhere"))),
     Damage("metadata-cut-in-half", _text(lambda data: data[: len(data) // 2])),
     Damage("metadata-empty", _text(lambda _: b"")),
     Damage("metadata-not-json", _text(lambda _: b"\x7fELF\0\1\2")),
+    Damage("metadata-not-utf-8", _text(lambda data: data.replace(b"te_", b"te\xff", 1))),
+    Damage("metadata-null", _text(lambda _: b"null")),
     Damage("metadata-an-array", _text(lambda data: b"[" + data + b"]")),
     Damage("metadata-missing", lambda entry: entry.metadata_path.unlink()),
+    Damage("both-empty", _both_empty),
     Damage("digest-wrong", _fields(sha256="0" * 64)),
     Damage("digest-missing", _fields(sha256=None)),
     Damage("digest-a-number", _fields(sha256=5)),

@@ -132,7 +132,10 @@ class Run:
             {
                 Path(path).stem
                 for path, change in self.changes.items()
-                if change is Change.ADDED and Path(path).name.startswith(wanted)
+                if change is Change.ADDED
+                and Path(path).name.startswith(wanted)
+                and path.endswith((".json", ".o"))
+                and not path.endswith("_pre.json")
             }
         )
 

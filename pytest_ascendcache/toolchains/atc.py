@@ -140,7 +140,7 @@ class AtcToolchain:
             "singleop": single_op,
             "output": request.output,
             "soc_version": options.soc,
-            "op_compiler_cache_mode": request.raw_mode or mode,
+            "op_compiler_cache_mode": mode if request.raw_mode is None else request.raw_mode,
             "op_compiler_cache_dir": request.cache_dir,
             "op_debug_level": options.debug_level,
             "op_debug_config": debug_file,
