@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from pytest_ascendcache.fixtures import ascend_session_of
 from pytest_ascendcache.reports.json_report import write_json
 from pytest_ascendcache.reports.records import VerdictRecord, by_rule
 from pytest_ascendcache.reports.terminal import write_summary
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.suite import SUITE_NODES
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 
 class Collector:
@@ -23,6 +25,8 @@ class Collector:
         self._config = config
         self._toolchain = toolchain
         self._records: list[VerdictRecord] = []
+        self._expected: set[str] = set()
+        self._unwritten = ""
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -38,33 +42,62 @@ class Collector:
         return {
             "machine": platform.machine(),
             "python": platform.python_version(),
-            "file_system": str(ascend_session_of(self._config).file_system),
+            "file_system": self._file_system(),
         }
+
+    def _file_system(self) -> str:
+        try:
+            return str(ascend_session_of(self._config).file_system)
+        except (ToolchainError, OSError) as error:
+            # Every check will say so too; the header must not be the end of the run.
+            return f"no usable temporary directory: {error}"
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
         if record is not None:
             self._records.append(VerdictRecord.from_dict(record))
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self) -> None:
-        path = ascend_session_of(self._config).settings.report
-        if path is not None and not self._is_worker:
-            self._write(path)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._expect(
+            item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")
+        )
 
-    def _write(self, path: Path) -> None:
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        self._expect(each for each in ids if each.startswith(SUITE_NODES))
+
+    def _expect(self, checks: Iterable[str]) -> None:
+        self._expected.update(checks)
+
+    @property
+    def _missing(self) -> int:
+        """Checks that were selected and gave no verdict: the run was cut short."""
+        return len(self._expected - {record.check for record in self._records})
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        path = ascend_session_of(self._config).settings.report
+        if path is None or self._is_worker or self._config.option.collectonly:
+            return
+        try:
+            self._write(path, int(session.exitstatus))
+        except OSError as error:
+            # Said in the summary: what was found must not be lost with the file.
+            self._unwritten = f"--ascend-report={path} cannot be written: {error.strerror}."
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _write(self, path: Path, exit_status: int) -> None:
         description = {
             "plugin": version("pytest-ascendcache"),
             "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
             "host": self.host(),
+            "exit_status": exit_status,
+            "checks_without_verdict": self._missing,
         }
-        try:
-            write_json(path, description, by_rule(self._records, load_rules()))
-        except OSError as error:
-            raise pytest.UsageError(
-                f"--ascend-report={path} cannot be written: {error.strerror}."
-            ) from None
+        write_json(path, description, by_rule(self._records, load_rules()))
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            write_summary(terminalreporter, by_rule(self._records, load_rules()))
+            write_summary(terminalreporter, by_rule(self._records, load_rules()), self._missing)
+        if self._unwritten:
+            terminalreporter.line(f"ERROR: {self._unwritten}", red=True)

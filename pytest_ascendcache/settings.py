@@ -15,12 +15,10 @@ DEFAULT_TIMEOUT = 120.0
 class Settings:
     """What the command line asks for. ``timeout`` is seconds one process may take."""
 
-    enabled: bool
     toolchain: str
     atc: str | None
     start: str
     strict: bool
-    rules: tuple[str, ...]
     report: Path | None
     defect: str | None
     timeout: float
@@ -123,18 +121,18 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    if report is not None and Path(report).is_dir():
+        raise pytest.UsageError(f"--ascend-report={report} is a directory; name a file in it.")
     if report is not None and not Path(report).absolute().parent.is_dir():
         raise pytest.UsageError(
             f"--ascend-report={report}: the directory {Path(report).absolute().parent} does not "
             "exist; create it or name another."
         )
     return Settings(
-        enabled=config.getoption("--ascend-cache"),
         toolchain=toolchain,
         atc=atc,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
-        rules=tuple(config.getoption("--ascend-rule")),
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,

@@ -11,6 +11,8 @@ import pytest
 from pytest_ascendcache.contract import load_rules
 
 PACKAGE = "pytest_ascendcache.conformance"
+SUITE_NODES = PACKAGE.replace(".", "/") + "/"
+"""What the node ids of the suite's checks begin with."""
 
 
 def with_suite(arguments: Sequence[str], suite: Path) -> list[str]:
@@ -62,9 +64,7 @@ class SuiteModule(pytest.Module):
     @classmethod
     def make(cls, parent: pytest.Collector, path: Path) -> SuiteModule:
         """Collect ``path`` under the name of the package."""
-        module: SuiteModule = cls.from_parent(
-            parent, path=path, nodeid=f"{PACKAGE.replace('.', '/')}/{path.name}"
-        )
+        module: SuiteModule = cls.from_parent(parent, path=path, nodeid=SUITE_NODES + path.name)
         return module
 
     def funcnamefilter(self, name: str) -> bool:

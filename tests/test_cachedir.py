@@ -257,9 +257,11 @@ def test_reading_an_entry_moves_no_access_time(entry):
 
 
 def test_read_entries(entry, tmp_path):
-    for name in ("te_half_a.o", "te_half_b.json", "te_c_pre.json", "x.lock", "y.temp", "z.h"):
+    halves = [f"te_aa_{'0' * 64}", f"te_ab_{'0' * 64}", f"te_ab_{'0' * 64}_1"]
+    others = ("fusion_result.json", "te_half.o", f"{STEM}_pre.json", "x.lock", "y.temp", "z.h")
+    for name in (f"{halves[0]}.o", f"{halves[1]}.json", f"{halves[2]}.o", *others):
         (tmp_path / name).write_text("")
-    assert list(read_entries(tmp_path)) == ["te_half_a", "te_half_b", STEM]
+    assert list(read_entries(tmp_path)) == [*halves, STEM]
     assert read_entries(tmp_path)[STEM].problems() == entry.problems() == []
     assert read_entries(tmp_path / "missing") == {}
 

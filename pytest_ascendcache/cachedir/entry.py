@@ -17,7 +17,7 @@ from typing import Any
 from pytest_ascendcache.cachedir.elf import ElfError, object_size
 from pytest_ascendcache.cachedir.snapshot import read_quietly
 
-_STEM = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}$")
+_STEM = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}(?P<more>_\w+)?$", re.IGNORECASE)
 _PRE_COMPILE = "_pre.json"
 
 
@@ -104,12 +104,18 @@ def sha256(data: bytes) -> str:
 
 
 def read_entries(directory: Path) -> dict[str, Entry]:
-    """Every entry of one SoC directory by stem, halves included; empty without a directory."""
+    """Every entry of one SoC directory by stem, halves included; empty without a directory.
+
+    Only names of kernels count, ``te_<type>_<64 hex digits>`` and what follows; a toolchain may
+    keep other files beside its entries.
+    """
     if not directory.is_dir():
         return {}
     stems = {
         each.stem
         for each in directory.iterdir()
-        if each.suffix in {".json", ".o"} and not each.name.endswith(_PRE_COMPILE)
+        if each.suffix in {".json", ".o"}
+        and _STEM.match(each.stem)
+        and not each.name.endswith(_PRE_COMPILE)
     }
     return {stem: Entry(stem, directory) for stem in sorted(stems)}

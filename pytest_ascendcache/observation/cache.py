@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ class WarmCache:
     """A copy of a warm cache, with what is known of it."""
 
     root: Path
+    sandbox: Path
     tokens: Mapping[str, str]
     known: Mapping[tuple[OperatorSpec, str], str]
     step: Step
@@ -67,7 +69,7 @@ class Shared:
         root = self._directory / str(len(self.warm))
         shutil.copytree(cache.root, root, symlinks=True)
         step = replace(cache.evidence.steps[-1], ending="copied from an equal compile")
-        self.warm[key] = WarmCache(root, *cache.known_state(), step)
+        self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), step)
 
 
 class CacheUnderTest:
@@ -199,7 +201,10 @@ class CacheUnderTest:
             shutil.copytree(template.root, self.root, symlinks=True)
             self._tokens.update(template.tokens)
             self._known.update(template.known)
-            self.evidence.steps.append(template.step)
+            # The command that would do the same here.
+            old, new = str(template.sandbox), str(self.sandbox)
+            step = replace(template.step, command=template.step.command.replace(old, new))
+            self.evidence.steps.append(step)
             return
         run = self.compile(*operators, mode=CacheMode.ENABLE, **options)
         for operator in operators:
@@ -230,6 +235,17 @@ class CacheUnderTest:
     def entries(self, soc: str | None = None) -> dict[str, Entry]:
         """Every entry of one SoC by stem, halves included."""
         return read_entries(self.layout.soc(soc or self.options.soc))
+
+    def forget_reads(self) -> None:
+        """Set access times an hour before modification, so that relatime shows the next read.
+
+        Looking and copying may have left them newer than the change time, where it would not.
+        """
+        self.mark()
+        for path in self.root.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                modified = path.stat().st_mtime_ns
+                os.utime(path, ns=(modified - 3600 * 10**9, modified))
 
     def problems(self) -> list[str]:
         """What is wrong with the entries of the default SoC; empty for a sound cache."""

@@ -68,7 +68,7 @@ class Run:
         return path
 
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object the ``.om`` carries: the one that names the operator, else the first.
+        """The kernel object the ``.om`` carries: the only one, or the one that names the type.
 
         Raises:
             NotDecidable: where none can be found in it.
@@ -77,7 +77,10 @@ class Run:
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
         name = f"te_{operator.type.lower()}_".encode()
-        return next((each for each in objects if name in each), objects[0])
+        named = [each for each in objects if name in each]
+        if not named and len(objects) > 1:
+            raise NotDecidable(f"{operator}: none of {len(objects)} objects in the .om names it")
+        return named[0] if named else objects[0]
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries."""

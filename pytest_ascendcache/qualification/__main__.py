@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> dict[str, str]:
         ended = subprocess.run(
             command, cwd=name, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
-        if not report.exists():
+        if ended.returncode not in (0, 1) or not report.exists():
             raise SystemExit(f"the suite did not run:\n{ended.stdout}{ended.stderr}")
         document = json.loads(report.read_text(encoding="utf-8"))
     verdicts = {rule["id"]: rule["verdict"] for rule in document["rules"]}

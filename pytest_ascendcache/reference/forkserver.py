@@ -118,7 +118,10 @@ def _become(requests: socket.socket, programs: Mapping[str, Program]) -> NoRetur
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         _touch()
-        _, (document, output, errors), _, _ = socket.recv_fds(requests, 1, 3)
+        _, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
+        if not descriptors:
+            os._exit(0)  # the server is gone
+        document, output, errors = descriptors
         os.lseek(document, 0, os.SEEK_SET)
         with os.fdopen(document, "rb") as file:
             request = json.load(file)

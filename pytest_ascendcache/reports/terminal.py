@@ -22,8 +22,10 @@ _TOLD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 _WIDTH = max(len(verdict.value) for verdict in Verdict)
 
 
-def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
-    """Write the summary of a run."""
+def write_summary(
+    reporter: pytest.TerminalReporter, results: Sequence[RuleResult], missing: int = 0
+) -> None:
+    """Write the summary of a run; ``missing`` checks were selected and gave no verdict."""
     reporter.section("ascend cache contract")
     checks = [record for result in results for record in result.records]
     for reason in dict.fromkeys(record.evidence["control"] for record in checks):
@@ -40,6 +42,8 @@ def write_summary(reporter: pytest.TerminalReporter, results: Sequence[RuleResul
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
     reporter.line(totals_line("rules", [result.verdict for result in results]))
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
+    if missing:
+        reporter.line(f"INCOMPLETE: {missing} more checks were selected and not run", red=True)
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
     reporter.line(f"{starts} compiler starts, {operators} operators delivered")
@@ -86,7 +90,7 @@ def _step(
     for path, change in step["changes"].items() if is_last else ():
         reporter.line(f"changed  {path}: {change}")
     for line in step["output"].strip().splitlines()[-5:]:
-        reporter.line(f"said     {line}")
+        reporter.line("said     " + "".join(c if c.isprintable() else "?" for c in line))
 
 
 def _first_line(text: str) -> str:

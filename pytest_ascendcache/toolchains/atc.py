@@ -5,6 +5,7 @@ Source: documents C; facts ``cann-operator-cache`` section 6.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -70,13 +71,18 @@ class AtcToolchain:
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         """See :class:`Toolchain`."""
         started: list[tuple[CompileRequest, tuple[str, ...], Running]] = []
+        results: list[CompileResult] = []
         try:
             for request in requests:
                 started.append(self._start(request))
-        finally:
-            # Every started process is waited for, also when a later one cannot be started.
             deadline = time.monotonic() + self._deadline
-            results = [self._result(*each, deadline) for each in started]
+            for each in started:
+                results.append(self._result(*each, deadline))
+        finally:
+            # Nobody is left behind, also when one cannot be started or the run is interrupted.
+            for _, _, running in started[len(results) :]:
+                with contextlib.suppress(ToolchainError, OSError, ValueError):
+                    running.wait(0.0)
         return results
 
     def run_kernel(

@@ -107,21 +107,28 @@ class _RunningProcess:
     output: IO[bytes]
 
     def wait(self, deadline: float) -> Ended:
-        returncode: int | None
+        """See :class:`Running`."""
+        ended = False
+        try:
+            ended = self._ends_before(deadline)
+        finally:  # also when the test run is interrupted
+            kill_group(self.process.pid)
+            returncode = self.process.wait()
+            tail = read_tail(self.output)
+        return Ended(returncode if ended else None, tail)
+
+    def _ends_before(self, deadline: float) -> bool:
         try:
             # A process descriptor wakes at the moment of exit; Popen's own timeout polls.
             descriptor = os.pidfd_open(self.process.pid)
-            try:
-                ended = bool(wait_readable(descriptor, deadline))
-            finally:
-                os.close(descriptor)
         except OSError:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(max(0.0, deadline - time.monotonic()))
-            ended = self.process.returncode is not None
-        kill_group(self.process.pid)
-        returncode = self.process.wait()
-        return Ended(returncode if ended else None, read_tail(self.output))
+            return self.process.returncode is not None
+        try:
+            return wait_readable(descriptor, deadline)
+        finally:
+            os.close(descriptor)
 
 
 def wait_readable(descriptor: int, deadline: float) -> bool:
