@@ -193,8 +193,8 @@ def test_stop_at_the_first_failure(suite: pytest.Pytester) -> None:
 
 
 def test_last_failed(pytester: pytest.Pytester) -> None:
-    arguments = ("--ascend-cache", "--ascend-defect=disable-creates-directory")
-    rule = "--ascend-rule=cache-mode/disable-is-inert"
+    arguments = ("--ascend-cache", "--ascend-defect=oom-keeps-cache")
+    rule = "--ascend-rule=debug/config-bypasses"
     first = pytester.runpytest_subprocess(*arguments, rule).parseoutcomes()
     again = pytester.runpytest_subprocess(*arguments, rule, "--lf").parseoutcomes()
     assert first["passed"] > 0
