@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pytest_ascendcache.contract.impl_mode import PrecisionFile, SelectMode
+
 
 class CacheMode(str, Enum):
     """Values of ``--op_compiler_cache_mode`` (document C, parameter values)."""
@@ -64,6 +66,9 @@ class CompileOptions:
     debug_level: int | None = None
     debug_config: DebugConfig | None = None
     soc: str = DEFAULT_SOC
+    select_implmode: SelectMode | None = None
+    implmode_types: tuple[str, ...] | None = None
+    precision_file: PrecisionFile | None = None
 
     def but(self, **changes: object) -> CompileOptions:
         """The same options with some changed."""

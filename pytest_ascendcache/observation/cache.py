@@ -144,6 +144,7 @@ class CacheUnderTest:
         raw_mode: str | None = None,
         debug_file: Path | None = None,
         umask: int | None = None,
+        raw_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> CompileRequest:
         """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
@@ -159,6 +160,7 @@ class CacheUnderTest:
             raw_mode=raw_mode,
             debug_file=debug_file,
             umask=umask,
+            raw_options=raw_options or {},
         )
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
