@@ -6,10 +6,12 @@ Source: document I (``--op_select_implmode``); for the syntax of its files facts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from pytest_ascendcache.operators import OperatorSpec
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.options import CompileOptions
@@ -90,9 +92,9 @@ class ModeTable:
                 target.setdefault(key.strip(), mode.strip())
         return cls(by_type, by_name)
 
-    def mode(self, operator_type: str, operator_name: str) -> str | None:
+    def mode(self, operator: OperatorSpec) -> str | None:
         """What it says of an operator; its name goes before its type."""
-        return self.by_name.get(operator_name, self.by_type.get(operator_type))
+        return self.by_name.get(operator.name, self.by_type.get(operator.type))
 
 
 @dataclass(frozen=True)
@@ -115,12 +117,13 @@ class ImplModeTables:
             {mode: ModeTable.read(texts[mode.value]) for mode in SelectMode},
         )
 
-    def has_two(self, operator_type: str, dtypes: Iterable[str]) -> bool:
+    def has_two(self, operator: OperatorSpec) -> bool:
         """Whether an operator has both implementations: its type is offered both modes, and an
         input is float16, for document I tells modes apart by data type."""
-        return self.offered.get(operator_type, frozenset()) >= BOTH and "float16" in dtypes
+        half = any(tensor.dtype.name == "float16" for tensor in operator.inputs)
+        return half and self.offered.get(operator.type, frozenset()) >= BOTH
 
-    def mode(self, options: CompileOptions, operator_type: str, operator_name: str) -> str | None:
+    def mode(self, options: CompileOptions, operator: OperatorSpec) -> str | None:
         """The mode an operator is given, ``None`` for none: then it is compiled as its
         implementation has it.
 
@@ -129,11 +132,26 @@ class ImplModeTables:
         not list for the type is not supported, so it is no mode.
         """
         if options.precision_file is not None:
-            mode = ModeTable.read(options.precision_file.content).mode(operator_type, operator_name)
+            mode = ModeTable.read(options.precision_file.content).mode(operator)
         else:
             select = options.select_implmode or DEFAULT_SELECT_MODE
             if options.implmode_types is not None and select.value in BOTH:
-                mode = select.value if operator_type in options.implmode_types else None
+                mode = select.value if operator.type in options.implmode_types else None
             else:
-                mode = self.selected[select].mode(operator_type, operator_name)
-        return mode if mode in self.offered.get(operator_type, frozenset()) else None
+                mode = self.selected[select].mode(operator)
+        return mode if mode in self.offered.get(operator.type, frozenset()) else None
+
+    def same_kernel(
+        self, one: CompileOptions, other: CompileOptions, operator: OperatorSpec
+    ) -> bool | None:
+        """Whether two sets of options select one kernel for an operator.
+
+        ``None`` where the document does not say: where one of them selects a mode and the other
+        none, it depends on the mode the operator's implementation takes by itself.
+        """
+        if not self.has_two(operator):
+            return True
+        modes = {self.mode(one, operator), self.mode(other, operator)}
+        if len(modes) == 1:
+            return True
+        return None if None in modes else False

@@ -75,6 +75,11 @@ class CompileOptions:
         return replace(self, **changes)  # type: ignore[arg-type]  # field types are checked at use
 
     @property
+    def entry_choice(self) -> CompileOptions:
+        """What of these options chooses the entry of an operator that is not debugged."""
+        return replace(self, cache_mode=None, debug_level=None, debug_config=None)
+
+    @property
     def effective_mode(self) -> CacheMode:
         """The mode that holds where no debug switch overrides it."""
         return self.cache_mode or DEFAULT_CACHE_MODE
