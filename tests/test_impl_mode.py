@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.contract import CompileOptions, ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract import (
+    CacheMode,
+    CompileOptions,
+    ImplModeTables,
+    PrecisionFile,
+    SelectMode,
+)
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
 from pytest_ascendcache.reference import atc
 from pytest_ascendcache.reference.errors import AtcError
@@ -205,6 +211,12 @@ def test_when_two_sets_of_options_select_one_kernel():
     assert tables.same_kernel(none, precise, operator("Abs")) is True
     assert tables.same_kernel(none, listed, EXP) is None
     assert tables.same_kernel(listed, listed.but(implmode_types=("Abs",)), EXP) is True
+
+
+def test_cache_mode_and_debugging_do_not_choose_an_entry():
+    chosen = CompileOptions(soc="Ascend310P3", select_implmode=SelectMode.HIGH_PRECISION)
+    assert chosen.but(cache_mode=CacheMode.FORCE, debug_level=1).entry_choice == chosen
+    assert chosen.but(implmode_types=("Exp",)).entry_choice != chosen
 
 
 def test_a_line_of_a_precision_file_is_changed_in_place():

@@ -22,6 +22,9 @@ PRECISE_ULP = 1.0
 FAST_ULP = 64.0
 """What high performance stays within. Unit: ulp of float16."""
 
+NO_NUMBER_ULP = 1e6
+"""What NaN or infinity in the place of a number counts as; JSON has no infinity."""
+
 
 def _operator(kind: str, operands: int = 1, dtype: str = "float16", name: str = "") -> OperatorSpec:
     tensor = TensorDesc.of(dtype, 16, 32)
@@ -79,7 +82,7 @@ def accuracy(
     with numpy.errstate(all="ignore"):
         exact = evaluate(operator, inputs)[0]
     judged = numpy.isfinite(exact)
-    errors = ulp_error(measured[judged], exact[judged])
+    errors = numpy.minimum(ulp_error(measured[judged], exact[judged]), NO_NUMBER_ULP)
     return Accuracy(
         operator=operator.type,
         mode=mode,
