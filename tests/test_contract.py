@@ -187,8 +187,8 @@ def test_an_outcome_reads_like_the_table():
     assert str(Outcome(Delivered.REUSED, Fate.KEPT)) == "reused, entry kept"
 
 
-# contract.md, "Cache mode and directory" and "Debug switches"; all but release-setting, which
-# is a gate of its own.
+# contract.md, "Cache mode and directory", "Debug switches" and "Implementation mode"; all but
+# release-setting, which is a gate of its own.
 DOCUMENTED = {
     "cache-mode/default-is-disable": "must",
     "cache-mode/enable-stores": "must",
@@ -214,6 +214,18 @@ DOCUMENTED = {
     "debug/results-not-cached": "must",
     "debug/outputs": "should",
     "debug/rejects-bad-file": "should",
+    "impl-mode/default-is-performance": "must",
+    "impl-mode/list-limits": "must",
+    "impl-mode/for-all": "must",
+    "impl-mode/by-dtype": "must",
+    "impl-mode/single-implementation": "must",
+    "impl-mode/type-list": "must",
+    "impl-mode/precision-file": "must",
+    "impl-mode/user-copy": "must",
+    "impl-mode/unsupported": "must",
+    "impl-mode/rejects-bad": "must",
+    "impl-mode/key-separates": "must",
+    "impl-mode/accuracy": "must",
 }
 
 

@@ -160,6 +160,20 @@ def test_a_report_that_cannot_be_written_does_not_cost_the_summary(
     result.stdout.fnmatch_lines(["3 checks: 3 pass*", "ERROR: --ascend-report=*cannot be written*"])
 
 
+def test_accuracy_is_in_both_reports(suite: pytest.Pytester) -> None:
+    result = _run(suite, "--ascend-rule=impl-mode/accuracy", "--ascend-report=report.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["accuracy of delivered kernels*", "*operator*mode*max ulp*", "*Exp*high_precision*0.5*"]
+    )
+    rows = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))["accuracy"]
+    by_mode: dict[str, list[float]] = {"high_precision": [], "high_performance": []}
+    for row in rows:
+        by_mode[row["mode"]].append(row["max_ulp"])
+    assert len(by_mode["high_precision"]) == len(by_mode["high_performance"]) >= 5
+    assert max(by_mode["high_precision"]) <= 1 < min(by_mode["high_performance"])
+
+
 def test_junit_names_rule_source_and_verdict(suite: pytest.Pytester) -> None:
     _run(suite, RULE, "--junitxml=junit.xml")
     tree = ElementTree.parse(suite.path / "junit.xml")

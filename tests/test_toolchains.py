@@ -13,7 +13,14 @@ from pathlib import Path
 import numpy
 import pytest
 
-from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, DebugConfig
+from pytest_ascendcache.contract import (
+    CacheMode,
+    Capability,
+    CompileOptions,
+    DebugConfig,
+    PrecisionFile,
+    SelectMode,
+)
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, read_single_op
 from pytest_ascendcache.toolchains import (
     CompileRequest,
@@ -564,6 +571,18 @@ def test_the_reference_sees_none_of_the_users_variables(tmp_path, monkeypatch):
         ({"options": ENABLE.but(debug_level=0)}, ["--op_debug_level=0"], ["debug_config"]),
         ({"options": ENABLE.but(soc="Ascend310P3")}, ["--soc_version=Ascend310P3"], ["debug"]),
         ({"raw_mode": "odd"}, ["--op_compiler_cache_mode=odd"], ["enable"]),
+        ({}, ["--op_compiler_cache_mode=enable"], ["implmode", "precision_mode"]),
+        (
+            {"options": ENABLE.but(select_implmode=SelectMode.HIGH_PRECISION_FOR_ALL)},
+            ["--op_select_implmode=high_precision_for_all"],
+            ["optypelist", "precision_mode"],
+        ),
+        (
+            {"options": ENABLE.but(implmode_types=("Exp", "Sqrt"))},
+            ["--optypelist_for_implmode=Exp,Sqrt"],
+            ["select_implmode"],
+        ),
+        ({"raw_options": {"op_select_implmode": "odd"}}, ["--op_select_implmode=odd"], ["high"]),
         ({"debug_file": Path("/own.cfg")}, ["--op_debug_config=/own.cfg"], ["debug_level"]),
     ],
 )
@@ -584,6 +603,31 @@ def test_the_debug_configuration_is_written_where_the_option_says(scripted, tmp_
     request = request_in(tmp_path, options=ENABLE.but(debug_config=config))
     (result,) = scripted(script).compile_together([request])
     assert result.output == config.text()
+
+
+def test_the_precision_file_is_passed_byte_by_byte(scripted, tmp_path):
+    file = PrecisionFile("Exp=high_precision\r\nSqrt=high_performance")
+    script = 'for a in "$@"; do case $a in --op_precision_mode=*) cat ${a#*=};; esac; done'
+    request = request_in(tmp_path, options=ENABLE.but(precision_file=file))
+    (result,) = scripted(script).compile_together([request])
+    assert result.output == file.content
+
+
+@pytest.mark.parametrize("place", ["beside", "named"])
+def test_an_installation_has_implementation_mode_tables(scripted, tmp_path, monkeypatch, place):
+    monkeypatch.delenv("ASCEND_OPP_PATH", raising=False)
+    assert Capability.IMPL_MODE_TABLES not in scripted("").capabilities
+    with pytest.raises(ToolchainError, match="tables"):
+        scripted("").impl_mode_tables()
+    opp = tmp_path / ("opp" if place == "beside" else "elsewhere")
+    directory = opp / "built-in/op_impl/ai_core/tbe/impl_mode"
+    directory.mkdir(parents=True)
+    (directory / "all_ops_impl_mode.ini").write_text("Exp=high_precision")
+    if place == "named":
+        monkeypatch.setenv("ASCEND_OPP_PATH", str(opp))
+    toolchain = scripted("")
+    assert toolchain.capabilities == {Capability.IMPL_MODE_TABLES}
+    assert toolchain.impl_mode_tables() == {"all_ops_impl_mode": "Exp=high_precision"}
 
 
 def test_kernels_cannot_be_run_with_a_plain_atc(scripted, tmp_path):

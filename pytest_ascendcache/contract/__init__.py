@@ -8,6 +8,12 @@ from pytest_ascendcache.contract.expectation import (
     expected_outcomes,
     is_under_debug,
 )
+from pytest_ascendcache.contract.impl_mode import (
+    ImplModeTables,
+    ModeTable,
+    PrecisionFile,
+    SelectMode,
+)
 from pytest_ascendcache.contract.options import CacheMode, CompileOptions, DebugConfig
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
 from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules
@@ -21,9 +27,13 @@ __all__ = [
     "Delivered",
     "EntryState",
     "Fate",
+    "ImplModeTables",
     "Level",
+    "ModeTable",
     "Outcome",
+    "PrecisionFile",
     "Rule",
+    "SelectMode",
     "Source",
     "Verdict",
     "bystander_fates",

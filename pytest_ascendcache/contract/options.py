@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from pytest_ascendcache.contract.impl_mode import PrecisionFile, SelectMode
+
 
 class CacheMode(str, Enum):
     """Values of ``--op_compiler_cache_mode`` (document C, parameter values)."""
@@ -64,10 +66,18 @@ class CompileOptions:
     debug_level: int | None = None
     debug_config: DebugConfig | None = None
     soc: str = DEFAULT_SOC
+    select_implmode: SelectMode | None = None
+    implmode_types: tuple[str, ...] | None = None
+    precision_file: PrecisionFile | None = None
 
     def but(self, **changes: object) -> CompileOptions:
         """The same options with some changed."""
         return replace(self, **changes)  # type: ignore[arg-type]  # field types are checked at use
+
+    @property
+    def entry_choice(self) -> CompileOptions:
+        """What of these options chooses the entry of an operator that is not debugged."""
+        return replace(self, cache_mode=None, debug_level=None, debug_config=None)
 
     @property
     def effective_mode(self) -> CacheMode:

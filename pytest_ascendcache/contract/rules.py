@@ -36,6 +36,7 @@ class Capability(str, Enum):
     DEBUG_CONFIG = "debug-config"
     KNOWLEDGE_BASE = "knowledge-base"
     TOOLCHAIN_CHANGE = "toolchain-change"
+    IMPL_MODE_TABLES = "impl-mode-tables"
 
     @property
     def lacking(self) -> str:
@@ -45,6 +46,8 @@ class Capability(str, Enum):
             Capability.DEBUG_CONFIG: "does not forward --op_debug_config for single operators",
             Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",
             Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
+            Capability.IMPL_MODE_TABLES: "its implementation mode tables (opp/built-in/op_impl/"
+            "ai_core/tbe/impl_mode) are not found",
         }[self]
 
 

@@ -7,6 +7,7 @@ toolchains and directories; it does not judge.
 from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
+    Accuracy,
     Evidence,
     NotDecidable,
     PositiveControl,
@@ -15,6 +16,7 @@ from pytest_ascendcache.observation.evidence import (
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
+    "Accuracy",
     "CacheUnderTest",
     "Evidence",
     "NotDecidable",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class WarmCache:
     root: Path
     sandbox: Path
     tokens: Mapping[str, str]
-    known: Mapping[tuple[OperatorSpec, str], str]
+    known: Mapping[tuple[OperatorSpec, CompileOptions], str]
     step: Step
 
 
@@ -100,7 +100,7 @@ class CacheUnderTest:
         self._control = control
         self._numbers = count()
         self._tokens: dict[str, str] = {}
-        self._known: dict[tuple[OperatorSpec, str], str] = {}
+        self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
@@ -146,6 +146,7 @@ class CacheUnderTest:
         raw_mode: str | None = None,
         debug_file: Path | None = None,
         umask: int | None = None,
+        raw_options: Mapping[str, str] | None = None,
         **options: Any,
     ) -> CompileRequest:
         """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
@@ -161,6 +162,7 @@ class CacheUnderTest:
             raw_mode=raw_mode,
             debug_file=debug_file,
             umask=umask,
+            raw_options=raw_options or {},
         )
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
@@ -193,7 +195,7 @@ class CacheUnderTest:
         Raises:
             NotDecidable: where the cache does not hold one afterwards.
         """
-        soc = options.get("soc", self.options.soc)
+        choice = self._choice(options)
         key = (operators, tuple(sorted(options.items()))) if "environment" not in options else None
         pristine = not self.root.exists()
         template = self._shared.warm.get(key) if pristine and self.marks else None
@@ -211,8 +213,8 @@ class CacheUnderTest:
             stem = run.stem(operator)
             problems = ["there is none"]
             if stem is not None:
-                problems = Entry(stem, self.layout.soc(soc)).problems()
-                self._known[(operator, soc)] = stem
+                problems = Entry(stem, self.layout.soc(choice.soc)).problems()
+                self._known[(operator, choice)] = stem
             if problems:
                 raise NotDecidable(
                     f"warming up left no valid entry for {operator}: {'; '.join(problems)}"
@@ -220,17 +222,23 @@ class CacheUnderTest:
         if key is not None and pristine and self.marks and self._control.relocates:
             self._shared.keep_warm(key, self)
 
-    def entry(self, operator: OperatorSpec, soc: str | None = None) -> Entry:
-        """The entry :meth:`warm` made for an operator, as it is now.
+    def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
+        """The entry :meth:`warm` made for an operator under these options, as it is now.
 
         Raises:
             NotDecidable: where this cache was not warmed with it.
         """
-        soc = soc or self.options.soc
-        stem = self._known.get((operator, soc))
+        choice = self._choice(options)
+        stem = self._known.get((operator, choice))
         if stem is None:
             raise NotDecidable(f"the cache was not warmed with {operator}")
-        return Entry(stem, self.layout.soc(soc))
+        return Entry(stem, self.layout.soc(choice.soc))
+
+    def _choice(self, options: Mapping[str, Any]) -> CompileOptions:
+        """What of the fields of ``CompileOptions`` among these chooses an operator's entry."""
+        names = {each.name for each in fields(CompileOptions)}
+        chosen = {key: value for key, value in options.items() if key in names}
+        return self.options.but(**chosen).entry_choice
 
     def entries(self, soc: str | None = None) -> dict[str, Entry]:
         """Every entry of one SoC by stem, halves included."""
@@ -264,9 +272,9 @@ class CacheUnderTest:
         other._numbers, other._tokens = self._numbers, self._tokens
         return other
 
-    def fate(self, run: Run, operator: OperatorSpec, soc: str | None = None) -> Fate:
-        """What a run did to the entry of an operator it was not asked for."""
-        entry = self.entry(operator, soc)
+    def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
+        """What a run did to the entry :meth:`warm` made of an operator under these options."""
+        entry = self.entry(operator, **options)
         relative = entry.directory.relative_to(self.root)
         return run.fate_of(f"{relative}/{entry.stem}")
 
@@ -303,8 +311,10 @@ class CacheUnderTest:
             raise ToolchainError(_failure(result))
         return run.kernel(operator)
 
-    def known_state(self) -> tuple[dict[str, str], dict[tuple[OperatorSpec, str], str]]:
-        """Canary tokens by entry, and entries by operator and SoC."""
+    def known_state(
+        self,
+    ) -> tuple[dict[str, str], dict[tuple[OperatorSpec, CompileOptions], str]]:
+        """Canary tokens by entry, and entries by operator and options."""
         return dict(self._tokens), dict(self._known)
 
     def mark(self) -> None:
@@ -320,7 +330,7 @@ class CacheUnderTest:
     def _run(
         self, request: CompileRequest, result: CompileResult, before: Snapshot, after: Snapshot
     ) -> Run:
-        soc = request.options.soc
+        choice = request.options.entry_choice
         return Run(
             result=result,
             operators=request.operators,
@@ -329,8 +339,8 @@ class CacheUnderTest:
             marked=dict(self._tokens) if self.marks else None,
             known={
                 operator: stem
-                for (operator, known_soc), stem in self._known.items()
-                if known_soc == soc
+                for (operator, known_choice), stem in self._known.items()
+                if known_choice == choice
             },
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )

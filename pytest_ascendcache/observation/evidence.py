@@ -62,12 +62,25 @@ def _field_changes(before: str, after: str) -> str:
     return shown + ("; ..." if len(lines) > _SHOWN_FIELDS else "") or "the same fields"
 
 
+@dataclass(frozen=True)
+class Accuracy:
+    """Errors of one operator under one implementation mode, in ulp of its data type, over
+    ``inputs`` values whose exact result is finite."""
+
+    operator: str
+    mode: str
+    max_ulp: float
+    mean_ulp: float
+    inputs: int
+
+
 @dataclass
 class Evidence:
     """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
+    ``accuracy`` has what was measured of delivered kernels, for the report's table.
     """
 
     sandbox: str = ""
@@ -76,6 +89,7 @@ class Evidence:
     expected: str = ""
     observed: str = ""
     readings: list[str] = field(default_factory=list)
+    accuracy: list[Accuracy] = field(default_factory=list)
     compiles: int = 0
     starts: int = 0
 

@@ -13,6 +13,7 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.key import KeyInputs
 from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.impl_mode import SelectedModes
 from pytest_ascendcache.reference.kernels import (
     SOCS,
     Implementation,
@@ -21,6 +22,7 @@ from pytest_ascendcache.reference.kernels import (
     KernelOptions,
     build,
     compiler_version,
+    implementations,
 )
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.mode import CacheUse
@@ -45,6 +47,7 @@ class Compiler:
         self._log = log
         self._compiled: dict[str, Kernel] = {}
         self._tuning: dict[str, dict[str, int]] = {}
+        self._modes = SelectedModes()
 
     def run(self, operators: tuple[OperatorSpec, ...]) -> None:
         """Deliver every operator.
@@ -58,6 +61,7 @@ class Compiler:
                 "--soc_version", options.soc_version, f"It must be one of {', '.join(SOCS)}."
             )
         config = policies.debug.read(options.debug_config)
+        self._modes = policies.implementation.select(options, self._environ)
         policies.outputs.debug_directory(options.debug_dir, self._environ)
         policies.outputs.prepare(options.output)
         policies.installation.load_custom_operators(self._environ)
@@ -150,7 +154,7 @@ class Compiler:
                 kernel_name(stem),
                 KernelOptions(
                     soc=self._options.soc_version,
-                    implementation=Implementation.HIGH_PRECISION,
+                    implementation=self.implementation(operator),
                     optimise=debug.optimise,
                     debug_info=debug.debug_info,
                     check_arguments=debug.check_arguments,
@@ -188,8 +192,20 @@ class Compiler:
             soc=self._options.soc_version,
             architecture=platform.machine(),
             compiler_version=compiler_version(),
-            implementation=Implementation.HIGH_PRECISION.value,
+            implementation=self.implementation(operator).value,
             debug=debug,
+        )
+
+    def implementation(self, operator: OperatorSpec) -> Implementation:
+        """Which implementation is compiled; always the same one where there is only one, so
+        that a mode without consequences costs no recompile."""
+        try:
+            available = [each.value for each in implementations(operator)]
+        except KernelError:
+            # Compiling it says what is wrong with the operator.
+            return Implementation.HIGH_PRECISION
+        return Implementation(
+            self._policies.implementation.choose(operator, available, self._modes)
         )
 
     def metadata(self, operator: OperatorSpec, stem: str) -> dict[str, Any]:

@@ -15,6 +15,12 @@ from pytest_ascendcache.reference.errors import AtcError, invalid_value
 
 CACHE_MODES = ("disable", "enable", "force")
 DEBUG_LEVELS = ("0", "1", "2", "3", "4")
+IMPL_MODES = (
+    "high_performance",
+    "high_performance_for_all",
+    "high_precision",
+    "high_precision_for_all",
+)
 LOG_LEVELS = ("null", "debug", "info", "warning", "error")
 
 
@@ -32,6 +38,9 @@ class AtcOptions:
     debug_dir: str
     op_bank_path: str
     log: str
+    impl_mode: str
+    impl_mode_types: tuple[str, ...]
+    precision_mode: str
 
 
 class OptionPolicy:
@@ -69,6 +78,9 @@ class OptionPolicy:
             debug_dir=given.debug_dir,
             op_bank_path=given.op_bank_path,
             log=given.log,
+            impl_mode=self.impl_mode(given.op_select_implmode, given.optypelist_for_implmode),
+            impl_mode_types=_items(given.optypelist_for_implmode),
+            precision_mode=given.op_precision_mode,
         )
 
     def cache_mode(self, value: str) -> str:
@@ -76,6 +88,26 @@ class OptionPolicy:
         if value not in CACHE_MODES:
             raise _not_one_of("--op_compiler_cache_mode", value, CACHE_MODES)
         return value
+
+    def impl_mode(self, value: str, types: str) -> str:
+        """Check ``--op_select_implmode`` beside ``--optypelist_for_implmode``.
+
+        The default counts as not given. Source: facts ``cann-operator-cache`` section 5.3.
+        """
+        if types and not value:
+            raise invalid_value(
+                "--op_select_implmode",
+                value,
+                "Parameters --op_select_implmode and --optypelist_for_implmode must be set at the "
+                "same time.",
+            )
+        if value and value not in IMPL_MODES:
+            raise _not_one_of("--op_select_implmode", value, IMPL_MODES)
+        return value
+
+
+def _items(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
 def _not_one_of(parameter: str, value: str, allowed: Sequence[str]) -> AtcError:
@@ -130,6 +162,24 @@ def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
         default="",
         metavar="DIR",
         help="tuning knowledge base (default: $TUNE_BANK_PATH)",
+    )
+    parser.add_argument(
+        "--op_select_implmode",
+        default="",
+        metavar="MODE",
+        help="high_precision or high_performance (default), each also with _for_all",
+    )
+    parser.add_argument(
+        "--optypelist_for_implmode",
+        default="",
+        metavar="TYPES",
+        help="only these operator types get the mode, separated by commas",
+    )
+    parser.add_argument(
+        "--op_precision_mode",
+        default="",
+        metavar="FILE",
+        help="ini file with a mode for each operator; beats the two options above",
     )
     parser.add_argument("--log", default="null", metavar="LEVEL", help=", ".join(LOG_LEVELS))
     parser.add_argument("--version", action="version", version=_version())

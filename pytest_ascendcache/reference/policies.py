@@ -14,6 +14,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.options import OptionPolicy
@@ -26,6 +27,7 @@ class Policies:
 
     options: OptionPolicy = field(default_factory=OptionPolicy)
     installation: InstallationPolicy = field(default_factory=InstallationPolicy)
+    implementation: ImplementationPolicy = field(default_factory=ImplementationPolicy)
     debug: DebugPolicy = field(default_factory=DebugPolicy)
     mode: ModePolicy = field(default_factory=ModePolicy)
     directory: DirectoryPolicy = field(default_factory=DirectoryPolicy)

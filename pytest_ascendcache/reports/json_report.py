@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.reports.records import RuleResult, totals
+from pytest_ascendcache.reports.records import RuleResult, accuracy_rows, totals
 
 SCHEMA = 1
 
@@ -17,8 +17,9 @@ def write_json(path: Path, description: Mapping[str, Any], results: Sequence[Rul
     """Write the report.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``totals`` of rules and checks for
-    all six verdicts; ``rules`` with id, level, titles, source, verdict, readings; ``checks``,
-    one verdict record each (see ``records.VerdictRecord``).
+    all six verdicts; ``rules`` with id, level, titles, source, verdict, readings; ``accuracy``
+    of measured kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
+    ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
     document = {
@@ -29,6 +30,7 @@ def write_json(path: Path, description: Mapping[str, Any], results: Sequence[Rul
             "checks": _counts([record.verdict for record in checks]),
         },
         "rules": [_rule(result) for result in results],
+        "accuracy": accuracy_rows(checks),
         "checks": [record.as_dict() for record in checks],
     }
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

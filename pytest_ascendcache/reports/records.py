@@ -83,6 +83,12 @@ def by_rule(records: Iterable[VerdictRecord], rules: Mapping[str, Rule]) -> list
     ]
 
 
+def accuracy_rows(records: Iterable[VerdictRecord]) -> list[dict[str, Any]]:
+    """What checks measured of kernels (``observation.Accuracy`` as plain data), by operator."""
+    rows = [row for record in records for row in record.evidence["accuracy"]]
+    return sorted(rows, key=lambda row: (row["operator"], row["max_ulp"]))
+
+
 def totals(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     """How often each of the six verdicts occurs, zeros included."""
     counts = Counter(verdicts)

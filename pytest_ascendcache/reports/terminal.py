@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, totals_line
+from pytest_ascendcache.reports.records import (
+    RuleResult,
+    VerdictRecord,
+    accuracy_rows,
+    totals_line,
+)
 
 _COLOURS = {
     Verdict.PASS: {"green": True},
@@ -40,6 +45,7 @@ def write_summary(
         reporter.line(f"  {counts:>6}  {result.rule.id:<{longest}} {result.rule.title_en}")
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
+    _accuracy(reporter, accuracy_rows(checks))
     reporter.line(totals_line("rules", [result.verdict for result in results]))
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
     if missing:
@@ -50,6 +56,18 @@ def write_summary(
     for result in results:
         if result.verdict in _TOLD:
             _tell(reporter, result)
+
+
+def _accuracy(reporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The table operator x mode, where kernels were measured."""
+    if not rows:
+        return
+    columns = ("operator", "mode", "max_ulp", "mean_ulp", "inputs")
+    layout = "{:<14} {:<18} {:>9} {:>9} {:>7}"
+    reporter.line("accuracy of delivered kernels against float64:")
+    reporter.line("  " + layout.format(*(each.replace("_", " ") for each in columns)))
+    for row in rows:
+        reporter.line("  " + layout.format(*(row[each] for each in columns)))
 
 
 def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:

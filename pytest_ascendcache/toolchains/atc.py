@@ -1,6 +1,6 @@
 """Adapter for any command with ATC's interface: the reference's, or a real ``atc``.
 
-Source: documents C; facts ``cann-operator-cache`` section 6.
+Source: documents C and I; facts ``cann-operator-cache`` section 6.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from pytest_ascendcache.toolchains.protocol import (
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+IMPL_MODE = Path("built-in/op_impl/ai_core/tbe/impl_mode")
+"""Where an operator package keeps the tables of implementation modes (document I)."""
 
 _CLEANED = {
     "ASCEND_CACHE_PATH",
@@ -58,12 +61,14 @@ class AtcToolchain:
         capabilities: frozenset[Capability],
         deadline: float,
         base_environment: Mapping[str, str],
+        impl_mode_directory: Path | None = None,
     ) -> None:
         self.name = name
         self.version = version
         self.capabilities = capabilities
         self.launcher = launcher
         self._deadline = deadline
+        self._impl_mode_directory = impl_mode_directory
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -115,6 +120,15 @@ class AtcToolchain:
         """See :class:`Toolchain`; a subclass that declares the capability says how."""
         raise ToolchainError(f"{self.name} for {operator} in {directory}: {change.lacking}.")
 
+    def impl_mode_tables(self) -> dict[str, str]:
+        """See :class:`Toolchain`."""
+        if self._impl_mode_directory is None:
+            raise ToolchainError(f"{self.name}: {Capability.IMPL_MODE_TABLES.lacking}.")
+        return {
+            path.stem: path.read_text(encoding="utf-8-sig", errors="replace")
+            for path in sorted(self._impl_mode_directory.glob("*.ini"))
+        }
+
     def close(self) -> None:
         """See :class:`Toolchain`."""
         self.launcher.close()
@@ -141,6 +155,12 @@ class AtcToolchain:
         if options.debug_config is not None:
             debug_file = request.output / "debug.cfg"
             debug_file.write_text(options.debug_config.text(), encoding="utf-8")
+        precision_file = None
+        if options.precision_file is not None:
+            precision_file = request.output / "op_precision.ini"
+            # As bytes: line ends are part of what is passed on.
+            precision_file.write_bytes(options.precision_file.content.encode())
+        select, types = options.select_implmode, options.implmode_types
         mode = options.cache_mode.value if options.cache_mode else None
         given = {
             "singleop": single_op,
@@ -150,6 +170,10 @@ class AtcToolchain:
             "op_compiler_cache_dir": request.cache_dir,
             "op_debug_level": options.debug_level,
             "op_debug_config": debug_file,
+            "op_select_implmode": select.value if select else None,
+            "optypelist_for_implmode": ",".join(types) if types is not None else None,
+            "op_precision_mode": precision_file,
+            **request.raw_options,
         }
         return [f"--{key}={value}" for key, value in given.items() if value is not None]
 
@@ -201,15 +225,28 @@ def atc_toolchain(program: str, deadline: float) -> AtcToolchain:
             f"'{program}' is not an executable program; give the path of atc, or source the "
             "toolkit's set_env.sh so that atc is on PATH."
         )
+    tables = _installed_tables(Path(found), os.environ)
     launcher = ProcessLauncher({"atc": (str(Path(found).absolute()),)})
     return AtcToolchain(
         name="atc",
         version=_installed_version(Path(found)),
         launcher=launcher,
-        capabilities=frozenset(),
+        capabilities=frozenset({Capability.IMPL_MODE_TABLES} if tables else ()),
         deadline=deadline,
         base_environment=os.environ,
+        impl_mode_directory=tables,
     )
+
+
+def _installed_tables(program: Path, environ: Mapping[str, str]) -> Path | None:
+    """The installation's tables: below ``ASCEND_OPP_PATH``, or in ``opp`` beside the program."""
+    opps = [directory / "opp" for directory in list(program.resolve().parents)[:4]]
+    if environ.get("ASCEND_OPP_PATH"):
+        opps.insert(0, Path(environ["ASCEND_OPP_PATH"]))
+    found = (
+        opp / IMPL_MODE for opp in opps if (opp / IMPL_MODE / "all_ops_impl_mode.ini").exists()
+    )
+    return next(found, None)
 
 
 def _installed_version(program: Path) -> str:

@@ -30,7 +30,9 @@ class CompileRequest:
     ``cache_dir`` becomes ``--op_compiler_cache_dir`` (``None`` leaves the option out), ``home``
     the HOME, ``work`` the working directory. ``raw_mode`` is passed in the mode's place, for
     values the documents do not know. ``debug_file`` likewise names a debug configuration as it
-    is. ``environment`` comes on top of a cleaned one. ``umask`` is that of the process.
+    is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
+    of what the options say. ``environment`` comes on top of a cleaned one. ``umask`` is that of
+    the process.
     """
 
     operators: tuple[OperatorSpec, ...]
@@ -43,6 +45,7 @@ class CompileRequest:
     raw_mode: str | None = None
     debug_file: Path | None = None
     umask: int | None = None
+    raw_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -134,6 +137,11 @@ class Toolchain(Protocol):
         """Prepare a change of the named kind below ``directory``; needs that capability.
 
         ``operator`` is what should be affected; the change may come with one of its own.
+        """
+
+    def impl_mode_tables(self) -> Mapping[str, str]:
+        """The texts of its implementation mode tables by name without suffix, e.g.
+        ``high_precision_for_all``. Needs ``Capability.IMPL_MODE_TABLES``.
         """
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains.atc import AtcToolchain
+from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.forked import ForkLauncher
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
@@ -104,4 +104,5 @@ def reference_toolchain(
         capabilities=frozenset(Capability),
         deadline=deadline,
         base_environment=environment,
+        impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,
     )
