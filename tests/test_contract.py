@@ -187,8 +187,8 @@ def test_an_outcome_reads_like_the_table():
     assert str(Outcome(Delivered.REUSED, Fate.KEPT)) == "reused, entry kept"
 
 
-# contract.md, "Cache mode and directory" and "Debug switches"; all but release-setting, which
-# is a gate of its own.
+# contract.md, "Cache mode and directory", "Debug switches", "Limits and aging"; all but
+# release-setting, which is a gate of its own.
 DOCUMENTED = {
     "cache-mode/default-is-disable": "must",
     "cache-mode/enable-stores": "must",
@@ -214,6 +214,21 @@ DOCUMENTED = {
     "debug/results-not-cached": "must",
     "debug/outputs": "should",
     "debug/rejects-bad-file": "should",
+    "aging/creates-ini": "must",
+    "aging/needs-both": "must",
+    "aging/oldest-first": "must",
+    "aging/keeps-ratio": "must",
+    "aging/hit-renews": "must",
+    "aging/soft-limit": "must",
+    "aging/minus-one": "must",
+    "aging/ini-needs-both-keys": "must",
+    "aging/ini-beats-environment": "must",
+    "aging/bad-values": "should",
+    "aging/boundaries": "info",
+    "aging/per-soc": "must",
+    "aging/ini-for-all-users": "must",
+    "aging/orphans": "should",
+    "aging/works-on-relatime": "should",
 }
 
 
