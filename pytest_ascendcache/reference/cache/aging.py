@@ -75,14 +75,13 @@ class AgingPolicy:
         Under the writers' lock, and only where there is something to do. Not being able to
         remove anything is no error: the limit is a soft one.
         """
-        if limits.off or not self.choose(self.scan(fs, directory), limits, now_ns):
-            return []
         gone: list[Unit] = []
         try:
+            if limits.off or not self.choose(self.scan(fs, directory), limits, now_ns):
+                return gone
             with fs.lock("aging.lock", directory / LOCK_NAME):
                 for unit in self.choose(self.scan(fs, directory), limits, now_ns):
-                    if self.is_unused(fs, unit):
-                        self.remove(fs, unit)
+                    if self.is_unused(fs, unit) and self.removes(fs, unit):
                         gone.append(unit)
         except (OSError, LockUnavailable):
             return gone
@@ -155,6 +154,14 @@ class AgingPolicy:
             )
         except FileNotFoundError:
             return False
+
+    def removes(self, fs: Fs, unit: Unit) -> bool:
+        """Remove a unit; whether that was allowed. The next one may be, if this one is not."""
+        try:
+            self.remove(fs, unit)
+        except OSError:
+            return False
+        return True
 
     def remove(self, fs: Fs, unit: Unit) -> None:
         """Withdraw the metadata, then the rest: at no time is there half an entry that counts."""
