@@ -9,7 +9,7 @@ from pytest_ascendcache.cachedir.entry import Entry, read_entries
 from pytest_ascendcache.cachedir.filesystem import (
     AccessTimes,
     FileSystem,
-    keep_no_access_times,
+    keep_access_times,
     probe_file_system,
 )
 from pytest_ascendcache.cachedir.layout import CacheLayout
@@ -27,7 +27,7 @@ __all__ = [
     "Snapshot",
     "embedded_objects",
     "find_canaries",
-    "keep_no_access_times",
+    "keep_access_times",
     "plant_canary",
     "probe_file_system",
     "read_entries",

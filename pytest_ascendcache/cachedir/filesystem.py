@@ -81,18 +81,20 @@ _NO_ACCESS_TIMES = 0x80
 """``FS_NOATIME_FL``, as set by ``chattr +A``; new files inherit it from their directory."""
 
 
-def keep_no_access_times(directory: Path) -> bool:
-    """Make a directory of one's own noatime, for what is created in it; whether that worked.
+def keep_access_times(directory: Path, keep: bool) -> bool:
+    """Make a directory of one's own noatime for what is created in it, or undo that; whether
+    reading now does as wished.
 
-    Needs no privileges, but a file system that knows the flag (ext4, btrfs, xfs, new tmpfs).
+    Needs no privileges, but a file system that knows the flag (ext4, btrfs, xfs, new tmpfs). It
+    cannot be undone what the mount itself is.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        flags = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8))
-        wanted = int.from_bytes(flags, sys.byteorder) | _NO_ACCESS_TIMES
+        flags = int.from_bytes(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)), sys.byteorder)
+        wanted = flags & ~_NO_ACCESS_TIMES if keep else flags | _NO_ACCESS_TIMES
         fcntl.ioctl(descriptor, _SET_FLAGS, wanted.to_bytes(8, sys.byteorder))
     except OSError:
-        return False
+        pass  # what it does without is found out below
     finally:
         os.close(descriptor)
-    return probe_file_system(directory).access_times is AccessTimes.NONE
+    return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep

@@ -114,9 +114,9 @@ def rest(path: Path, seconds: float, modified: float | None = None) -> None:
 
 
 def rest_entry(entry: Entry, seconds: float) -> None:
-    """Set the last access of both files of an entry."""
+    """Set the last access of both files of an entry; it was made long before."""
     for path in (entry.metadata_path, entry.object_path):
-        rest(path, seconds)
+        rest(path, seconds, modified=time.time() - 1000 * HOUR)
 
 
 def accessed(entry: Entry) -> tuple[int, int]:

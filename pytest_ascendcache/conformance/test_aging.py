@@ -26,7 +26,7 @@ import pytest
 from pytest_ascendcache.cachedir import (
     AccessTimes,
     Snapshot,
-    keep_no_access_times,
+    keep_access_times,
     probe_file_system,
 )
 from pytest_ascendcache.conformance.shelf import (
@@ -68,7 +68,7 @@ GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
     """An empty cache, noatime where that can be had: aging on the mount at hand is the business
     of ``aging/works-on-relatime``, and must not hide what is wrong besides."""
-    keep_no_access_times(ascend_cache.sandbox)
+    keep_access_times(ascend_cache.sandbox, keep=False)
     return ascend_cache
 
 
@@ -561,11 +561,12 @@ def mounted(
 ) -> Iterator[CacheUnderTest]:
     """A cache on a mount of some kind; on the mount at hand where there is no other."""
     cache, kind = ascend_cache, request.param
-    if kind == "noatime" and not keep_no_access_times(cache.sandbox):
+    if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
         cache.evidence.readings.append("no directory without access times can be had here")
     shm = Path("/dev/shm")
     if kind == "shm" and shm.is_dir():
         with tempfile.TemporaryDirectory(dir=shm, prefix="ascendcache-") as name:
+            keep_access_times(Path(name), keep=True)
             yield _reported(cache.elsewhere(Path(name) / "cache"), Path(name))
         return
     yield _reported(cache, cache.sandbox)
