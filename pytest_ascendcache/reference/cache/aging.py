@@ -120,7 +120,7 @@ class AgingPolicy:
         return limits.size * limits.ratio // 100
 
     def scan(self, fs: Fs, directory: Path) -> list[Unit]:
-        """Everything below a SoC's directory that counts, as units; locks count and stay."""
+        """Everything below a SoC's directory that counts, as units; locks are empty and stay."""
         parts: dict[Path, list[Seen]] = {}
         for seen in self.walk(fs, directory):
             parts.setdefault(self.belongs_to(seen.path), []).append(seen)
