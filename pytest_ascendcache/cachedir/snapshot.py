@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 _CHUNK = 1 << 16
-_LARGE_HOLE = 1 << 20
+_LARGE_HOLE = 1 << 16
 """Bytes. Reading smaller holes costs nothing."""
 
 
@@ -140,15 +140,16 @@ def _look(path: Path) -> FileState:
 def _digest(path: Path, info: os.stat_result) -> tuple[str, bytes]:
     """Digest of a file, and its content if that is not more than one chunk.
 
-    A large file that is all but a hole is told by its size and its data alone.
+    A file with a large hole is told by its data and its size, without reading the hole.
     """
-    digest, content = hashlib.sha256(), b""
-    holes = info.st_size - info.st_blocks * 512
-    if holes > _LARGE_HOLE:
-        digest.update(f"{info.st_size} bytes with holes:".encode())
-    for number, chunk in enumerate(read_quietly(path, skip_holes=holes > _LARGE_HOLE)):
+    digest, content, read = hashlib.sha256(), b"", 0
+    has_holes = info.st_size - info.st_blocks * 512 > _LARGE_HOLE
+    for number, chunk in enumerate(read_quietly(path, skip_holes=has_holes)):
         digest.update(chunk)
         content = chunk if number == 0 else b""
+        read += len(chunk)
+    if has_holes and read != info.st_size:
+        digest.update(f" in {info.st_size} bytes".encode())
     return digest.hexdigest(), content
 
 

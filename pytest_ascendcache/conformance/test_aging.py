@@ -73,12 +73,13 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 
 
 def ten(cache: CacheUnderTest, soc: str | None = None) -> Shelf:
-    """The ten entries of the stories, 9600 KB."""
+    """The ten entries of the stories, 9600 KB. Nothing is marked: marking reads every byte."""
+    cache.marks = False
     return Shelf(cache, soc).lay(TEN, ITEM, *HOURS)
 
 
 def six(cache: CacheUnderTest) -> Shelf:
-    """Six entries of 100 MB. Nothing is marked, for marking reads every byte."""
+    """Six entries of 100 MB, unmarked like the ten."""
     cache.marks = False
     return Shelf(cache).lay(SIX, LARGE_ITEM, *HOURS[:6])
 
