@@ -23,6 +23,7 @@ from pytest_ascendcache.cachedir import (
     Snapshot,
     embedded_objects,
     find_canaries,
+    keep_access_times,
     plant_canary,
     probe_file_system,
     read_entries,
@@ -473,6 +474,51 @@ def test_probe_agrees_with_a_read(tmp_path):
     path.read_text()
     moves = path.stat().st_atime_ns != before
     assert moves is (probe_file_system(tmp_path).access_times is not AccessTimes.NONE)
+
+
+def test_a_directory_can_be_made_noatime_and_back(tmp_path):
+    if not keep_access_times(tmp_path, keep=False):
+        pytest.skip("this file system knows no such flag")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    assert probe_file_system(inside).access_times is AccessTimes.NONE
+    assert keep_access_times(inside, keep=True)
+    assert probe_file_system(tmp_path).access_times is AccessTimes.NONE
+    assert list(tmp_path.iterdir()) == [inside]
+
+
+def sparse(path: Path, size: int, **data: bytes) -> None:
+    """A file that is a hole but for ``data``, given as at_<offset>."""
+    with path.open("wb") as file:
+        file.truncate(size)
+        for at, piece in data.items():
+            file.seek(int(at.removeprefix("at_")))
+            file.write(piece)
+
+
+def test_holes_are_not_read_and_what_is_in_between_counts(tmp_path):
+    large = 1 << 40
+    path = tmp_path / "file"
+    digests = set()
+    for size, data in (
+        (large, {}),
+        (large + 1, {}),
+        (large, {"at_0": b"x"}),
+        (large, {"at_0": b"y"}),
+        (large, {"at_8589934592": b"x"}),
+        (large, {"at_0": b"x", "at_8589934592": b"x"}),
+    ):
+        sparse(path, size, **data)
+        (state,) = Snapshot.take(tmp_path).files.values()
+        assert (state.size, state.kind) == (size, "file")
+        digests.add(state.sha256)
+    assert len(digests) == 6
+
+
+def test_small_holes_make_no_difference(tmp_path):
+    sparse(tmp_path / "file", 40_000, at_0=b"x")
+    (state,) = Snapshot.take(tmp_path).files.values()
+    assert state.sha256 == sha256((tmp_path / "file").read_bytes())
 
 
 def test_file_system_text():

@@ -187,7 +187,8 @@ def test_an_outcome_reads_like_the_table():
     assert str(Outcome(Delivered.REUSED, Fate.KEPT)) == "reused, entry kept"
 
 
-# contract.md, "Cache mode and directory", "Debug switches" and "Implementation mode"; all but
+# contract.md, "Cache mode and directory", "Debug switches", "Limits and aging" and
+# "Implementation mode"; all but
 # release-setting, which is a gate of its own.
 DOCUMENTED = {
     "cache-mode/default-is-disable": "must",
@@ -226,6 +227,21 @@ DOCUMENTED = {
     "impl-mode/rejects-bad": "must",
     "impl-mode/key-separates": "must",
     "impl-mode/accuracy": "must",
+    "aging/creates-ini": "must",
+    "aging/needs-both": "must",
+    "aging/oldest-first": "must",
+    "aging/keeps-ratio": "must",
+    "aging/hit-renews": "must",
+    "aging/soft-limit": "must",
+    "aging/minus-one": "must",
+    "aging/ini-needs-both-keys": "must",
+    "aging/ini-beats-environment": "must",
+    "aging/bad-values": "should",
+    "aging/boundaries": "info",
+    "aging/per-soc": "must",
+    "aging/ini-for-all-users": "must",
+    "aging/orphans": "should",
+    "aging/works-on-relatime": "should",
 }
 
 

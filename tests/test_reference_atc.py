@@ -530,7 +530,7 @@ class ReadOnly(Fs):
     """A file system that may be read: what a read-only mount answers."""
 
     def at(self, point):
-        if not point.endswith((".read", ".list")) and not point.startswith("lookup.m"):
+        if not point.endswith((".read", ".list", ".stat")) and not point.startswith("lookup.m"):
             if point == "lookup.object" or point == "open.mkdir":
                 return
             raise OSError(30, "Read-only file system")

@@ -6,7 +6,12 @@ This room reads files (and, for canaries, edits them); it knows no options and n
 from pytest_ascendcache.cachedir.canary import Canary, find_canaries, plant_canary
 from pytest_ascendcache.cachedir.elf import ElfError, embedded_objects
 from pytest_ascendcache.cachedir.entry import Entry, read_entries
-from pytest_ascendcache.cachedir.filesystem import AccessTimes, FileSystem, probe_file_system
+from pytest_ascendcache.cachedir.filesystem import (
+    AccessTimes,
+    FileSystem,
+    keep_access_times,
+    probe_file_system,
+)
 from pytest_ascendcache.cachedir.layout import CacheLayout
 from pytest_ascendcache.cachedir.snapshot import Change, FileState, Snapshot
 
@@ -22,6 +27,7 @@ __all__ = [
     "Snapshot",
     "embedded_objects",
     "find_canaries",
+    "keep_access_times",
     "plant_canary",
     "probe_file_system",
     "read_entries",

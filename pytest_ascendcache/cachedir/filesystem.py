@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from enum import Enum
@@ -70,3 +72,29 @@ def _mount_type(directory: Path) -> str:
         if fields[2] == wanted and "-" in fields:
             return fields[fields.index("-") + 1]
     return "unknown"
+
+
+_GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
+"""``FS_IOC_GETFLAGS`` and ``FS_IOC_SETFLAGS`` of x86-64 and aarch64."""
+
+_NO_ACCESS_TIMES = 0x80
+"""``FS_NOATIME_FL``, as set by ``chattr +A``; new files inherit it from their directory."""
+
+
+def keep_access_times(directory: Path, keep: bool) -> bool:
+    """Make a directory of one's own noatime for what is created in it, or undo that; whether
+    reading now does as wished.
+
+    Needs no privileges, but a file system that knows the flag (ext4, btrfs, xfs, new tmpfs). It
+    cannot be undone what the mount itself is.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        flags = int.from_bytes(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)), sys.byteorder)
+        wanted = flags & ~_NO_ACCESS_TIMES if keep else flags | _NO_ACCESS_TIMES
+        fcntl.ioctl(descriptor, _SET_FLAGS, wanted.to_bytes(8, sys.byteorder))
+    except OSError:
+        pass  # what it does without is found out below
+    finally:
+        os.close(descriptor)
+    return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 _CHUNK = 1 << 16
+_LARGE_HOLE = 1 << 16
+"""Bytes. Reading smaller holes costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _look(path: Path) -> FileState:
         kind, target = "link", str(path.readlink())
     elif stat.S_ISREG(info.st_mode):
         kind = "file"
-        digest, content = _digest(path)
+        digest, content = _digest(path, info)
         if path.suffix == ".json":
             text = content.decode("utf-8", "replace")
     return FileState(
@@ -135,17 +137,27 @@ def _look(path: Path) -> FileState:
     )
 
 
-def _digest(path: Path) -> tuple[str, bytes]:
-    """Digest of a file, and its content if that is not more than one chunk."""
-    digest, content = hashlib.sha256(), b""
-    for number, chunk in enumerate(read_quietly(path)):
+def _digest(path: Path, info: os.stat_result) -> tuple[str, bytes]:
+    """Digest of a file, and its content if that is not more than one chunk.
+
+    A file with a large hole is told by its data and its size, without reading the hole.
+    """
+    digest, content, read = hashlib.sha256(), b"", 0
+    has_holes = info.st_size - info.st_blocks * 512 > _LARGE_HOLE
+    for number, chunk in enumerate(read_quietly(path, skip_holes=has_holes)):
         digest.update(chunk)
         content = chunk if number == 0 else b""
+        read += len(chunk)
+    if has_holes and read != info.st_size:
+        digest.update(f" in {info.st_size} bytes".encode())
     return digest.hexdigest(), content
 
 
-def read_quietly(path: Path) -> Iterator[bytes]:
-    """Contents of a file in chunks, without renewing its access time where that is allowed."""
+def read_quietly(path: Path, skip_holes: bool = False) -> Iterator[bytes]:
+    """Contents of a file in chunks, without renewing its access time where that is allowed.
+
+    ``skip_holes`` leaves out what was never written.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
     except PermissionError:
@@ -154,5 +166,11 @@ def read_quietly(path: Path) -> Iterator[bytes]:
     try:
         while chunk := os.read(descriptor, _CHUNK):
             yield chunk
+            if skip_holes:
+                position = os.lseek(descriptor, 0, os.SEEK_CUR)
+                try:
+                    os.lseek(descriptor, position, os.SEEK_DATA)
+                except OSError:
+                    return  # nothing but a hole is left
     finally:
         os.close(descriptor)

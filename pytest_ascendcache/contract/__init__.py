@@ -3,6 +3,13 @@
 Nothing here touches a file of a cache, starts a process, or knows a toolchain.
 """
 
+from pytest_ascendcache.contract.aging import (
+    AgedEntry,
+    Aging,
+    CacheLimits,
+    expected_aging,
+    expected_limits,
+)
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
@@ -20,6 +27,9 @@ from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, l
 from pytest_ascendcache.contract.verdict import Verdict
 
 __all__ = [
+    "AgedEntry",
+    "Aging",
+    "CacheLimits",
     "CacheMode",
     "Capability",
     "CompileOptions",
@@ -37,6 +47,8 @@ __all__ = [
     "Source",
     "Verdict",
     "bystander_fates",
+    "expected_aging",
+    "expected_limits",
     "expected_outcomes",
     "is_under_debug",
     "load_rules",

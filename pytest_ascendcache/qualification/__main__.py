@@ -84,9 +84,13 @@ def _rules_without_defect() -> int:
 
 
 def _qualify(defect: Defect, full: bool) -> Killed:
-    """Run the suite on a defect: all of it, or the checks of the rules it claims to break."""
+    """Run the suite on a defect: all of it, or the checks of the rules it claims to break.
+
+    Where that is one rule, the first check that finds fault is enough.
+    """
     rules = [] if full else [f"--ascend-rule={rule}" for rule in defect.breaks]
-    return Killed(defect, _run([f"--ascend-defect={defect.name}", *rules]))
+    first = ["--ascend-strict", "--exitfirst"] if len(rules) == 1 else []
+    return Killed(defect, _run([f"--ascend-defect={defect.name}", *rules, *first]))
 
 
 def _run(arguments: Sequence[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ class Compiler:
         self._compiled: dict[str, Kernel] = {}
         self._tuning: dict[str, dict[str, int]] = {}
         self._modes = SelectedModes()
+        self._renews = False
 
     def run(self, operators: tuple[OperatorSpec, ...]) -> None:
         """Deliver every operator.
@@ -103,7 +105,19 @@ class Compiler:
         ):
             self._log.warning(f"[{soc_directory}] cannot be purged; not used")
             return None
+        self._age(root, soc_directory)
         return soc_directory
+
+    def _age(self, root: Path, soc_directory: Path) -> None:
+        """Keep the SoC's cache within its limit, as far as the document lets anything go."""
+        policies = self._policies
+        kernel_cache = policies.directory.kernel_cache(root)
+        found = policies.limits.find(policies.fs, root, kernel_cache, self._environ)
+        for warning in found.warnings:
+            self._log.warning(warning)
+        self._renews = policies.aging.renews(found.limits)
+        for unit in policies.aging.age(policies.fs, soc_directory, found.limits, time.time_ns()):
+            self._log.info(f"aged [{unit.files[0].path.name}] to keep within {found.limits}")
 
     def _model(self, operator: OperatorSpec, debug: DebugRequest, cache: Path | None) -> Model:
         stem = self._policies.key.stem(self._key(operator, debug))
@@ -131,7 +145,10 @@ class Compiler:
     ) -> bytes | None:
         if cache is None or not use.lookup:
             return None
-        data = self._policies.lookup.find(self._policies.fs, EntryFiles(cache, stem), metadata)
+        entry = EntryFiles(cache, stem)
+        data = self._policies.lookup.find(self._policies.fs, entry, metadata)
+        if data is not None and self._renews:
+            self._policies.lookup.renew(self._policies.fs, entry)
         self._log.info(f"{'reuse' if data is not None else 'no entry for'} [{stem}]")
         return data
 

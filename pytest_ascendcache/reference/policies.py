@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyPolicy
+from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
@@ -35,5 +37,7 @@ class Policies:
     lookup: LookupPolicy = field(default_factory=LookupPolicy)
     store: StorePolicy = field(default_factory=StorePolicy)
     purge: PurgePolicy = field(default_factory=PurgePolicy)
+    limits: LimitPolicy = field(default_factory=LimitPolicy)
+    aging: AgingPolicy = field(default_factory=AgingPolicy)
     outputs: OutputPolicy = field(default_factory=OutputPolicy)
     fs: Fs = field(default_factory=Fs)

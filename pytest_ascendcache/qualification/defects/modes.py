@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,9 @@ def disable_reads() -> Policies:
     class WrongLookup(LookupPolicy):
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             if state.only:
-                self.verified(fs, entry, expected)
+                with suppress(FileNotFoundError):
+                    # As anybody reads: the reference's own reads leave access times alone.
+                    entry.metadata.read_bytes()
                 return None
             return super().find(fs, entry, expected)
 

@@ -43,7 +43,10 @@ class EntryFiles:
 
 
 class LookupPolicy:
-    """Serves an entry only when every byte of it is accounted for."""
+    """Serves an entry only when every byte of it is accounted for.
+
+    Whether a use is then noted (:meth:`renew`) is for the limits to say: -1 asks for none.
+    """
 
     def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
         """The verified object, or ``None`` where the entry is missing or damaged.
@@ -51,10 +54,7 @@ class LookupPolicy:
         ``expected`` is the metadata a fresh compile would write, without the digest. What is
         returned is what was verified: the file is read once.
         """
-        served = self.verified(fs, entry, expected)
-        if served is not None:
-            self.renew(fs, entry)
-        return served
+        return self.verified(fs, entry, expected)
 
     def verified(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
         """Read and check both files."""

@@ -1,0 +1,176 @@
+"""How large one SoC's cache may grow, and how much of that stays when it ages.
+
+Source: document C, section on ``op_cache.ini`` and the two environment variables; facts
+``cann-operator-cache`` section 4.4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.reference.cache.fs import Fs
+
+MEGABYTE = 1024 * 1024
+"""Bytes of what the document calls MB."""
+
+SECTION = "op_compiler_cache"
+SIZE_KEY, RATIO_KEY = "max_op_cache_size", "remain_cache_size_ratio"
+SIZE_VARIABLE, RATIO_VARIABLE = "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"
+
+_INTEGER = re.compile(r"-?[0-9]+")
+_LARGEST = 2**31 - 1
+_SIZES = f"-1 or a whole number of MB from 1 to {_LARGEST}"
+_RATIOS = "a whole number of percent from 1 to 100"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one run goes by: megabytes (-1: no aging) and the retained share in percent."""
+
+    megabytes: int
+    ratio: int
+
+    @property
+    def off(self) -> bool:
+        """Whether nothing ages, and no access is noted."""
+        return self.megabytes == -1
+
+    @property
+    def size(self) -> int:
+        """Bytes the cache may have before it ages."""
+        return self.megabytes * MEGABYTE
+
+    def __str__(self) -> str:
+        return f"{self.megabytes} MB and {self.ratio} %"
+
+
+@dataclass(frozen=True)
+class Found:
+    """The limits of a run, and what has to be said of settings that do not count."""
+
+    limits: Limits
+    warnings: tuple[str, ...] = ()
+
+
+class LimitPolicy:
+    """Reads the limits: ``op_cache.ini``, then the environment, then the default.
+
+    The file counts only if both of its values are valid; each of the two variables counts on
+    its own. A value that does not count is never taken for another one.
+    """
+
+    default = Limits(500, 50)
+
+    def places(self, root: Path, kernel_cache: Path) -> tuple[Path, ...]:
+        """Where ``op_cache.ini`` is looked for: where the document puts it, then where CANN
+        does. The first one that counts wins."""
+        return (root / "op_cache.ini", kernel_cache / "op_cache.ini")
+
+    def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
+        """The limits for one run."""
+        said: list[str] = []
+        for path in self.places(root, kernel_cache):
+            limits = self.of_file(fs, path, said)
+            if limits is not None:
+                break
+        else:
+            limits = self.of_environment(environ, said)
+        return Found(limits, tuple(f"{each}; [{limits}] are used" for each in said))
+
+    def of_file(self, fs: Fs, path: Path, said: list[str]) -> Limits | None:
+        """What one file sets, or ``None`` where it does not count."""
+        try:
+            data = fs.read("limits.read", path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            said.append(f"[{path}] cannot be read ({error.strerror}) and does not count")
+            return None
+        values, stray = parse_ini(data.decode("utf-8-sig", "replace"))
+        if stray and not values:
+            said.append(f"[{path}] sets {stray} outside of [{SECTION}] and does not count")
+        return self.of_values(values, path, said) if values else None
+
+    def of_values(self, values: Mapping[str, str], path: Path, said: list[str]) -> Limits | None:
+        """What a file's values are worth together: both valid, or nothing."""
+        wrong = []
+        for key, valid in ((SIZE_KEY, self.size), (RATIO_KEY, self.ratio)):
+            if key not in values:
+                wrong.append(f"{key} is missing")
+            elif valid(values[key]) is None:
+                wrong.append(f"value [{values[key]}] for {key} is invalid")
+        size, ratio = (values.get(key, "") for key in (SIZE_KEY, RATIO_KEY))
+        megabytes, percent = self.size(size), self.ratio(ratio)
+        if megabytes is None or percent is None:
+            said.append(
+                f"{' and '.join(wrong)} in [{path}], which does not count; {SIZE_KEY} takes "
+                f"{_SIZES}, {RATIO_KEY} {_RATIOS}"
+            )
+            return None
+        return Limits(megabytes, percent)
+
+    def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
+        """What the two variables set, each on its own, else the default."""
+        megabytes, ratio = self.default.megabytes, self.default.ratio
+        if SIZE_VARIABLE in environ:
+            size = self.size(environ[SIZE_VARIABLE])
+            if size is None:
+                said.append(self.bad_variable(SIZE_VARIABLE, environ[SIZE_VARIABLE], _SIZES))
+            else:
+                megabytes = size
+        if RATIO_VARIABLE in environ:
+            percent = self.ratio(environ[RATIO_VARIABLE])
+            if percent is None:
+                said.append(self.bad_variable(RATIO_VARIABLE, environ[RATIO_VARIABLE], _RATIOS))
+            else:
+                ratio = percent
+        return Limits(megabytes, ratio)
+
+    def bad_variable(self, name: str, value: str, valid: str) -> str:
+        """What is said of a variable that does not count, in the manner of CANN's W40012."""
+        return (
+            f"W40012: value [{value}] for environment variable {name} is invalid; it takes {valid}"
+        )
+
+    def size(self, text: str) -> int | None:
+        """Megabytes, or ``None`` for what is no size."""
+        number = self.number(text)
+        return number if number == -1 or (number and 1 <= number <= _LARGEST) else None
+
+    def ratio(self, text: str) -> int | None:
+        """Percent, or ``None`` for what is no share."""
+        number = self.number(text)
+        return number if number is not None and 1 <= number <= 100 else None
+
+    def number(self, text: str) -> int | None:
+        """A whole number in decimal digits, blanks around it aside; nothing else counts."""
+        text = text.strip(" \t\r")
+        return int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
+
+
+def parse_ini(text: str) -> tuple[dict[str, str], str]:
+    """The values of the section, and the first known key outside of it.
+
+    Tolerant, since people write this file: comments, blanks around names, CRLF, a section
+    opened twice. The last of two equal keys wins; keys the document does not know are nothing.
+    """
+    values: dict[str, str] = {}
+    section, stray = "", ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith(("#", ";")):
+            continue
+        if line.startswith("[") and "]" in line:
+            section = line[1 : line.index("]")].strip()
+            continue
+        key, assigned, value = line.partition("=")
+        key = key.strip()
+        if not assigned or key not in (SIZE_KEY, RATIO_KEY):
+            continue
+        if section == SECTION:
+            values[key] = value.strip()
+        else:
+            stray = stray or key
+    return values, stray
