@@ -24,6 +24,7 @@ from pytest_ascendcache.qualification.catalogue import Defect, load_defects
 _SUITE = "pytest_ascendcache.conformance"
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
+_BYTE_CODE = tempfile.TemporaryDirectory(prefix="ascendcache-bytecode-")
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,13 @@ def _qualify(defect: Defect, full: bool) -> Killed:
     return Killed(defect, _run([f"--ascend-defect={defect.name}", *rules, *first]))
 
 
+def _environment() -> dict[str, str]:
+    """Ours, with byte code kept: hundreds of processes must not compile their sources anew."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTE_CODE.name}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
+
+
 def _run(arguments: Sequence[str]) -> dict[str, str]:
     """Run the suite in another process; verdicts by rule, warnings of should rules included."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as name:
@@ -101,7 +109,13 @@ def _run(arguments: Sequence[str]) -> dict[str, str]:
         command += ["--ascend-cache", f"--ascend-report={report}", f"--basetemp={name}/tmp"]
         command += ["-c", os.devnull, f"--rootdir={name}", "--pyargs", _SUITE, *arguments]
         ended = subprocess.run(
-            command, cwd=name, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+            command,
+            cwd=name,
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
         if ended.returncode not in (0, 1) or not report.exists():
             raise SystemExit(f"the suite did not run:\n{ended.stdout}{ended.stderr}")
