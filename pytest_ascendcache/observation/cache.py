@@ -25,6 +25,8 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.recovery import interruption, recovery
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -155,7 +157,7 @@ class CacheUnderTest:
             operators=operators,
             options=self.options.but(cache_mode=mode, **options),
             cache_dir=None if directory is None else Path(directory),
-            output=self.sandbox / f"out{next(self._numbers)}",
+            output=self.new_output(),
             work=self.work,
             home=self.home,
             environment=environment or {},
@@ -164,6 +166,25 @@ class CacheUnderTest:
             umask=umask,
             raw_options=raw_options or {},
         )
+
+    def new_output(self) -> Path:
+        """An output directory nothing was delivered to yet."""
+        return self.sandbox / f"out{next(self._numbers)}"
+
+    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[CompileResult]:
+        """A compile (see :meth:`request`) that is recorded now and can then be interrupted.
+
+        Needs ``Capability.FAULT_POINTS``.
+
+        Raises:
+            NotDecidable: where it does not succeed undisturbed.
+        """
+        return interruption(self, self.request(*operators, **given))
+
+    def recovery(self, *operators: OperatorSpec, **given: Any) -> str | None:
+        """What is wrong with the next two runs; ``None`` where they deliver and then reuse
+        correct kernels. See :func:`~pytest_ascendcache.observation.recovery.recovery`."""
+        return recovery(self, *operators, **given)
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process a request, all at once; the snapshots frame all of them.

@@ -80,7 +80,8 @@ class Evidence:
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
-    ``accuracy`` has what was measured of delivered kernels, for the report's table.
+    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``crash`` is
+    the kind of interruption the check makes, where it makes one.
     """
 
     sandbox: str = ""
@@ -88,6 +89,7 @@ class Evidence:
     steps: list[Step] = field(default_factory=list)
     expected: str = ""
     observed: str = ""
+    crash: str = ""
     readings: list[str] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
     compiles: int = 0

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.forked import ForkLauncher
@@ -86,6 +87,11 @@ def reference_toolchain(
         else (*python, f"{_REFERENCE}.{program}")
         for program in ("atc", "run")
     }
+    programs["faulty-atc"] = (
+        (*python, _DEFECTIVE, defect, "faulty-atc")
+        if defect
+        else (*python, f"{_REFERENCE}.faulty", "atc")
+    )
     launcher: Launcher
     if start == "fork":
         server = (
@@ -105,4 +111,5 @@ def reference_toolchain(
         deadline=deadline,
         base_environment=environment,
         impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,
+        fault_route=FaultPoints(),
     )
