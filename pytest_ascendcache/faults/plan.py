@@ -102,7 +102,7 @@ class FaultPoints:
         """See :class:`FaultRoute`."""
         fields: dict[str, object] = {"log": str(plan.log)}
         if plan.at is not None:
-            fields |= {"at": plan.at.number, "do": plan.action.value}
+            fields |= {"point": plan.at.point, "nth": plan.at.nth, "do": plan.action.value}
         if plan.action in LASTING:
             fields["acts"] = sorted(each.value for each in LASTING[plan.action])
         if plan.gate is not None:
@@ -117,9 +117,8 @@ class FaultPoints:
         """See :class:`FaultRoute`."""
         if plan.at is None:
             return
-        done = {each.number: each for each in self.operations(plan, root)}
-        there = done.get(plan.at.number)
-        if there is None or (there.point, there.act) != (plan.at.point, plan.at.act):
-            raise TraceError(f"{plan}: this run did {there or 'not get there'} instead")
+        where = (plan.at.point, plan.at.nth)
+        if where not in {(each.point, each.nth) for each in self.operations(plan, root)}:
+            raise TraceError(f"{plan}: this run did not get there")
         if plan.action in (Action.KILL, Action.TEAR) and returncode != -9:
             raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")

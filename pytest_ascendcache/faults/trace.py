@@ -60,13 +60,15 @@ _NAMES = {
 class Operation:
     """One operation on something below the watched directory; paths are relative to it.
 
-    ``number`` and ``point`` are what a fault is planned by: the operation's place among all of
-    the process, and its name. A write's ``data`` goes to byte ``offset`` (-1: the end of the
-    file); ``target`` is a rename's or a link's new name, ``offset`` a truncation's new size.
+    ``point`` and ``nth`` are what a fault is planned by: the operation's name, and how many of
+    that name came before it in its process; ``number`` is its place among all of them. A
+    write's ``data`` goes to byte ``offset`` (-1: the end of the file); ``target`` is a rename's
+    or a link's new name, ``offset`` a truncation's new size.
     """
 
     number: int
     point: str
+    nth: int
     act: Act
     path: str
     data: bytes = b""
@@ -101,6 +103,7 @@ def _operations(documents: Iterable[dict[str, object]], root: Path) -> Iterable[
         yield Operation(
             number=int(str(fields["number"])),
             point=str(fields["point"]),
+            nth=int(str(fields["nth"])),
             act=Act(str(fields["act"])),
             path=path,
             data=base64.b64decode(str(fields["data"])),

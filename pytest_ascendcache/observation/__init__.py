@@ -13,12 +13,14 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
     "Accuracy",
     "CacheUnderTest",
     "Evidence",
+    "Interruption",
     "NotDecidable",
     "PositiveControl",
     "Run",

@@ -104,6 +104,8 @@ class CacheUnderTest:
         self._tokens: dict[str, str] = {}
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
+        self.recovered: set[frozenset[object]] = set()
+        """Contents a second run was seen to reuse correct kernels from."""
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -171,7 +173,7 @@ class CacheUnderTest:
         """An output directory nothing was delivered to yet."""
         return self.sandbox / f"out{next(self._numbers)}"
 
-    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[CompileResult]:
+    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
         """A compile (see :meth:`request`) that is recorded now and can then be interrupted.
 
         Needs ``Capability.FAULT_POINTS``.
@@ -325,12 +327,17 @@ class CacheUnderTest:
         request = self.request(
             operator, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
         )
+        run = self.unwatched(request)
+        if not run.succeeded:
+            raise ToolchainError(_failure(run.result))
+        return run.kernel(operator)
+
+    def unwatched(self, request: CompileRequest) -> Run:
+        """One process without marks and snapshots, for compiles that are not to be disturbed."""
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
-        if not run.succeeded:
-            raise ToolchainError(_failure(result))
-        return run.kernel(operator)
+        return run
 
     def known_state(
         self,

@@ -6,7 +6,9 @@ the user of :class:`Interruption` to say.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -36,6 +38,9 @@ class Ended(Protocol):
 
 
 Result = TypeVar("Result", bound=Ended)
+
+_PATIENCE = 60.0
+"""Seconds a command may take to get to an operation on a busy machine."""
 
 
 class Interruption(Generic[Result]):
@@ -97,7 +102,7 @@ class Interruption(Generic[Result]):
         Raises:
             NotDecidable: where the fault did not strike there.
         """
-        self.before.write(self.root)
+        self.reset()
         plan = FaultPlan(self._log(), action, at)
         result = self._start(plan)
         try:
@@ -106,13 +111,54 @@ class Interruption(Generic[Result]):
             raise NotDecidable(str(error)) from None
         return result
 
-    def plan(self, action: Action, at: Operation, gate: Gate | None = None) -> FaultPlan:
-        """A plan for a run that somebody else starts."""
-        return FaultPlan(self._log(), action, at, gate)
+    def reset(self) -> None:
+        """Put the directory into the state before the command."""
+        self.before.write(self.root)
 
-    def gate(self) -> Gate:
-        """A new gate for :attr:`Action.HOLD`."""
-        return Gate(self._logs / f"gate{next(self._numbers)}")
+    def held(self, at: Operation) -> Held[Result]:
+        """Start the command in the directory as it is, and have it stop before an operation.
+
+        Raises:
+            NotDecidable: where it does not get there.
+        """
+        return Held(self._start, at, self._log(), self._logs / f"gate{next(self._numbers)}")
 
     def _log(self) -> Path:
         return self._logs / f"operations{next(self._numbers)}"
+
+
+class Held(Generic[Result]):
+    """A command that stands still right before one of its operations.
+
+    Leaving the block kills it where it still stands.
+    """
+
+    def __init__(
+        self, start: Callable[[FaultPlan], Result], at: Operation, log: Path, directory: Path
+    ) -> None:
+        self._gate = Gate(directory)
+        self._pool = ThreadPoolExecutor(1)
+        plan = FaultPlan(log, Action.HOLD, at, self._gate)
+        self._result = self._pool.submit(start, plan)
+        if not self._gate.wait(time.monotonic() + _PATIENCE):
+            self.__exit__()
+            raise NotDecidable(f"{plan}: it did not get there")
+
+    def __enter__(self) -> Held[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.close()
+        self._pool.shutdown()
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._gate.release()
+
+    def kill(self) -> None:
+        """Kill it where it stands, with SIGKILL."""
+        self._gate.kill()
+
+    def result(self) -> Result:
+        """How it ended; to be asked once it was released or killed."""
+        return self._result.result()

@@ -4,11 +4,12 @@
 
 =========== ==================================================================================
 ``log``     a file; one JSON line is appended for each file operation, right before it
-``at``      number of the operation the fault strikes at, counted from 0; -1 for none
+``point``   name of the operation the fault strikes at; none without it
+``nth``     which of the operations of that name, counted from 0
 ``do``      ``kill``, ``tear`` (half of a write, then kill), ``short`` (half of a write is
             done, the rest has to be written again), ``hold``, or an errno by name
-``acts``    an error only: it strikes at every operation of these kinds from ``at`` on
-``reached`` ``hold`` only: a FIFO that is told the operation's number
+``acts``    an error only: it strikes at every operation of these kinds from there on
+``reached`` ``hold`` only: a FIFO that is told when the process stands there
 ``go``      ``hold`` only: a FIFO; a byte lets the process go on, ``k`` or its end kills it
 =========== ==================================================================================
 
@@ -25,6 +26,7 @@ import os
 import resource
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -42,13 +44,15 @@ class Fault:
     def __init__(self, plan: Mapping[str, Any]) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._log = os.open(plan["log"], flags, 0o600)
-        self._at = int(plan.get("at", -1))
+        self._at = (plan.get("point"), plan.get("nth"))
         self._do = str(plan.get("do", ""))
         self._acts = frozenset(plan.get("acts", ()))
         self._go = plan.get("go")
         # Open until the process ends, so that its end can be seen from outside.
         self._reached = os.open(plan["reached"], os.O_WRONLY | os.O_CLOEXEC) if self._go else -1
         self._numbers = itertools.count()
+        self._passed: Counter[str] = Counter()
+        self._struck = False
         self._limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         self._dies = False
 
@@ -57,14 +61,16 @@ class Fault:
         if self._dies:
             os.kill(os.getpid(), signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_FSIZE, self._limits)
-        number = next(self._numbers)
-        self._note(number, step)
-        if self._strikes(number, step):
-            self._strike(number, step)
+        nth = self._passed[step.point]
+        self._passed[step.point] += 1
+        self._note(nth, step)
+        if self._strikes(nth, step):
+            self._strike(step)
 
-    def _note(self, number: int, step: Step) -> None:
+    def _note(self, nth: int, step: Step) -> None:
         line = {
-            "number": number,
+            "number": next(self._numbers),
+            "nth": nth,
             "point": step.point,
             "act": step.act.value,
             "path": str(step.path),
@@ -74,14 +80,12 @@ class Fault:
         }
         os.write(self._log, json.dumps(line).encode() + b"\n")
 
-    def _strikes(self, number: int, step: Step) -> bool:
-        if self._at < 0:
-            return False
-        if self._acts:
-            return number >= self._at and step.act.value in self._acts
-        return number == self._at
+    def _strikes(self, nth: int, step: Step) -> bool:
+        here = self._at == (step.point, nth)
+        self._struck = self._struck or here
+        return here or (self._struck and step.act.value in self._acts)
 
-    def _strike(self, number: int, step: Step) -> None:
+    def _strike(self, step: Step) -> None:
         if self._do == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         elif self._do in ("tear", "short"):
@@ -92,13 +96,13 @@ class Fault:
             resource.setrlimit(resource.RLIMIT_FSIZE, (half, self._limits[1]))
             self._dies = self._do == "tear"
         elif self._do == "hold":
-            self._hold(number)
+            self._hold()
         else:
             code = getattr(errno, self._do)
             raise OSError(code, os.strerror(code), str(step.path))
 
-    def _hold(self, number: int) -> None:
-        os.write(self._reached, f"{number}\n".encode())
+    def _hold(self) -> None:
+        os.write(self._reached, b"here")
         go = os.open(str(self._go), os.O_RDONLY | os.O_CLOEXEC)
         if os.read(go, 1) in (b"", b"k"):
             os.kill(os.getpid(), signal.SIGKILL)
