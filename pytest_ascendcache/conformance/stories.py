@@ -9,7 +9,6 @@ from pytest_ascendcache.conformance.shelf import HOUR, KILOBYTE, Shelf, rest_ent
 from pytest_ascendcache.conformance.vocabulary import ENABLE, FORCE
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
-from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, Run
 from pytest_ascendcache.operators import OperatorSpec
 
@@ -43,9 +42,9 @@ def _warm(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
     cache.warm(*operators)
 
 
-def _damaged(cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec) -> None:
+def _half(cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec) -> None:
     cache.warm(operator, other)
-    DAMAGES[1].apply(cache.entry(operator))
+    cache.entry(operator).object_path.unlink()
 
 
 def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
@@ -56,7 +55,7 @@ def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
 
 
 COLD = Story("enable-on-nothing", ENABLE, _empty)
-HEALING = Story("enable-on-a-damaged-entry", ENABLE, _damaged)
+HEALING = Story("enable-on-half-an-entry", ENABLE, _half)
 FORCING = Story("force-on-a-warm-cache", FORCE, _warm, both=True)
 LIMITS = {ENV_SIZE: "1", ENV_RATIO: "1"}
 AGING = Story("aging-over-the-limit", ENABLE, _idle, LIMITS, both=True)

@@ -26,7 +26,7 @@ from pytest_ascendcache.observation.evidence import (
     Step,
 )
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.recovery import interruption, recovery
+from pytest_ascendcache.observation.recovery import delivers, interruption, recovery
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -182,6 +182,10 @@ class CacheUnderTest:
             NotDecidable: where it does not succeed undisturbed.
         """
         return interruption(self, self.request(*operators, **given))
+
+    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
+        """Whether a run delivered, byte by byte, the kernel of a fresh compile."""
+        return delivers(run, operator, self.fresh(operator, **options))
 
     def recovery(self, *operators: OperatorSpec, **given: Any) -> str | None:
         """What is wrong with the next two runs; ``None`` where they deliver and then reuse

@@ -83,7 +83,7 @@ class Fault:
     def _strikes(self, nth: int, step: Step) -> bool:
         here = self._at == (step.point, nth)
         self._struck = self._struck or here
-        return here or (self._struck and step.act.value in self._acts)
+        return self._struck and step.act.value in self._acts if self._acts else here
 
     def _strike(self, step: Step) -> None:
         if self._do == "kill":
