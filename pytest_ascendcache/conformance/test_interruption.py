@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance.stories import AGING, COLD, FORCING, HEALING
 from pytest_ascendcache.conformance.vocabulary import ENABLE, OTHER_SOC, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
-from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
+from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run, spread
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -54,7 +54,7 @@ def test_a_compile_that_is_really_killed_is_made_good(
 ) -> None:
     cache.evidence.crash = KILLED.value
     compiling = COLD.record(cache, add, exp)
-    for operation in _some(4, _changing(compiling)):
+    for operation in spread(_changing(compiling), 4):
         compiling.strike(Action.KILL, operation)
         problem = cache.recovery(add)
         assert problem is None, f"killed before {operation}: {problem}"
@@ -91,7 +91,7 @@ def test_who_comes_later_is_not_blocked(
 ) -> None:
     cache.evidence.crash = KILLED.value
     compiling = HEALING.record(cache, add, exp)
-    for operation in _some(3, _after_a_lock(compiling)):
+    for operation in spread(_after_a_lock(compiling), 3):
         compiling.strike(Action.KILL, operation)
         problem = cache.recovery(add)
         assert problem is None, f"killed before {operation}: {problem}"
@@ -148,7 +148,7 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
     refusal = _refusal(cache, add)
     compiling = story.record(cache, add, exp)
     left: set[object] = set()
-    for operation in _struck(action, compiling):
+    for operation in compiling.worthwhile(_struck(action, compiling)):
         run = compiling.strike(action, operation)
         where = f"{action.value} at {operation}"
         if run.succeeded:
@@ -248,14 +248,6 @@ def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
     if not numbers:
         pytest.skip("no lock of this toolchain can be seen")
     return [each for each in _changing(compiling) if each.number > numbers[-1]]
-
-
-def _some(most: int, operations: list[Operation]) -> list[Operation]:
-    """So many of them, evenly spread, the last included."""
-    if len(operations) <= most:
-        return operations
-    last = len(operations) - 1
-    return [operations[index * last // (most - 1)] for index in range(most)]
 
 
 def _needs(toolchain: Toolchain, action: Action) -> None:

@@ -4,6 +4,7 @@ from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, cr
 from pytest_ascendcache.faults.damage import DAMAGES, Damage
 from pytest_ascendcache.faults.gate import Gate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
+from pytest_ascendcache.faults.strace import Strace, find_strace
 from pytest_ascendcache.faults.trace import Act, Operation, TraceError
 from pytest_ascendcache.faults.tree import Tree
 
@@ -19,8 +20,10 @@ __all__ = [
     "FaultRoute",
     "Gate",
     "Operation",
+    "Strace",
     "TraceError",
     "Tree",
     "after_all",
     "crash_states",
+    "find_strace",
 ]

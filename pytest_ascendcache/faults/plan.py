@@ -43,7 +43,7 @@ LASTING = {
 class FaultPlan:
     """``action`` at operation ``at``; every operation up to it is recorded in ``log``.
 
-    Errors of :data:`LASTING` strike at ``at`` and at all that follow.
+    Where the route can, errors of :data:`LASTING` strike at ``at`` and at all that follow.
     """
 
     log: Path

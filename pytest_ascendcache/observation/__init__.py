@@ -13,7 +13,7 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
-from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.interruption import Interruption, spread
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "Shared",
     "Step",
     "positive_control",
+    "spread",
 ]

@@ -38,6 +38,7 @@ class Ended(Protocol):
 
 
 Result = TypeVar("Result", bound=Ended)
+Case = TypeVar("Case")
 
 _PATIENCE = 60.0
 """Seconds a command may take to get to an operation on a busy machine."""
@@ -84,13 +85,12 @@ class Interruption(Generic[Result]):
                 "the record of file operations does not explain what the command left of "
                 f"{', '.join(sorted(names))}"
             )
-        return self._some(crash_states(self.before, self.operations, kind))
+        return self.worthwhile(crash_states(self.before, self.operations, kind))
 
-    def _some(self, states: list[CrashState]) -> list[CrashState]:
+    def worthwhile(self, cases: list[Case]) -> list[Case]:
+        """All of these, or evenly spread what is worth its time on a slow toolchain."""
         most = self._route.most_states
-        if most is None or len(states) <= most:
-            return states
-        return [states[index * len(states) // most] for index in range(most)]
+        return cases if most is None else spread(cases, most)
 
     def enter(self, state: CrashState) -> None:
         """Put the directory into a state."""
@@ -125,6 +125,14 @@ class Interruption(Generic[Result]):
 
     def _log(self) -> Path:
         return self._logs / f"operations{next(self._numbers)}"
+
+
+def spread(cases: list[Case], most: int) -> list[Case]:
+    """At most so many, evenly spread, the first and the last among them."""
+    if len(cases) <= most:
+        return cases
+    last = len(cases) - 1
+    return [cases[index * last // (most - 1)] for index in range(most)]
 
 
 class Held(Generic[Result]):

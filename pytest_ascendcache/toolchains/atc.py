@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import FaultRoute
+from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher, Running
 from pytest_ascendcache.toolchains.protocol import (
@@ -237,15 +237,21 @@ def atc_toolchain(program: str, deadline: float) -> AtcToolchain:
             "toolkit's set_env.sh so that atc is on PATH."
         )
     tables = _installed_tables(Path(found), os.environ)
-    launcher = ProcessLauncher({"atc": (str(Path(found).absolute()),)})
+    programs = {"atc": (str(Path(found).absolute()),)}
+    strace = find_strace()
+    if strace is not None:
+        programs["strace"] = (strace,)
+    launcher = ProcessLauncher(programs)
+    offered = {Capability.IMPL_MODE_TABLES: tables, Capability.FAULT_POINTS: strace}
     return AtcToolchain(
         name="atc",
         version=_installed_version(Path(found)),
         launcher=launcher,
-        capabilities=frozenset({Capability.IMPL_MODE_TABLES} if tables else ()),
+        capabilities=frozenset(each for each, there in offered.items() if there is not None),
         deadline=deadline,
         base_environment=os.environ,
         impl_mode_directory=tables,
+        fault_route=None if strace is None else Strace(launcher.argv),
     )
 
 
