@@ -47,9 +47,13 @@ class Fault:
         self._at = (plan.get("point"), plan.get("nth"))
         self._do = str(plan.get("do", ""))
         self._acts = frozenset(plan.get("acts", ()))
-        self._go = plan.get("go")
-        # Open until the process ends, so that its end can be seen from outside.
-        self._reached = os.open(plan["reached"], os.O_WRONLY | os.O_CLOEXEC) if self._go else -1
+        self._go = self._reached = -1
+        if "go" in plan:
+            # Both are open until the process ends, so that each side sees the end of the other;
+            # opening waits for nobody, since the other may have ended before.
+            self._go = os.open(plan["go"], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.set_blocking(self._go, True)
+            self._reached = os.open(plan["reached"], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._numbers = itertools.count()
         self._passed: Counter[str] = Counter()
         self._struck = False
@@ -103,10 +107,8 @@ class Fault:
 
     def _hold(self) -> None:
         os.write(self._reached, b"here")
-        go = os.open(str(self._go), os.O_RDONLY | os.O_CLOEXEC)
-        if os.read(go, 1) in (b"", b"k"):
+        if os.read(self._go, 1) in (b"", b"k"):
             os.kill(os.getpid(), signal.SIGKILL)
-        os.close(go)
 
 
 def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> Program:
