@@ -49,7 +49,7 @@ def _half(cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec) ->
 
 def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
     cache.warm(*operators)
-    Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
+    Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 4)
     for operator in operators:
         rest_entry(cache.entry(operator), 5 * HOUR)
 
