@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_ascendcache.contract import CompileOptions
+from pytest_ascendcache.contract import CacheMode, CompileOptions
+from pytest_ascendcache.faults import Action, CrashKind
+from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.session import CONTROL_OPERATOR
@@ -149,10 +151,38 @@ def warm_hit(directory: Path) -> None:
     )
 
 
+def crash_states(directory: Path) -> None:
+    """Recovery from rebuilt crash states, and from real kills."""
+    toolchain = reference_toolchain()
+    try:
+        cache = CacheUnderTest(toolchain, directory, PositiveControl())
+        cache.fresh(CONTROL_OPERATOR)
+        compiling = cache.interruption(CONTROL_OPERATOR, mode=CacheMode.ENABLE)
+        start = time.perf_counter()
+        states = [state for kind in list(CrashKind)[:3] for state in compiling.states(kind)]
+        rebuilding = time.perf_counter() - start
+        for state in states:
+            compiling.enter(state)
+            assert cache.recovery(CONTROL_OPERATOR) is None, state
+        rebuilt = len(states) / (time.perf_counter() - start)
+        kills = [each for each in compiling.operations if each.act.changes]
+        start = time.perf_counter()
+        for operation in kills:
+            compiling.strike(Action.KILL, operation)
+            assert cache.recovery(CONTROL_OPERATOR) is None, operation
+        killed = len(kills) / (time.perf_counter() - start)
+    finally:
+        toolchain.close()
+    print(
+        f"crash states, with recovery: {rebuilt:.0f} a second rebuilt ({len(states)} states of one "
+        f"compile, rebuilding {rebuilding * 1000:.1f} ms), {killed:.0f} a second really killed"
+    )
+
+
 def main() -> None:
     """Run every benchmark."""
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    for benchmark in (suite, per_check, warm_hit):
+    for benchmark in (suite, per_check, warm_hit, crash_states):
         with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
             benchmark(Path(name))
     imports()

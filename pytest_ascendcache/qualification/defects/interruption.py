@@ -156,7 +156,7 @@ def renames_taken_for_ordered() -> Policies:
 def lock_outlives_holder() -> Policies:
     class Wrong(Fs):
         @contextmanager
-        def lock(self, point: str, path: Path) -> Iterator[None]:
+        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
             name = path.with_suffix(f".{point}.lock")
             self.step(point, Act.LOCK, name)
             try:
