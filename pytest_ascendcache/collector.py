@@ -6,13 +6,14 @@ import platform
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.fixtures import ascend_session_of
 from pytest_ascendcache.reports.json_report import write_json
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule
+from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.terminal import write_summary
 from pytest_ascendcache.suite import SUITE_NODES
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
@@ -87,17 +88,25 @@ class Collector:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write(self, path: Path, exit_status: int) -> None:
-        description = {
+        description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
             "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
         }
+        if matrix := self._matrix():
+            description["matrix"] = matrix
         write_json(path, description, by_rule(self._records, load_rules()))
+
+    def _matrix(self) -> list[str]:
+        """Which combinations were tried, and what they cover."""
+        tried = tried_cells(self._records)
+        return ascend_session_of(self._config).plan.describe(tried) if tried else []
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            write_summary(terminalreporter, by_rule(self._records, load_rules()), self._missing)
+            results = by_rule(self._records, load_rules())
+            write_summary(terminalreporter, results, self._missing, self._matrix())
         if self._unwritten:
             terminalreporter.line(f"ERROR: {self._unwritten}", red=True)

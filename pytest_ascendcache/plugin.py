@@ -57,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ascend_rule(id): the promise of the documents a test judges"
     )
+    config.addinivalue_line(
+        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
+    )
     if config.getoption("--ascend-cache"):
         from pytest_ascendcache.collector import Collector
 
@@ -89,6 +92,13 @@ def pytest_pycollect_makemodule(
     from pytest_ascendcache.suite import SuiteModule
 
     return SuiteModule.make(parent, module_path)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "ascend_cell" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_cells
+
+        parametrize_cells(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

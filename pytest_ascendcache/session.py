@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
+from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -101,6 +102,17 @@ class AscendSession:
     def shared(self) -> Shared:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
+        return plan(Matrix(self.settings.matrix), self.toolchain.capabilities)
+
+    @cached_property
+    def no_plan(self) -> Plan:
+        """The plain combination alone, for checks that will not run."""
+        model = combinations_model(self.toolchain.capabilities)
+        return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
 
     @property
     def base(self) -> Path:

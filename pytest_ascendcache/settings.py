@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+MATRICES = ("pairwise", "triples", "full")
+"""Values of ``--ascend-matrix``, the default first."""
+
 DEFAULT_TIMEOUT = 120.0
 """Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
 
@@ -22,6 +25,7 @@ class Settings:
     report: Path | None
     defect: str | None
     timeout: float
+    matrix: str
 
     @property
     def arguments(self) -> list[str]:
@@ -37,6 +41,8 @@ class Settings:
             arguments.append(f"--ascend-defect={self.defect}")
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
+        if self.matrix != MATRICES[0]:
+            arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
         return arguments
@@ -77,6 +83,13 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         help="judge only this rule (repeatable)",
+    )
+    group.addoption(
+        "--ascend-matrix",
+        choices=MATRICES,
+        default=MATRICES[0],
+        help="which combinations of options are compiled: those that cover every pair of levels "
+        "(default), every triple, or all combinations of a reduced model",
     )
     group.addoption(
         "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
@@ -136,4 +149,5 @@ def read_settings(config: pytest.Config) -> Settings:
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,
+        matrix=config.getoption("--ascend-matrix"),
     )

@@ -28,9 +28,13 @@ _WIDTH = max(len(verdict.value) for verdict in Verdict)
 
 
 def write_summary(
-    reporter: pytest.TerminalReporter, results: Sequence[RuleResult], missing: int = 0
+    reporter: pytest.TerminalReporter,
+    results: Sequence[RuleResult],
+    missing: int = 0,
+    matrix: Sequence[str] = (),
 ) -> None:
-    """Write the summary of a run; ``missing`` checks were selected and gave no verdict."""
+    """Write the summary of a run; ``missing`` checks were selected and gave no verdict, and
+    ``matrix`` says which combinations were tried."""
     reporter.section("ascend cache contract")
     checks = [record for result in results for record in result.records]
     for reason in dict.fromkeys(record.evidence["control"] for record in checks):
@@ -46,6 +50,8 @@ def write_summary(
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
     _accuracy(reporter, accuracy_rows(checks))
+    for line in matrix:
+        reporter.line(line)
     reporter.line(totals_line("rules", [result.verdict for result in results]))
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
     if missing:
