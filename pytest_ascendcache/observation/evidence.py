@@ -80,7 +80,8 @@ class Evidence:
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
-    ``accuracy`` has what was measured of delivered kernels, for the report's table.
+    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``factors``
+    names the cell of a combination of options the check is one of: factor -> value.
     """
 
     sandbox: str = ""
@@ -90,6 +91,7 @@ class Evidence:
     observed: str = ""
     readings: list[str] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
+    factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
     starts: int = 0
 
