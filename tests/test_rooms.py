@@ -29,7 +29,7 @@ ALLOWED = {
     "observation": {"operators", "contract", "cachedir", "toolchains"},
     "conformance": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "reference"},
+    "qualification": {"operators", "contract", "toolchains", "reference", "settings"},
     "reports": {"contract"},
 }
 

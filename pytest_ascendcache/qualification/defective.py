@@ -18,6 +18,9 @@ from pytest_ascendcache.qualification.catalogue import (
 )
 from pytest_ascendcache.reference import atc, forkserver, run
 
+ANY = "any"
+"""Stands for every defect and profile; its fork server tells programs by ``name/program``."""
+
 
 def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     """The reference's programs with a defect; its policies are made anew in every process."""
@@ -28,10 +31,20 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     return {"atc": defective_atc, "run": run.run}
 
 
+def _programs_of_all(every: Mapping[str, Defect | Profile]) -> dict[str, forkserver.Program]:
+    """The programs of every defect, as ``defect/program``."""
+    return {
+        f"{name}/{program}": run
+        for name, each in every.items()
+        for program, run in programs(each).items()
+    }
+
+
 def main() -> int:
     """Entry point."""
     name, program, *arguments = sys.argv[1:]
-    changed = programs(load_defects().get(name) or load_profiles()[name])
+    every: dict[str, Defect | Profile] = {**load_defects(), **load_profiles()}
+    changed = _programs_of_all(every) if name == ANY else programs(every[name])
     if program == "forkserver":
         return forkserver.main(changed)
     return changed[program](arguments, os.environ)

@@ -2,8 +2,9 @@
 
 T1, T2, T3, T4, T5, T8, T9, T16, T17, T19 (loading), T20 (metadata is trusted), T21, T25 (debug
 file) and T27 show under a rule; the list of known deviations of the same name names them
-(``contract/deviations``). T10 (``>=``, exactly 1800 s), T13 (force removes once, then serves) and T31 (-1: no
-limit at all) are here too, and within what the document leaves open: they show as readings.
+(``contract/deviations``). T10 (``>=``, exactly 1800 s), T13 (force removes once, then serves) and
+T31 (-1: no limit at all) are here too, and within what the document leaves open: they show as
+readings.
 
 Not expressed, and why:
 
