@@ -232,8 +232,9 @@ reason = "this one was renamed"
 @pytest.fixture
 def whole(suite: pytest.Pytester) -> pytest.Pytester:
     """Runs of the whole suite that take no time: its own checks are skipped."""
-    suite.makeconftest(
-        """
+    # A plugin, for the hooks of a conftest.py see items of its own directory only.
+    suite.makepyfile(
+        at_rest="""
         import pytest
 
         def pytest_runtest_setup(item):
@@ -241,6 +242,7 @@ def whole(suite: pytest.Pytester) -> pytest.Pytester:
                 pytest.skip("not asked")
         """
     )
+    suite.makeini("[pytest]\naddopts = -p no:cacheprovider -p at_rest\n")
     suite.makepyfile(test_mine=MINE)
     (suite.path / "ours.toml").write_text(LIST)
     return suite
