@@ -38,7 +38,7 @@ ALLOWED = {
         "observation",
     },
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "reference"},
+    "qualification": {"operators", "contract", "toolchains", "reference", "settings"},
     "reports": {"contract"},
 }
 
