@@ -82,7 +82,20 @@ class AscendSession:
                     f"--ascend-defect={settings.defect}: no such defect; use one of "
                     f"{', '.join(names)}."
                 )
-        return reference_toolchain(settings.start, settings.timeout, settings.defect)
+        if settings.profile is not None:
+            from pytest_ascendcache.qualification import profile_names
+
+            if settings.profile not in profile_names():
+                raise pytest.UsageError(
+                    f"--ascend-profile={settings.profile}: no such profile; use "
+                    f"{', '.join(profile_names())}."
+                )
+        toolchain = reference_toolchain(
+            settings.start, settings.timeout, settings.defect or settings.profile
+        )
+        if settings.profile is not None:
+            toolchain.name = f"reference with profile '{settings.profile}'"
+        return toolchain
 
     @cached_property
     def control(self) -> PositiveControl:

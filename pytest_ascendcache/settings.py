@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.contract.deviations import Deviation
 
 MATRICES = ("pairwise", "triples", "full")
 """Values of ``--ascend-matrix``, the default first."""
@@ -16,7 +20,8 @@ DEFAULT_TIMEOUT = 120.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for. ``timeout`` is seconds one process may take."""
+    """What the command line asks for. ``timeout`` is seconds one process may take; ``lists``
+    are the names of the lists ``deviations`` come from."""
 
     toolchain: str
     atc: str | None
@@ -26,6 +31,9 @@ class Settings:
     defect: str | None
     timeout: float
     matrix: str
+    profile: str | None = None
+    lists: tuple[str, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
@@ -39,6 +47,9 @@ class Settings:
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
             arguments.append(f"--ascend-defect={self.defect}")
+        if self.profile is not None:
+            arguments.append(f"--ascend-profile={self.profile}")
+        arguments += [f"--ascend-deviations={name}" for name in self.lists]
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
         if self.matrix != MATRICES[0]:
@@ -101,6 +112,19 @@ def add_options(parser: pytest.Parser) -> None:
         help="run the reference with a seeded defect, to see the checks fail",
     )
     group.addoption(
+        "--ascend-deviations",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="known deviations: a TOML file, or a list of the package such as cann (repeatable)",
+    )
+    group.addoption(
+        "--ascend-profile",
+        metavar="NAME",
+        default=None,
+        help="run the reference with all the defects of a vendor, such as cann",
+    )
+    group.addoption(
         "--ascend-timeout",
         metavar="SECONDS",
         type=float,
@@ -130,6 +154,13 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--ascend-defect={defect} is a defect of the reference, but the toolchain is "
             f"'{toolchain}'; leave one of the two out."
         )
+    profile = config.getoption("--ascend-profile")
+    if profile and (defect or toolchain != "reference"):
+        other = f"--ascend-defect={defect}" if defect else f"the toolchain '{toolchain}'"
+        raise pytest.UsageError(
+            f"--ascend-profile={profile} is a bundle of defects of the reference and does not go "
+            f"with {other}; leave one of the two out."
+        )
     if not timeout > 0:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
@@ -150,4 +181,31 @@ def read_settings(config: pytest.Config) -> Settings:
         defect=defect,
         timeout=timeout,
         matrix=config.getoption("--ascend-matrix"),
+        profile=profile,
+        **_deviations(config.getoption("--ascend-deviations")),
     )
+
+
+def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
+    """The lists and their entries; paths made absolute, so that a check can be repeated."""
+    if not lists:
+        return {}
+    from pytest_ascendcache.combinations.factors import unknown_level
+    from pytest_ascendcache.contract.deviations import (
+        DeviationFileError,
+        builtin_lists,
+        load_deviations,
+    )
+
+    try:
+        entries = tuple(entry for name in lists for entry in load_deviations(name))
+        for entry in entries:
+            if wrong := unknown_level(dict(entry.cell)):
+                raise DeviationFileError(f"{entry.origin}: {wrong}")
+    except DeviationFileError as error:
+        raise pytest.UsageError(f"--ascend-deviations: {error}") from None
+    places = (
+        name if name in builtin_lists() else str(Path(name).absolute())
+        for name in dict.fromkeys(lists)
+    )
+    return {"lists": tuple(places), "deviations": entries}

@@ -38,7 +38,7 @@ ALLOWED = {
         "observation",
     },
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "faults", "reference"},
+    "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
     "reports": {"contract"},
 }
 
