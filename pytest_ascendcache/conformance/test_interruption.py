@@ -10,7 +10,15 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.cachedir import find_canaries
-from pytest_ascendcache.conformance.stories import AGING, COLD, FORCING, HEALING, STORIES, Story
+from pytest_ascendcache.conformance.stories import (
+    AGING,
+    BESIDE,
+    COLD,
+    FORCING,
+    HEALING,
+    STORIES,
+    Story,
+)
 from pytest_ascendcache.conformance.vocabulary import ENABLE, OTHER_SOC, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
@@ -90,8 +98,8 @@ def test_who_comes_later_is_not_blocked(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
     cache.evidence.crash = KILLED.value
-    compiling = HEALING.record(cache, add, exp)
-    for operation in spread(_after_a_lock(compiling), 2):
+    compiling = BESIDE.record(cache, add, exp)
+    for operation in _after_a_lock(compiling)[:2]:
         compiling.strike(Action.KILL, operation)
         problem = cache.recovery(add)
         assert problem is None, f"killed before {operation}: {problem}"
@@ -103,10 +111,10 @@ def test_who_is_waiting_is_not_blocked(
 ) -> None:
     _needs(cache.toolchain, Action.HOLD)
     cache.evidence.crash = KILLED.value
-    compiling = HEALING.record(cache, add, exp)
+    compiling = BESIDE.record(cache, add, exp)
     locks = [each for each in compiling.operations if each.act is Act.LOCK]
     compiling.reset()
-    with compiling.held(_after_a_lock(compiling)[-1]) as holder, compiling.held(locks[-1]) as other:
+    with compiling.held(_after_a_lock(compiling)[0]) as holder, compiling.held(locks[-1]) as other:
         other.release()
         holder.kill()
         holder.result()

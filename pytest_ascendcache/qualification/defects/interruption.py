@@ -228,11 +228,14 @@ def stamp_before_purge() -> Policies:
             path = kernel_cache / "version.info"
             if self.stamp(fs, path) == stamp:
                 return True
-            temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
-            fs.replace("upgrade.stamp.rename", temporary, path)
-            for each in fs.entries("upgrade.list", kernel_cache):
-                if each.is_dir():
-                    self.force(fs, Path(each.path))
+            try:
+                temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+                fs.replace("upgrade.stamp.rename", temporary, path)
+                for each in fs.entries("upgrade.list", kernel_cache):
+                    if each.is_dir():
+                        self.force(fs, Path(each.path))
+            except OSError:
+                return False
             return True
 
     return Policies(purge=Wrong())

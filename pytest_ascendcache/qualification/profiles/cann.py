@@ -1,16 +1,14 @@
 """CANN, as its published source behaves. Source: facts ``cann-operator-cache``, section 8.
 
-T1, T2, T3, T4, T5, T8, T9, T16, T17, T19 (loading), T20 (metadata is trusted), T21, T25 (debug
-file) and T27 show under a rule; the list of known deviations of the same name names them
+T1 to T9, T11, T16 to T19, T20 (metadata is trusted), T21, T25 (debug file) and T27 show under a
+rule; the list of known deviations of the same name names them
 (``contract/deviations``). T10 (``>=``, exactly 1800 s), T13 (force removes once, then serves) and
 T31 (-1: no limit at all) are here too, and within what the document leaves open: they show as
 readings.
 
 Not expressed, and why:
 
-* T6, T7, T11, T12, T18 and T19 (deleting): the stamp shared by SoCs, the stamp before the purge,
-  hits that need ``utime``, a missing version file, links and names that lead out of the cache.
-  No rule looks at them yet; with the rules they belong here and into the list.
+* T12: a missing version file; no rule looks at it yet.
 * T14, T15: lost locks show only now and then; a profile has to behave the same at every run.
 * T20 (``dlopen``): kernels of the reference are never shared objects.
 * T22, T23: that sources and knowledge bases are not in the key is the documented limitation, and
@@ -29,7 +27,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_ascendcache.qualification.catalogue import compose
-from pytest_ascendcache.qualification.defects import aging, debugging, entries, impl_modes
+from pytest_ascendcache.qualification.defects import (
+    access,
+    aging,
+    debugging,
+    entries,
+    impl_modes,
+    interruption,
+)
 from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.limits import RATIO_VARIABLE, LimitPolicy, Limits
 from pytest_ascendcache.reference.debug import DebugRequest
@@ -52,6 +57,11 @@ def policies() -> Policies:
         _boundaries(),  # T10
         _force_serves(),  # T13
         impl_modes.unsupported_mode_in_key(),  # T27
+        interruption.upgrade_of_one_soc(),  # T6
+        interruption.stamp_before_purge(),  # T7
+        access.unnoted_use_is_a_miss(),  # T11
+        access.links_are_purged(),  # T18
+        access.names_are_aged(),  # T19
     )
 
 
