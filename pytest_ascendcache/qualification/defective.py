@@ -1,7 +1,7 @@
 """Starts a command of the reference toolchain with a seeded defect in it.
 
 ``python -m pytest_ascendcache.qualification.defective DEFECT PROGRAM [ARGUMENTS]``, where the
-program is ``atc``, ``run`` or ``forkserver``.
+program is ``atc``, ``run``, ``train`` or ``forkserver``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from pytest_ascendcache.qualification.catalogue import Defect, load_defects
-from pytest_ascendcache.reference import atc, forkserver, run
+from pytest_ascendcache.reference import atc, forkserver, run, train
 
 
 def programs(defect: Defect) -> dict[str, forkserver.Program]:
@@ -20,7 +20,10 @@ def programs(defect: Defect) -> dict[str, forkserver.Program]:
     def defective_atc(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return atc.run(argv, environ, defect.policies())
 
-    return {"atc": defective_atc, "run": run.run}
+    def defective_train(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+        return train.run(argv, environ, defect.policies())
+
+    return {"atc": defective_atc, "run": run.run, "train": defective_train}
 
 
 def main() -> int:

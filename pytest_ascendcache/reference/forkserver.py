@@ -24,11 +24,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from pytest_ascendcache.reference import atc, run
+from pytest_ascendcache.reference import atc, run, train
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
-PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run}
+PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run, "train": train.run}
 _SPARES = 2
 
 
@@ -72,6 +72,8 @@ def _preload() -> None:
     for name in (
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
+        "pytest_ascendcache.reference.incremental.build",
+        "pytest_ascendcache.reference.incremental.execution",
     ):
         importlib.import_module(name)
     _touch()

@@ -84,7 +84,7 @@ def reference_toolchain(
         program: (*python, _DEFECTIVE, defect, program)
         if defect
         else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run")
+        for program in ("atc", "run", "train")
     }
     launcher: Launcher
     if start == "fork":
