@@ -9,7 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.cachedir import FileSystem
-    from pytest_ascendcache.observation import CacheUnderTest, Evidence
+    from pytest_ascendcache.observation import CacheUnderTest, Evidence, NetworkUnderTest
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.session import AscendSession
     from pytest_ascendcache.toolchains import Toolchain
@@ -69,6 +69,21 @@ def ascend_cache(
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.cache(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_network(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[NetworkUnderTest]:
+    """Ranks that run networks with incremental build, in a directory of this test's own.
+
+    ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
+    """
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.networks(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

@@ -22,6 +22,7 @@ class Settings:
     report: Path | None
     defect: str | None
     timeout: float
+    real_waits: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -37,6 +38,8 @@ class Settings:
             arguments.append(f"--ascend-defect={self.defect}")
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
+        if self.real_waits:
+            arguments.append("--ascend-real-waits")
         if self.strict:
             arguments.append("--ascend-strict")
         return arguments
@@ -88,6 +91,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="run the reference with a seeded defect, to see the checks fail",
     )
     group.addoption(
+        "--ascend-real-waits",
+        action="store_true",
+        help="wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
+    )
+    group.addoption(
         "--ascend-timeout",
         metavar="SECONDS",
         type=float,
@@ -136,4 +144,5 @@ def read_settings(config: pytest.Config) -> Settings:
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,
+        real_waits=config.getoption("--ascend-real-waits"),
     )

@@ -13,16 +13,36 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.network import (
+    Address,
+    NetworkControl,
+    NetworkUnderTest,
+    Watch,
+    meeting_place,
+    network_control,
+)
+from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
+    "DATA",
     "Accuracy",
+    "Address",
     "CacheUnderTest",
     "Evidence",
+    "NetworkControl",
+    "NetworkRun",
+    "NetworkUnderTest",
     "NotDecidable",
     "PositiveControl",
+    "Probe",
     "Run",
     "Shared",
     "Step",
+    "Watch",
+    "meeting_place",
+    "network_control",
     "positive_control",
+    "probe_network",
 ]
