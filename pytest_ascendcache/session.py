@@ -104,7 +104,7 @@ class AscendSession:
             NotDecidable: where its kernel is not found.
         """
         sandbox = self.sandbox("network-control")
-        control = network_control(self.toolchain, sandbox)
+        control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
         if not control.reason:
             self.discard(sandbox)
         return control

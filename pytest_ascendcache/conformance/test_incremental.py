@@ -109,8 +109,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
     ],
 )
 def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same: Network) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     run = network.run(same)
     assert run.wrong == {}
     assert run.compiled == frozenset(), "operators were compiled again"
@@ -119,8 +118,7 @@ def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same
 
 @rule("incremental/reuses")
 def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     network.work = network.site / "elsewhere"
     run = network.run(NETWORK)
     assert run.wrong == {}
@@ -153,8 +151,7 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
     expected = {
         probe.node_name for probe, old in zip(probes, OPERATORS, strict=True) if probe != old
     }
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     run = network.attempt(network.request(other))
     assert run.wrong == {}
     assert run.compiled == expected
@@ -180,8 +177,7 @@ def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUn
         Probe("Relu"),
         Probe("Relu", name="second_relu"),
     )
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     run = network.run(probe_network(*probes))
     assert run.wrong == {}
     assert run.compiled == {"sigmoid", "leakyrelu", "relu", "second_relu"}
@@ -190,8 +186,7 @@ def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUn
 
 @rule("incremental/compiles-changed-only")
 def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     lost = _kernel(network, "exp")
     for path in lost.paths:
         path.unlink()
@@ -259,8 +254,7 @@ EDITS = {
 def test_an_info_that_describes_something_else_is_not_reused(
     network: NetworkUnderTest, edit: str
 ) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     kernel = _kernel(network, "leakyrelu")
     edited = _replaced(kernel.info, *EDITS[edit])
     assert edited != kernel.info, f"there is no {EDITS[edit][0]!r} in .info to be changed"
@@ -285,8 +279,7 @@ def _write_info(kernel: RankKernel, text: str) -> None:
 def test_without_a_readable_info_nothing_is_reused(
     network: NetworkUnderTest, content: str | None
 ) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     kernel = _kernel(network, "exp")
     kernel.info_path.unlink()
     if content is not None:
@@ -310,8 +303,7 @@ def test_infos_that_changed_places_give_no_wrong_kernel(network: NetworkUnderTes
 
 @rule("incremental/info-describes")
 def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
-    network.run(NETWORK)
-    network.mark()
+    network.warm(NETWORK)
     for number, kernel in enumerate(network.kernels().values()):
         for path in kernel.paths:
             os.utime(path, ns=(0, 10**18 + number))

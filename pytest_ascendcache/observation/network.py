@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pytest_ascendcache.contract.ranks import Phase, kernel_meta
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import NETWORK, Impostor
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
     RankProcess,
@@ -31,11 +33,17 @@ _SHOWN_OUTPUT = 2000
 @dataclass(frozen=True)
 class NetworkControl:
     """What checks may take for granted: the impostor, and whether it is run once it stands in a
-    kernel's place. ``reason`` says why not."""
+    kernel's place. ``reason`` says why not.
+
+    ``shelf`` is a directory for marked copies of warm kernels, where copies are found to serve;
+    ``warm`` says which are there.
+    """
 
     impostor: Impostor
     serves_marked: bool = True
     reason: str = ""
+    shelf: Path | None = None
+    warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
 
 
 class NetworkUnderTest:
@@ -134,6 +142,31 @@ class NetworkUnderTest:
     def kernels(self, rank: int | str = 0) -> dict[str, RankKernel]:
         """The kernels of a rank below :attr:`cache` by stem, parts of one included."""
         return read_kernel_meta(self.cache / f"rank_{rank}" / "kernel_meta")
+
+    def warm(self, network: Network) -> None:
+        """Run a network as rank 0 on its own, and mark its kernels.
+
+        Equal kernels of this session are copied instead, where the positive control has shown
+        that copies are used.
+
+        Raises:
+            ToolchainError: where the run fails.
+            NotDecidable: where it leaves no kernels to be marked.
+        """
+        place = self.cache / "rank_0" / "kernel_meta"
+        template = self._control.warm.get(network.operators)
+        if template is not None and not place.exists():
+            shutil.copytree(template, place, symlinks=True)
+            stems = read_kernel_meta(place)
+            self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
+            return
+        pristine = not place.exists()
+        self.run(network)
+        self.mark()
+        if pristine and self._control.shelf is not None:
+            kept = self._control.shelf / str(len(self._control.warm))
+            shutil.copytree(place, kept, symlinks=True)
+            self._control.warm[network.operators] = kept
 
     def mark(self, rank: int | str = 0) -> None:
         """Put the impostor in the place of every kernel of a rank.
@@ -245,8 +278,10 @@ def meeting_place(size: int, timeout: int | None = None) -> Iterator[Address]:
         yield Address(size, reserved.getsockname()[1], timeout)
 
 
-def network_control(toolchain: Toolchain, sandbox: Path) -> NetworkControl:
+def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
     """Compile the impostor, put it in a kernel's place, and see whether it is run.
+
+    ``shelf`` is an empty directory that outlives the control.
 
     Raises:
         ToolchainError: where not even a network of one operator runs.
@@ -270,7 +305,12 @@ def network_control(toolchain: Toolchain, sandbox: Path) -> NetworkControl:
     if run.wrong or run.reused != {"square"}:
         reason = "a kernel that was changed on disk, digest included, is not run"
         return NetworkControl(impostor, serves_marked=False, reason=reason)
-    return NetworkControl(impostor)
+    copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(impostor))
+    shutil.copytree(networks.cache, copied.cache, symlinks=True)
+    copied.mark()
+    run = copied.run(network)
+    relocates = not run.wrong and run.reused == {"square"}
+    return NetworkControl(impostor, shelf=shelf if relocates else None)
 
 
 def _failure(result: TrainResult) -> str:
