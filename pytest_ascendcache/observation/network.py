@@ -184,6 +184,14 @@ class NetworkUnderTest:
                 raise NotDecidable(f"{stem} cannot be marked: {error}") from None
             self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
 
+    def copy_cache(self) -> Path:
+        """A copy of :attr:`cache` beside it, marks included, for a gang of its own."""
+        copy = self.site / f"cache{next(self._numbers)}"
+        shutil.copytree(self.cache, copy, symlinks=True)
+        name = self.cache.name
+        self._marked |= {each.replace(name, copy.name, 1) for each in self._marked}
+        return copy
+
     def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
         """A finished run, with the directories as they are now."""
         place = kernel_meta(result.request.environment, result.request.work)

@@ -80,8 +80,8 @@ class RendezvousPolicy:
         return AtcError(
             "EI0006",
             "Getting socket times out. Reason: Remote Rank did not send the data in time: "
-            f"rank[{gang.rank}] waited [{gang.timeout} s] for {names}. Check why they do not come; "
-            "where they still compile, raise HCCL_CONNECT_TIMEOUT (seconds).",
+            f"waited [{gang.timeout} s] for {names}. Check why they do not come; where they still "
+            "compile, raise HCCL_CONNECT_TIMEOUT (seconds).",
         )
 
 
@@ -241,6 +241,9 @@ class Host:
         if "failed" in message:
             self._ranks[descriptor] = rank
             raise gang_failed(f"rank[{rank}] failed: {message['failed']}")
+        if "late" in message:
+            # It came first, so it is the first to lose patience.
+            raise self._policy.too_late(self._gang, self._missing)
         if size != self._gang.size:
             raise gang_failed(
                 f"RANK_SIZE of rank[{rank}] is {size}, that of rank[{self._gang.rank}] is "
@@ -317,6 +320,7 @@ class Guest:
         poll.register(line.connection, select.POLLIN)
         left = deadline - time.monotonic()
         if not poll.poll(max(0.0, left) * 1000):
+            line.send({"rank": self._gang.rank, "late": True})
             raise self._policy.too_late(self._gang, self._missing)
         messages = line.receive()
         if messages is None:
