@@ -11,6 +11,7 @@ from pytest_ascendcache.observation.evidence import (
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankNote,
     Step,
 )
 from pytest_ascendcache.observation.run import Run
@@ -21,6 +22,7 @@ __all__ = [
     "Evidence",
     "NotDecidable",
     "PositiveControl",
+    "RankNote",
     "Run",
     "Shared",
     "Step",
