@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from pytest_ascendcache.cachedir import FileSystem
     from pytest_ascendcache.observation import CacheUnderTest, Evidence, NetworkUnderTest
     from pytest_ascendcache.operators import OperatorSpec
+    from pytest_ascendcache.ranks import Rank, Rendezvous
     from pytest_ascendcache.session import AscendSession
     from pytest_ascendcache.toolchains import Toolchain
 
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
 EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
+RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 
 
 def ascend_session_of(config: pytest.Config) -> AscendSession:
@@ -94,3 +96,17 @@ def ascend_operators() -> dict[str, OperatorSpec]:
     from pytest_ascendcache.conformance.probes import probe_operators
 
     return probe_operators()
+
+
+@pytest.fixture
+def ascend_rank(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Rank]:
+    """This rank of the test's gang: the test runs once per rank, at the same time.
+
+    ``@pytest.mark.ascend_ranks(n)`` says how many ranks there are; ``--ascend-ranks`` where it
+    gives no number. Ranks are processes of one test, or with ``-n`` tests on distinct workers.
+    """
+    from pytest_ascendcache.gangs import rank_of
+
+    yield from rank_of(request, tmp_path_factory)

@@ -13,6 +13,7 @@ from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
 from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.suite import PACKAGE, SuiteModule
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
@@ -32,6 +33,8 @@ _PLAIN_WORDS = (
     NotDecidable,
     ToolchainError,
     KernelRunError,
+    GangAborted,
+    RankLost,
 )
 """Exceptions whose text is meant for the reader of a report."""
 
@@ -122,9 +125,11 @@ def _verdict(
         return Verdict.PASS
     if report.skipped:
         return Verdict.NOT_APPLICABLE
-    broken = call.excinfo is not None and isinstance(
-        call.excinfo.value, (AssertionError, pytest.fail.Exception)
-    )
+    exception = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(exception, GangAborted) and exception.cause:
+        # This rank saw nothing by itself: the gang's verdict is the other rank's.
+        return Verdict(exception.cause)
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
     if broken and report.when == "call":
         if rule.level is Level.INFO:
             # There is no wrong answer, but this one fits no reading of the document.

@@ -14,17 +14,19 @@ import pytest
 from pytest_ascendcache import hookspecs
 from pytest_ascendcache.fixtures import (
     FAILED,
+    RENDEZVOUS,
     SESSION,
     ascend_cache,
     ascend_evidence,
     ascend_file_system,
     ascend_network,
     ascend_operators,
+    ascend_rank,
     ascend_session,
     ascend_session_of,
     ascend_toolchain,
 )
-from pytest_ascendcache.settings import add_options
+from pytest_ascendcache.settings import add_options, check_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,6 +39,7 @@ __all__ = [
     "ascend_file_system",
     "ascend_network",
     "ascend_operators",
+    "ascend_rank",
     "ascend_session",
     "ascend_toolchain",
 ]
@@ -59,6 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ascend_rule(id): the promise of the documents a test judges"
     )
+    config.addinivalue_line(
+        "markers",
+        "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
+    )
+    check_ranks(config)
     if config.getoption("--ascend-cache"):
         from pytest_ascendcache.collector import Collector
 
@@ -94,6 +102,11 @@ def pytest_pycollect_makemodule(
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
+    if gangs:
+        from pytest_ascendcache.gangs import check_gangs
+
+        check_gangs(gangs)
     marked = [item for item in items if item.get_closest_marker("ascend_rule")]
     if marked:
         from pytest_ascendcache.judging import prepare_items
@@ -105,6 +118,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         select_rules(config, items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if "ascend_rank" not in getattr(item, "fixturenames", ()):
+        return None
+    from pytest_ascendcache.gangs import run_gang_item
+
+    return run_gang_item(item, nextitem)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -114,6 +136,10 @@ def pytest_runtest_makereport(
         from pytest_ascendcache.judging import judge
 
         judge(item, call, report, strict=item.config.getoption("--ascend-strict"))
+    if RENDEZVOUS in item.stash:
+        from pytest_ascendcache.gangs import tell_the_others
+
+        tell_the_others(item, call, report)
     if report.failed:
         item.stash[FAILED] = True
     return report

@@ -133,6 +133,10 @@ class AscendSession:
                 )
         return self._base
 
+    def move(self, base: Path) -> None:
+        """Make sandboxes in ``base`` from now on: a rank's process has its own."""
+        self._base = base
+
     def sandbox(self, name: str) -> Path:
         """A new empty directory for one check."""
         slug = re.sub(r"[^A-Za-z0-9]+", "-", name)[:60].strip("-")

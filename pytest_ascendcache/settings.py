@@ -10,10 +10,14 @@ import pytest
 DEFAULT_TIMEOUT = 120.0
 """Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
 
+DEFAULT_RANKS = 4
+"""Ranks of a gang whose size nobody gave."""
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for. ``timeout`` is seconds one process may take."""
+    """What the command line asks for. ``timeout`` is seconds one process may take; ``ranks`` the
+    size of gangs, ``None`` where it was not given."""
 
     toolchain: str
     atc: str | None
@@ -23,6 +27,7 @@ class Settings:
     defect: str | None
     timeout: float
     real_waits: bool = False
+    ranks: int | None = None
 
     @property
     def arguments(self) -> list[str]:
@@ -40,6 +45,8 @@ class Settings:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
         if self.real_waits:
             arguments.append("--ascend-real-waits")
+        if self.ranks is not None:
+            arguments.append(f"--ascend-ranks={self.ranks}")
         if self.strict:
             arguments.append("--ascend-strict")
         return arguments
@@ -100,8 +107,28 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         type=float,
         default=DEFAULT_TIMEOUT,
-        help="time one toolchain process may take before its group is killed (default: 120)",
+        help="time one toolchain process may take before its group is killed (default: 120); "
+        "the ranks of a gang have twice that",
     )
+    group.addoption(
+        "--ascend-ranks",
+        metavar="N",
+        type=int,
+        default=None,
+        help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
+        "with -n no more than workers)",
+    )
+
+
+def check_ranks(config: pytest.Config) -> None:
+    """Refuse a size no gang can have; also asked for without ``--ascend-cache``.
+
+    Raises:
+        pytest.UsageError: naming the value.
+    """
+    ranks = config.getoption("--ascend-ranks")
+    if ranks is not None and ranks < 1:
+        raise pytest.UsageError(f"--ascend-ranks={ranks} is no number of ranks; give 1 or more.")
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -145,4 +172,5 @@ def read_settings(config: pytest.Config) -> Settings:
         defect=defect,
         timeout=timeout,
         real_waits=config.getoption("--ascend-real-waits"),
+        ranks=config.getoption("--ascend-ranks"),
     )

@@ -13,6 +13,9 @@ PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
     "collector",
     "fixtures",
+    "gangreports",
+    "gangrun",
+    "gangs",
     "hookspecs",
     "judging",
     "plugin",
@@ -25,6 +28,7 @@ ALLOWED = {
     "contract": {"operators"},
     "cachedir": {"operators", "contract"},
     "faults": {"cachedir"},
+    "ranks": set(),
     "toolchains": {"operators", "contract"},
     "observation": {"operators", "contract", "cachedir", "toolchains"},
     "conformance": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},

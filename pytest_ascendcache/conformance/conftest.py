@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -23,6 +23,15 @@ def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
     """An empty cache of the check's own."""
     return ascend_cache
+
+
+@pytest.fixture
+def network(request: pytest.FixtureRequest, toolchain: Toolchain) -> NetworkUnderTest:
+    """Ranks that run networks, in directories of the check's own."""
+    if Capability.INCREMENTAL_BUILD not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    network: NetworkUnderTest = request.getfixturevalue("ascend_network")
+    return network
 
 
 @pytest.fixture

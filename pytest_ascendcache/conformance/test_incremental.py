@@ -17,6 +17,7 @@ import pytest
 from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.conformance.vocabulary import rule
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
+from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import DATA, NetworkUnderTest, Probe, probe_network
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
@@ -53,12 +54,6 @@ def chain_network() -> Network:
         node("Sqrt", "again", "summed"),
     )
     return Network("chain", tensors, {"data": DATA}, nodes, ("output", "summed"))
-
-
-@pytest.fixture
-def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
-    """Ranks in directories of the check's own."""
-    return ascend_network
 
 
 @rule("incremental/on-by-default")
@@ -347,3 +342,37 @@ def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> Non
     run = network.run(NETWORK)
     assert run.wrong == {}
     assert {path: each for path, each in run.changes.items() if path in before.files} == {}
+
+
+@rule("incremental/result-correct")
+def test_many_runs_at_once_in_one_directory_are_right(network: NetworkUnderTest) -> None:
+    """Cards on their own without RANK_ID share rank_0."""
+    for run in network.together(*(network.request(NETWORK) for _ in range(4))):
+        assert run.wrong == {}
+    assert {stem: kernel.problems() for stem, kernel in network.kernels().items()} == {
+        stem: [] for stem in network.kernels()
+    }
+    network.mark()
+    again = network.run(NETWORK)
+    assert (again.wrong, again.compiled) == ({}, frozenset())
+
+
+BATCHES = [DAMAGES[start : start + len(OPERATORS)] for start in range(0, len(DAMAGES), 4)]
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("damages", BATCHES, ids=lambda batch: f"{batch[0].name}-and-more")
+def test_damaged_kernels_of_a_rank_heal(
+    network: NetworkUnderTest, damages: tuple[Damage, ...]
+) -> None:
+    network.warm(NETWORK)
+    for damage, kernel in zip(damages, network.kernels().values(), strict=False):
+        damage.apply(kernel)
+    run = network.attempt(network.request(NETWORK))
+    assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run.wrong == {}
+    problems = {stem: kernel.problems() for stem, kernel in network.kernels().items()}
+    assert problems == {stem: [] for stem in problems}, "damaged kernels are still there"
+    network.mark()
+    again = network.run(NETWORK)
+    assert (again.wrong, again.compiled) == ({}, frozenset())

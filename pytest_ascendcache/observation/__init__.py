@@ -11,6 +11,7 @@ from pytest_ascendcache.observation.evidence import (
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankNote,
     Step,
 )
 from pytest_ascendcache.observation.network import (
@@ -37,6 +38,7 @@ __all__ = [
     "NotDecidable",
     "PositiveControl",
     "Probe",
+    "RankNote",
     "Run",
     "Shared",
     "Step",

@@ -74,13 +74,23 @@ class Accuracy:
     inputs: int
 
 
+@dataclass(frozen=True)
+class RankNote:
+    """How one rank of a gang fared: in words, and the end of what it printed."""
+
+    rank: int
+    ending: str
+    output: str = ""
+
+
 @dataclass
 class Evidence:
     """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
-    ``accuracy`` has what was measured of delivered kernels, for the report's table.
+    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``ranks``
+    has a line a rank, for a check that several ranks do at the same time.
     """
 
     sandbox: str = ""
@@ -92,6 +102,7 @@ class Evidence:
     accuracy: list[Accuracy] = field(default_factory=list)
     compiles: int = 0
     starts: int = 0
+    ranks: list[RankNote] = field(default_factory=list)
 
     def explain(self) -> None:
         """Work out, for a broken promise, what changed inside changed metadata."""
