@@ -31,7 +31,9 @@ ALLOWED = {
     "ranks": set(),
     "toolchains": {"operators", "contract"},
     "observation": {"operators", "contract", "cachedir", "toolchains"},
-    "conformance": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
+    "conformance": {
+        *("operators", "contract", "cachedir", "faults", "ranks", "toolchains", "observation")
+    },
     "reference": {"operators"},
     "qualification": {"operators", "contract", "reference"},
     "reports": {"contract"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
@@ -26,12 +26,9 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 
 
 @pytest.fixture
-def network(request: pytest.FixtureRequest, toolchain: Toolchain) -> NetworkUnderTest:
+def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
-    if Capability.INCREMENTAL_BUILD not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
-    network: NetworkUnderTest = request.getfixturevalue("ascend_network")
-    return network
+    return ascend_network
 
 
 @pytest.fixture

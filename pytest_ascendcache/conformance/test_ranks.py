@@ -8,7 +8,10 @@ minutes, so where it has to pass the toolchain is asked to let a second last a m
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,12 +28,14 @@ from pytest_ascendcache.contract.ranks import (
     kernel_meta,
 )
 from pytest_ascendcache.observation import (
+    Address,
     NetworkRun,
     NetworkUnderTest,
     Watch,
     meeting_place,
     probe_network,
 )
+from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
 NETWORK = probe_network("Square", "Exp")
@@ -131,6 +136,56 @@ def test_each_rank_looks_in_its_own_directory(network: NetworkUnderTest) -> None
     assert other.compiled == EVERYTHING, "rank 2 used kernels of rank 1"
     again = network.run(NETWORK, rank=1)
     assert again.compiled == frozenset(), "rank 1 does not find its own kernels"
+
+
+@contextmanager
+def address_of(rank: Rank) -> Iterator[Address]:
+    """Where the gang of a test meets; rank 0 keeps the address until everybody is done."""
+    hosts = rank.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
+    with ExitStack() as kept:
+        own = kept.enter_context(meeting_place(rank.size, None, host)) if rank.rank == 0 else None
+        port = rank.gather(own.port if own else None)[0]
+        yield Address(rank.size, port, None, host)
+        rank.barrier()
+
+
+TYPES = ("Square", "Exp", "Abs", "Sigmoid", "Relu", "Neg")
+
+
+@rule("ranks/directory")
+@pytest.mark.ascend_ranks
+def test_all_cards_of_a_gang_have_their_directories(
+    network: NetworkUnderTest, ascend_rank: Rank
+) -> None:
+    """The body runs once per rank, at the same time; the directory is one of all ranks."""
+    network.share(ascend_rank.directory)
+    kind = TYPES[ascend_rank.rank % len(TYPES)]
+    with address_of(ascend_rank) as gang:
+        environment = {**ascend_rank.environment, **gang.environment}
+        run = network.attempt(network.request(probe_network(kind), environment=environment))
+    ended_well(run)
+    own = [kernel.operator_type for kernel in network.kernels(ascend_rank.rank).values()]
+    assert own == [kind.lower()], "the directory does not hold this rank's kernel, and no other"
+
+
+@rule("ranks/isolated")
+@pytest.mark.ascend_ranks
+def test_a_cold_card_among_warm_ones_compiles(network: NetworkUnderTest, ascend_rank: Rank) -> None:
+    network.share(ascend_rank.directory)
+    with address_of(ascend_rank) as gang:
+        environment = {**ascend_rank.environment, **gang.environment, "DEVICE_ID": "0"}
+        request = network.request(NETWORK, environment=environment)
+        ended_well(network.attempt(request))
+        cold = ascend_rank.rank == ascend_rank.size - 1
+        if cold:
+            shutil.rmtree(network.cache / f"rank_{ascend_rank.rank}")
+        else:
+            network.mark(ascend_rank.rank)
+        ascend_rank.barrier()
+        run = network.attempt(request)
+    ended_well(run)
+    assert run.compiled == (EVERYTHING if cold else frozenset())
 
 
 @rule("ranks/isolated")

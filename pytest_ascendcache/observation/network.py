@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
@@ -164,7 +165,8 @@ class NetworkUnderTest:
         self.run(network)
         self.mark()
         if pristine and self._control.shelf is not None:
-            kept = self._control.shelf / str(len(self._control.warm))
+            # Ranks of a gang are processes that share the shelf.
+            kept = self._control.shelf / f"{os.getpid()}-{len(self._control.warm)}"
             shutil.copytree(place, kept, symlinks=True)
             self._control.warm[network.operators] = kept
 
@@ -183,6 +185,13 @@ class NetworkUnderTest:
             except ValueError as error:
                 raise NotDecidable(f"{stem} cannot be marked: {error}") from None
             self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
+
+    def share(self, directory: Path) -> None:
+        """Use directories that other ranks use at the same time; the working directory too."""
+        self.site = directory / "site"
+        self.cache = self.site / "cache"
+        self.work = self.site / "work"
+        self.work.mkdir(parents=True, exist_ok=True)
 
     def copy_cache(self) -> Path:
         """A copy of :attr:`cache` beside it, marks included, for a gang of its own."""
@@ -260,13 +269,14 @@ class Address:
     size: int
     port: int
     timeout: int | None = None
+    host: str = "127.0.0.1"
 
     @property
     def environment(self) -> dict[str, str]:
         """The variables MindSpore's users set."""
         environment = {
             "RANK_SIZE": str(self.size),
-            "MS_SCHED_HOST": "127.0.0.1",
+            "MS_SCHED_HOST": self.host,
             "MS_SCHED_PORT": str(self.port),
         }
         if self.timeout is not None:
@@ -275,15 +285,17 @@ class Address:
 
 
 @contextmanager
-def meeting_place(size: int, timeout: int | None = None) -> Iterator[Address]:
+def meeting_place(
+    size: int, timeout: int | None = None, host: str = "127.0.0.1"
+) -> Iterator[Address]:
     """An address that nobody else of this machine is given as long as this lasts.
 
     The port is bound but not listened at: rank 0, which reuses addresses, can listen there.
     """
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        yield Address(size, reserved.getsockname()[1], timeout)
+        reserved.bind((host, 0))
+        yield Address(size, reserved.getsockname()[1], timeout, host)
 
 
 def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
