@@ -101,7 +101,6 @@ class AscendSession:
 
         Raises:
             ToolchainError: where not even a network of one operator runs.
-            NotDecidable: where its kernel is not found.
         """
         sandbox = self.sandbox("network-control")
         control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
@@ -166,7 +165,7 @@ class AscendSession:
         """Networks under test in a sandbox.
 
         Raises:
-            ToolchainError, NotDecidable: where nothing can be told of this toolchain.
+            ToolchainError: where nothing can be told of this toolchain.
         """
         evidence.control = self.network_control.reason
         return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)

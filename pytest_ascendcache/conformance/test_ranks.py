@@ -7,9 +7,11 @@ minutes, so where it has to pass the toolchain is asked to let a second last a m
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -399,27 +401,41 @@ def test_two_ranks_of_one_number_do_not_merge(
 
 
 @rule("ranks/killed-rank")
+@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_others(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], victim: int
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], victim: int, moment: str
 ) -> None:
     def story(second: float) -> None:
         with meeting_place(3, SHORTEST_WAIT) as gang:
+            requests = [network.request(NETWORK, rank, gang, second=second) for rank in range(3)]
             with network.watch() as watch:
-                processes = [
-                    watch.start(network.request(NETWORK, rank, gang, second=second))
-                    for rank in range(3)
-                    if rank != victim
-                ]
-                killed = watch.start(network.request(NETWORK, victim, gang, second=second))
-                killed.kill()
-                wait(watch, killed, second)
-                for process in processes:
+                # The last rank comes when the victim is gone: they cannot all meet before.
+                started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
+                if moment == "with-its-kernels":
+                    wait_until(lambda: len(_published(network, victim)) == len(EVERYTHING))
+                started[0].kill()
+                wait(watch, started[0], second)
+                for process in (started[1], watch.start(requests[2])):
                     _ended_without(wait(watch, process, second), victim)
             again = [network.request(NETWORK, rank, gang) for rank in range(3)]
             ended_well(*network.together(*again))
 
     rehearse(story)
+
+
+def _published(network: NetworkUnderTest, rank: int) -> list[str]:
+    """Kernels of a rank that are whole."""
+    return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for something that is seen in files; a rank that does not come so far hangs."""
+    deadline = time.monotonic() + HANGS
+    while not happened():
+        if time.monotonic() > deadline:
+            pytest.fail("a rank does not come so far as to publish its kernels")
+        os.sched_yield()
 
 
 def _ended_without(run: NetworkRun, missing: int) -> None:

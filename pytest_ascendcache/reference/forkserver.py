@@ -80,7 +80,7 @@ def _preload() -> None:
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
         "pytest_ascendcache.reference.incremental.build",
-        "pytest_ascendcache.reference.incremental.execution",
+        "pytest_ascendcache.operators.evaluation",
     ):
         importlib.import_module(name)
     _touch()

@@ -142,9 +142,7 @@ class IncrementalBuild:
         )
 
     def _execute(self, kernels: Mapping[OperatorSpec, tuple[str, bytes]]) -> Any:
-        from pytest_ascendcache.reference.incremental.execution import run_network
-
         try:
-            return run_network(self._request.network, kernels)
+            return self._policies.execution.run(self._request.network, kernels)
         except (KernelError, ValueError) as error:
             raise AtcError("E40022", f"Failed to run {self._request.origin}: {error}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoPolicy
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
@@ -21,3 +22,4 @@ class IncrementalPolicies:
     reuse: ReusePolicy = field(default_factory=ReusePolicy)
     kernel_meta: KernelMetaPolicy = field(default_factory=KernelMetaPolicy)
     rendezvous: RendezvousPolicy = field(default_factory=RendezvousPolicy)
+    execution: ExecutionPolicy = field(default_factory=ExecutionPolicy)

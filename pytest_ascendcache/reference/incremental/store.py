@@ -44,18 +44,23 @@ class KernelMetaPolicy:
 
         Not being able to is no error: the compile has succeeded, and the network can run.
         """
+        try:
+            with fs.lock("meta.store.lock", entry.directory / LOCK_NAME):
+                self.replace_files(fs, self.contents(entry, data, inputs, info))
+        except (OSError, LockUnavailable):
+            return False
+        return True
+
+    def contents(
+        self, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+    ) -> dict[Path, bytes]:
+        """The three files, in the order they are published."""
         fields = kernel_json(inputs.operator, entry.stem)
-        contents = {
+        return {
             entry.object: data,
             entry.metadata: StorePolicy().metadata_text(data, fields),
             info_path(entry): info.text(inputs),
         }
-        try:
-            with fs.lock("meta.store.lock", entry.directory / LOCK_NAME):
-                self.replace_files(fs, contents)
-        except (OSError, LockUnavailable):
-            return False
-        return True
 
     def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
         """Publish in the order given, whatever stands at the three names."""
