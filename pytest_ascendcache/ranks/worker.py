@@ -41,36 +41,37 @@ class GangWorker:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._gangs: dict[str, dict[int, pytest.Item]] = {}
         self.problems: list[str] = []
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collection_modifyitems(
-        self, items: list[pytest.Item]
-    ) -> Generator[None, None, None]:
-        """Bring back ranks whose gang was selected in part, as by ``--lf``."""
-        before: dict[str, list[pytest.Item]] = {}
-        for item in items:
-            if rank_in(item) is not None:
-                before.setdefault(gang_name(item), []).append(item)
-        yield
-        kept: dict[str, list[pytest.Item]] = {}
+    # Innermost, so that nothing was left out yet: --lf leaves out what passed here.
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_make_collect_report(
+        self,
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Note every rank there is."""
+        report = yield
+        for node in report.result or ():
+            if isinstance(node, pytest.Item) and (place := rank_in(node)) is not None:
+                self._gangs.setdefault(gang_name(node), {})[place[0]] = node
+        return report
+
+    # When everybody has deselected, and just before xdist tells the controller.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Bring back the ranks of gangs that were selected in part; announce all gangs."""
+        selected: dict[str, list[pytest.Item]] = {}
         whole: list[pytest.Item] = []
-        for item in items:
-            place = rank_in(item)
-            if place is None:
+        for item in session.items:
+            if rank_in(item) is None:
                 whole.append(item)
                 continue
             name = gang_name(item)
-            if name in kept:
-                continue
-            kept[name] = sorted(before[name], key=lambda each: rank_in(each) or (0, 0))
-            whole += kept[name]
-            if len(kept[name]) != place[1]:
-                self.problems.append(
-                    f"{item.nodeid} is one rank of a gang and cannot run alone; name {name} to "
-                    f"run all {place[1]} ranks."
-                )
-        items[:] = whole
-        gangs = {name: [each.nodeid for each in ranks] for name, ranks in kept.items()}
+            if name not in selected:
+                ranks = self._gangs[name]
+                selected[name] = [ranks[rank] for rank in sorted(ranks)]
+                whole += selected[name]
+        session.items[:] = whole
+        gangs = {name: [each.nodeid for each in ranks] for name, ranks in selected.items()}
         if gangs or self.problems:
             announce(self._channel, gangs, self.problems)
