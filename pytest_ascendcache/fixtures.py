@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
 EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
+GANG: pytest.StashKey[str] = pytest.StashKey()
 RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 
 

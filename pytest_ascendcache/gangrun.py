@@ -31,19 +31,16 @@ from pytest_ascendcache.ranks import RankLost
 from pytest_ascendcache.ranks.local import RankEnding, run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 
-_TIMES_TIMEOUT = 2
-"""A gang's deadline in units of ``--ascend-timeout``: a toolchain's own comes first."""
-
 Phase = Literal["setup", "call", "teardown"]
 
 
 class GangItem:
-    """Runs one item as a gang of ``size`` processes."""
+    """Runs one item as a gang of ``size`` processes, which have ``seconds``."""
 
-    def __init__(self, item: pytest.Function, size: int) -> None:
+    def __init__(self, item: pytest.Function, size: int, seconds: float) -> None:
         self._item = item
         self._size = size
-        self._seconds = _TIMES_TIMEOUT * item.config.getoption("--ascend-timeout")
+        self._seconds = seconds
         self._base: Path | None = None
 
     def run(self, nextitem: pytest.Item | None) -> None:
@@ -101,7 +98,7 @@ class GangItem:
         item = self._item
         properties = list(item.user_properties)
         start = time.time()
-        run = run_gang(item.name, self._size, self._be_rank, self._seconds)
+        run = run_gang(item.nodeid, self._size, self._be_rank, self._seconds)
         stop = time.time()
         if item.config.getoption("capture") == "no":
             for ending in run.endings:

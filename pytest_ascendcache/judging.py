@@ -11,7 +11,7 @@ import pytest
 from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
-from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
+from pytest_ascendcache.fixtures import EVIDENCE, GANG, ascend_session_of
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
@@ -157,11 +157,12 @@ def _part(message: str, name: str) -> str:
 
 def _repeat(item: pytest.Item) -> str:
     arguments = ascend_session_of(item.config).settings.arguments
+    check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
-        path, _, rest = item.nodeid.partition("::")
+        path, _, rest = check.partition("::")
         module = path.rpartition("/")[2].removesuffix(".py")
         return shlex.join(["pytest", *arguments, "--pyargs", f"{PACKAGE}.{module}::{rest}"])
-    return shlex.join(["pytest", *arguments, item.nodeid])
+    return shlex.join(["pytest", *arguments, check])
 
 
 def status(verdict: str) -> Any:

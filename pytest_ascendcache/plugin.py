@@ -69,6 +69,10 @@ def pytest_configure(config: pytest.Config) -> None:
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
     check_ranks(config)
+    if config.getoption("tx", None) or hasattr(config, "workerinput"):
+        from pytest_ascendcache.gangs import join_workers
+
+        join_workers(config)
     if config.getoption("--ascend-cache"):
         from pytest_ascendcache.collector import Collector
 
@@ -101,6 +105,15 @@ def pytest_pycollect_makemodule(
     from pytest_ascendcache.suite import SuiteModule
 
     return SuiteModule.make(parent, module_path)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    # Last, so that the rank comes last in the test's name.
+    if "ascend_rank" in metafunc.fixturenames:
+        from pytest_ascendcache.gangs import parametrize_ranks
+
+        parametrize_ranks(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.records import WORST_FIRST, VerdictRecord
 
 _JOINED = ("steps", "readings", "accuracy")
@@ -54,3 +55,38 @@ def gang_record(
         seconds=max(each.record.seconds for each in records),
         evidence=evidence,
     )
+
+
+@dataclass(frozen=True)
+class WorkerRank:
+    """A record of a rank that was a test of its own on a worker, one of ``size``."""
+
+    of_rank: RankRecord
+    size: int
+    worker: str
+
+
+def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
+    """One record of ranks on workers. A rank that gave none, as its worker died: *error*."""
+    given = {each.of_rank.rank: each for each in reversed(ranks)}
+    records = [each.of_rank for each in ranks]
+    notes = []
+    for rank in range(ranks[0].size):
+        if rank in given:
+            each = given[rank]
+            verdict = each.of_rank.record.verdict.value
+            said = "aborted" if each.of_rank.aborted else verdict
+            ending = f"{said}, on worker {each.worker}"
+        else:
+            ending = "no verdict: its worker was lost"
+            record = _no_verdict(records[0].record, f"rank {rank} gave {ending}")
+            # What the others say of it is more than this.
+            records.append(RankRecord(rank, True, record))
+        notes.append({"rank": rank, "ending": ending, "output": ""})
+    return gang_record(check, records, notes)
+
+
+def _no_verdict(like: VerdictRecord, message: str) -> VerdictRecord:
+    nothing: dict[str, Any] = {name: [] for name in _JOINED} | dict.fromkeys(_SUMMED, 0)
+    evidence = {**like.evidence, **nothing}
+    return replace(like, verdict=Verdict.ERROR, message=message, evidence=evidence)
