@@ -170,6 +170,7 @@ class Host:
         self._lines: dict[int, _Line] = {}
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
+        self._failed: Message | None = None
         self._deadline: float | None = None
 
     def meet(self) -> None:
@@ -179,22 +180,24 @@ class Host:
                 if not self._listen():
                     raise self._policy.too_late(self._gang, self._missing)
         except AtcError as error:
-            self._tell(_failure(error))
+            self._failed = _failure(error)
+            self._tell(self._failed)
             raise
         self._tell({"go": True})
         self._close()
 
     def abandon(self, reason: str) -> None:
         """See :class:`Meeting`."""
-        answer = _failure(gang_failed(f"rank[{self._gang.rank}] failed: {reason}"))
-        before: frozenset[int] = frozenset()
+        # What ended the meeting is told to those who come late as well.
+        answer = self._failed or _failure(gang_failed(f"rank[{self._gang.rank}] failed: {reason}"))
+        told: set[_Line] = set()
         listening = True
         while self._missing and listening:
             with contextlib.suppress(AtcError):
                 listening = self._listen()
-            if before != frozenset(self._lines):
-                self._tell(answer)
-            before = frozenset(self._lines)
+            for line in set(self._lines.values()) - told:
+                line.send(answer)
+                told.add(line)
         self._close()
 
     @property
