@@ -230,7 +230,6 @@ def test_ranks_that_do_not_agree_on_their_number(forked, tmp_path):
                 request(
                     tmp_path,
                     environment={**gang.environment, "RANK_ID": str(rank), "RANK_SIZE": size},
-                    second=MOMENT,
                 )
                 for rank, size in enumerate(("2", "3"))
             ),
