@@ -176,8 +176,8 @@ def barriers() -> None:
             pytest(Path(name), "-n", str(size), f"--ascend-ranks={size}")
             channel = float((Path(name) / "seconds").read_text())
         print(
-            f"barrier of {size} ranks: {local * 1e6:.0f} us over pipes, {channel * 1e6:.0f} us over "
-            f"execnet channels ({channel / local:.1f} x)"
+            f"barrier of {size} ranks: {local * 1e6:.0f} us over pipes, {channel * 1e6:.0f} us "
+            f"over execnet channels ({channel / local:.1f} x)"
         )
 
 
@@ -188,16 +188,15 @@ def gangs(directory: Path) -> None:
         "def test_nothing({fixture}number): pass\n"
     )
     for workers in (("-n", "2"), ()):
-        items = (1, 401) if workers else (1, 41)
         costs = []
-        for fixture in ("", "ascend_rank, "):
+        for fixture, items in (("", 2001), ("ascend_rank, ", 401 if workers else 41)):
             seconds = []
-            for number in items:
+            for number in (1, items):
                 path = directory / f"test_{number}.py"
                 path.write_text(source.format(items=number, fixture=fixture))
                 arguments = ("--ascend-ranks=2", *workers, str(path))
                 seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
-            costs.append((seconds[1] - seconds[0]) / (items[1] - items[0]))
+            costs.append((seconds[1] - seconds[0]) / (items - 1))
         how = "two workers" if workers else "processes"
         print(
             f"gang of 2 ranks, {how}: {costs[1] * 1e6:.0f} us, {costs[1] / costs[0]:.1f} x an "
