@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_ascendcache.contract import CompileOptions
+from pytest_ascendcache.ranks.local import run_gang
+from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.session import CONTROL_OPERATOR
@@ -149,12 +151,66 @@ def warm_hit(directory: Path) -> None:
     )
 
 
+def barriers() -> None:
+    """How long ranks take to meet: processes over pipes, and workers over execnet channels."""
+    rounds = 300
+
+    def meet(_: int, rendezvous: PipeRendezvous) -> float:
+        rendezvous.enter("")
+        start = time.perf_counter()
+        for _ in range(rounds):
+            rendezvous.enter("")
+        return (time.perf_counter() - start) / rounds
+
+    source = (
+        "import time\n\ndef test_meet(ascend_rank):\n    start = time.perf_counter()\n"
+        f"    for _ in range({rounds}): ascend_rank.barrier()\n"
+        f"    seconds = (time.perf_counter() - start) / {rounds}\n"
+        "    if ascend_rank.rank == 0: open('seconds', 'w').write(str(seconds))\n"
+    )
+    for size in (2, 4, 8):
+        run = run_gang("bench", size, meet, 600)
+        local = statistics.median(each.result for each in run.endings)
+        with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
+            (Path(name) / "test_barrier.py").write_text(source)
+            pytest(Path(name), "-n", str(size), f"--ascend-ranks={size}")
+            channel = float((Path(name) / "seconds").read_text())
+        print(
+            f"barrier of {size} ranks: {local * 1e6:.0f} us over pipes, {channel * 1e6:.0f} us "
+            f"over execnet channels ({channel / local:.1f} x)"
+        )
+
+
+def gangs(directory: Path) -> None:
+    """A test that two ranks run against one that nobody meets in."""
+    source = (
+        "import pytest\n@pytest.mark.parametrize('number', range({items}))\n"
+        "def test_nothing({fixture}number): pass\n"
+    )
+    for workers in (("-n", "2"), ()):
+        costs = []
+        for fixture, items in (("", 2001), ("ascend_rank, ", 401 if workers else 41)):
+            seconds = []
+            for number in (1, items):
+                path = directory / f"test_{number}.py"
+                path.write_text(source.format(items=number, fixture=fixture))
+                arguments = ("--ascend-ranks=2", *workers, str(path))
+                seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
+            costs.append((seconds[1] - seconds[0]) / (items - 1))
+        how = "two workers" if workers else "processes"
+        print(
+            f"gang of 2 ranks, {how}: {costs[1] * 1e6:.0f} us, {costs[1] / costs[0]:.1f} x an "
+            f"ordinary test ({costs[0] * 1e6:.0f} us)"
+        )
+
+
 def main() -> None:
     """Run every benchmark."""
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    for benchmark in (suite, per_check, warm_hit):
+    for benchmark in (suite, per_check, warm_hit, gangs):
         with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
             benchmark(Path(name))
+    barriers()
     imports()
 
 

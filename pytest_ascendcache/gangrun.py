@@ -82,7 +82,7 @@ class GangItem:
             if definitions and definitions[-1].scope != "function":
                 item._request.getfixturevalue(name)
         factory: pytest.TempPathFactory = item._request.getfixturevalue("tmp_path_factory")
-        if {"ascend_cache", "ascend_toolchain"} & set(item.fixturenames):
+        if "ascend_session" in item.fixturenames:
             # Known from here on, and the toolchain is warm: ranks need not do it again.
             session = ascend_session_of(item.config)
             assert session.control

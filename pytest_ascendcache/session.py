@@ -134,7 +134,10 @@ class AscendSession:
 
     def move(self, base: Path) -> None:
         """Make sandboxes in ``base`` from now on: a rank's process has its own."""
+        known = self.__dict__.get("shared")
         self._base = base
+        if known is not None:
+            self.shared = known.apart(self.sandbox("warm"))
 
     def sandbox(self, name: str) -> Path:
         """A new empty directory for one check."""

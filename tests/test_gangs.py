@@ -263,6 +263,50 @@ def test_every_rank_is_in_the_report(tests: pytest.Pytester) -> None:
     )
 
 
+def test_an_interrupted_session_leaves_no_rank_behind(tests: pytest.Pytester) -> None:
+    tests.makepyfile(
+        """
+        import os, pathlib, signal
+
+        PYTEST = os.getpid()
+
+        def test_mine(ascend_rank, request):
+            processes = ascend_rank.gather(os.getpid())
+            if ascend_rank.rank == 0:
+                (request.path.parent / "processes").write_text(" ".join(map(str, processes)))
+                os.kill(PYTEST, signal.SIGINT)
+            signal.pause()
+        """
+    )
+    result = tests.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    processes = (tests.path / "processes").read_text().split()
+    assert len(processes) == 4
+    assert all(gone(int(process)) for process in processes)
+
+
+def test_warm_caches_of_ranks_do_not_mix(tests: pytest.Pytester) -> None:
+    """Copies made before the fork are known to every rank; new ones are the rank's own."""
+    tests.makepyfile(
+        """
+        from pytest_ascendcache.contract import CacheMode
+        from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
+
+        def test_before(ascend_cache, ascend_operators):
+            ascend_cache.warm(ascend_operators["add"])
+
+        def test_mine(ascend_rank, ascend_cache, ascend_operators):
+            ascend_rank.barrier()
+            for name in ("add", "mul"):
+                cache = ascend_cache.elsewhere(ascend_cache.sandbox / name)
+                cache.warm(ascend_operators[name])
+                run = cache.compile(ascend_operators[name], mode=CacheMode.ENABLE)
+                assert run[ascend_operators[name]] == Outcome(REUSED, KEPT)
+        """
+    )
+    tests.runpytest_subprocess().assert_outcomes(passed=2)
+
+
 def test_a_deadline_for_the_whole_gang(tests: pytest.Pytester) -> None:
     tests.makepyfile(
         """

@@ -232,7 +232,6 @@ def test_ranks_that_skip_before_they_meet(tests: pytest.Pytester) -> None:
         (["-n", "2"], "a gang of 3 ranks needs 3 workers, but there are 2; give -n 3"),
         (["-n", "3", "--ascend-ranks=4"], "a gang of 4 ranks needs 4 workers, but there are 3"),
         (["-n", "3", "--dist=loadfile"], "--dist=loadfile cannot run the ranks of "),
-        (["-n", "3", "--dist=worksteal"], "--dist=worksteal cannot run the ranks of "),
         (["--tx=3*popen", "--dist=each"], "--dist=each cannot run the ranks of "),
         (["-n", "2", "-k", "test_any", "test_bad.py"], "ascend_ranks(-1) is no number of ranks"),
     ],
@@ -285,14 +284,11 @@ def test_last_failed_brings_back_the_whole_gang(pytester: pytest.Pytester) -> No
     name = "test_last_failed_brings_back_the_whole_gang.py::test_mine[rank0of2]"
     named = run(pytester, "-n", "2", name)
     named.assert_outcomes(failed=1, passed=1)
-    by_keyword = run(pytester, "-n", "2", "-k", "rank1of2")
-    by_keyword.assert_outcomes(failed=1, passed=1)
 
 
 def test_without_gangs_it_is_xdist_as_ever(tests: pytest.Pytester) -> None:
     tests.makepyfile("import pytest\n" + ORDINARY)
-    for options in (["-n", "2"], ["-n", "2", "--dist=loadfile"], ["-n", "2", "--dist=worksteal"]):
-        run(tests, *options).assert_outcomes(passed=12)
+    run(tests, "-n", "2").assert_outcomes(passed=12)
 
 
 REMOTE = """

@@ -307,11 +307,12 @@ def _warm_ranks(network: NetworkUnderTest) -> None:
 
 
 @rule("ranks/partial-deletion")
+@pytest.mark.parametrize("timeout", [SHORTEST_WAIT, None], ids=["shortest", "default"])
 def test_when_rank_0_is_cold_the_others_wait_for_it(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], timeout: int | None
 ) -> None:
     def story(second: float) -> None:
-        with meeting_place(2, SHORTEST_WAIT) as gang, network.watch() as watch:
+        with meeting_place(2, timeout) as gang, network.watch() as watch:
             process = watch.start(network.request(NETWORK, 1, gang, second=second))
             run = wait(watch, process, second)
         _ended_without(run, 0)

@@ -67,8 +67,8 @@ class Rank:
 
     rank: int
     size: int
-    directory: Path
-    environment: dict[str, str]
+    directory: Path = field(repr=False)
+    environment: dict[str, str] = field(repr=False)
     _rendezvous: Rendezvous = field(repr=False)
 
     def barrier(self) -> None:
