@@ -239,19 +239,22 @@ class Host:
 
     def _arrive(self, descriptor: int, message: Message) -> None:
         rank, size = message.get("rank"), message.get("size")
-        if not isinstance(rank, int) or rank not in range(self._gang.size or 1):
+        if not isinstance(rank, int) or not isinstance(size, int):
             return  # none of our ranks
+        if "failed" in message or size != self._gang.size:
+            self._ranks[descriptor] = rank  # it will be told, and is not waited for
         if "failed" in message:
-            self._ranks[descriptor] = rank
             raise gang_failed(f"rank[{rank}] failed: {message['failed']}")
-        if "late" in message:
-            # It came first, so it is the first to lose patience.
-            raise self._policy.too_late(self._gang, self._missing)
         if size != self._gang.size:
             raise gang_failed(
                 f"RANK_SIZE of rank[{rank}] is {size}, that of rank[{self._gang.rank}] is "
                 f"{self._gang.size}; set it alike"
             )
+        if rank not in range(size):
+            return  # no rank of ours checks so badly
+        if "late" in message:
+            # It came first, so it is the first to lose patience.
+            raise self._policy.too_late(self._gang, self._missing)
         if rank not in self._missing:
             raise invalid_variable(
                 "RANK_ID", rank, "two processes have it; give each one of its own"
@@ -323,7 +326,7 @@ class Guest:
         poll.register(line.connection, select.POLLIN)
         left = deadline - time.monotonic()
         if not poll.poll(max(0.0, left) * 1000):
-            line.send({"rank": self._gang.rank, "late": True})
+            line.send({"rank": self._gang.rank, "size": self._gang.size, "late": True})
             raise self._policy.too_late(self._gang, self._missing)
         messages = line.receive()
         if messages is None:
