@@ -14,14 +14,9 @@ from pytest_ascendcache.observation.evidence import (
     RankNote,
     Step,
 )
-from pytest_ascendcache.observation.network import (
-    Address,
-    NetworkControl,
-    NetworkUnderTest,
-    Watch,
-    meeting_place,
-    network_control,
-)
+from pytest_ascendcache.observation.meeting_place import Address, meeting_place
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
+from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run

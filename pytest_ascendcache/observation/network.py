@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,8 @@ from pathlib import Path
 from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.contract.ranks import Phase, kernel_meta
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import NETWORK, Impostor
+from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
@@ -262,76 +262,6 @@ class Watch:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)
         self._running.clear()
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a gang of ``size`` meets, and how long its ranks wait for each other, in seconds."""
-
-    size: int
-    port: int
-    timeout: int | None = None
-    host: str = "127.0.0.1"
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables MindSpore's users set."""
-        environment = {
-            "RANK_SIZE": str(self.size),
-            "MS_SCHED_HOST": self.host,
-            "MS_SCHED_PORT": str(self.port),
-        }
-        if self.timeout is not None:
-            environment["HCCL_CONNECT_TIMEOUT"] = str(self.timeout)
-        return environment
-
-
-@contextmanager
-def meeting_place(
-    size: int, timeout: int | None = None, host: str = "127.0.0.1"
-) -> Iterator[Address]:
-    """An address that nobody else of this machine is given as long as this lasts.
-
-    The port is bound but not listened at: rank 0, which reuses addresses, can listen there.
-    """
-    with socket.socket() as reserved:
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind((host, 0))
-        yield Address(size, reserved.getsockname()[1], timeout, host)
-
-
-def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
-    """Compile the impostor, put it in a kernel's place, and see whether it is run.
-
-    ``shelf`` is an empty directory that outlives the control.
-
-    Raises:
-        ToolchainError: where not even a network of one operator runs.
-    """
-    from pytest_ascendcache.observation.probe_networks import probe_network
-
-    unmarked = Impostor(b"", "")
-    networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(unmarked))
-    networks.run(NETWORK)
-    kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
-    if len(kernels) != 1 or kernels[0].object is None:
-        reason = f"a network of one operator left {len(kernels)} whole kernels"
-        return NetworkControl(unmarked, serves_marked=False, reason=reason)
-    impostor = Impostor(kernels[0].object, kernels[0].metadata["kernelName"])
-    networks = NetworkUnderTest(toolchain, sandbox / "control", NetworkControl(impostor))
-    network = probe_network("Square")
-    networks.run(network)
-    networks.mark()
-    run = networks.run(network)
-    if run.wrong or run.reused != {"square"}:
-        reason = "a kernel that was changed on disk, digest included, is not run"
-        return NetworkControl(impostor, serves_marked=False, reason=reason)
-    copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(impostor))
-    shutil.copytree(networks.cache, copied.cache, symlinks=True)
-    copied.mark()
-    run = copied.run(network)
-    relocates = not run.wrong and run.reused == {"square"}
-    return NetworkControl(impostor, shelf=shelf if relocates else None)
 
 
 def _failure(result: TrainResult) -> str:

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import select
 import socket
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_variable
-
-_LINE_LIMIT = 65_536
-"""Bytes; what sends longer lines is none of our ranks."""
+from pytest_ascendcache.reference.incremental.wire import (
+    Line,
+    Message,
+    failure_message,
+    gang_failed,
+)
 
 _RETRY = 0.01
 """Seconds between attempts to reach rank 0, which may not have started yet."""
-
-Message = dict[str, Any]
 
 
 class Meeting(Protocol):
@@ -102,54 +102,6 @@ def _listen(gang: Gang) -> socket.socket:
     return listening
 
 
-def gang_failed(reason: str) -> AtcError:
-    """The error of a rank that ends because another has failed."""
-    return AtcError("EI0014", f"The ranks cannot go on together. Reason: {reason.rstrip('.')}.")
-
-
-def _failure(error: AtcError) -> Message:
-    return {"code": error.code, "failed": error.args[0]}
-
-
-class _Line:
-    """A connection that carries JSON objects, one a line."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._received = b""
-        connection.setblocking(False)
-
-    def send(self, message: Message) -> None:
-        """Say something; somebody who has gone does not hear it."""
-        with contextlib.suppress(OSError):
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def receive(self) -> list[Message] | None:
-        """What has arrived; ``None`` where the other side has gone, or is none of ours.
-
-        What it said before it went comes first.
-        """
-        try:
-            chunk = self.connection.recv(_LINE_LIMIT)
-        except BlockingIOError:
-            return []
-        except OSError:
-            return None
-        self._received += chunk
-        *lines, self._received = self._received.split(b"\n")
-        if not chunk or len(self._received) > _LINE_LIMIT:
-            return None
-        try:
-            messages = [json.loads(line) for line in lines]
-        except (ValueError, RecursionError):
-            return None
-        return messages if all(isinstance(each, dict) for each in messages) else None
-
-    def close(self) -> None:
-        """End the connection."""
-        self.connection.close()
-
-
 class Alone:
     """The meeting of a card on its own."""
 
@@ -167,7 +119,7 @@ class Host:
         self._policy = policy
         self._gang = gang
         self._listening = listening
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, Line] = {}
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._failed: Message | None = None
@@ -180,7 +132,7 @@ class Host:
                 if not self._listen():
                     raise self._policy.too_late(self._gang, self._missing)
         except AtcError as error:
-            self._failed = _failure(error)
+            self._failed = failure_message(error)
             self._tell(self._failed)
             raise
         self._tell({"go": True})
@@ -189,8 +141,10 @@ class Host:
     def abandon(self, reason: str) -> None:
         """See :class:`Meeting`."""
         # What ended the meeting is told to those who come late as well.
-        answer = self._failed or _failure(gang_failed(f"rank[{self._gang.rank}] failed: {reason}"))
-        told: set[_Line] = set()
+        answer = self._failed or failure_message(
+            gang_failed(f"rank[{self._gang.rank}] failed: {reason}")
+        )
+        told: set[Line] = set()
         listening = True
         while self._missing and listening:
             with contextlib.suppress(AtcError):
@@ -223,7 +177,7 @@ class Host:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             connection, _ = self._listening.accept()
-            self._lines[connection.fileno()] = _Line(connection)
+            self._lines[connection.fileno()] = Line(connection)
 
     def _hear(self, descriptor: int) -> None:
         messages = self._lines[descriptor].receive()
@@ -294,7 +248,7 @@ class Guest:
     def _come(self, news: Message) -> None:
         self._came = True
         deadline = time.monotonic() + self._policy.patience(self._gang)
-        line = _Line(self._connect(deadline))
+        line = Line(self._connect(deadline))
         try:
             line.send({"rank": self._gang.rank, "size": self._gang.size, **news})
             while not self._heard(line, deadline):
@@ -321,7 +275,7 @@ class Guest:
                 connection.close()
             time.sleep(min(_RETRY, left))
 
-    def _heard(self, line: _Line, deadline: float) -> bool:
+    def _heard(self, line: Line, deadline: float) -> bool:
         poll = select.poll()
         poll.register(line.connection, select.POLLIN)
         left = deadline - time.monotonic()
