@@ -68,6 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
+    config.addinivalue_line(
+        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
+    )
     check_ranks(config)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.gangs import join_workers
@@ -114,6 +117,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_ascendcache.gangs import parametrize_ranks
 
         parametrize_ranks(metafunc)
+    if "ascend_cell" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_cells
+
+        parametrize_cells(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
