@@ -280,6 +280,8 @@ def test_an_interrupted_session_leaves_no_rank_behind(tests: pytest.Pytester) ->
         import os, pathlib, signal
 
         PYTEST = os.getpid()
+        # Where this test runs in the background, SIGINT is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         def test_mine(ascend_rank, request):
             processes = ascend_rank.gather(os.getpid())
