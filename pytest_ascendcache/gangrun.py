@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ from pytest_ascendcache.gangreports import (
 )
 from pytest_ascendcache.gangs import PLACE, Place, slug
 from pytest_ascendcache.ranks import RankLost
-from pytest_ascendcache.ranks.local import RankEnding, run_gang
+from pytest_ascendcache.ranks.local import GangError, RankEnding, run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 
 Phase = Literal["setup", "call", "teardown"]
@@ -51,12 +52,13 @@ class GangItem:
         # wider than it; its own fixtures are the ranks'.
         item.setup = self._share  # type: ignore[method-assign]
         setup = self._phase("setup", lambda: hook.pytest_runtest_setup(item=item))
+        del item.setup
         hook.pytest_runtest_logreport(report=setup)
         if setup.passed and not item.config.getoption("setuponly", False):
             report = self._run_ranks()
             hook.pytest_runtest_logreport(report=report)
-            if report.passed and self._base is not None:
-                shutil.rmtree(self._base, ignore_errors=True)
+            if report.passed:
+                self._discard()
         if item.session.shouldfail or item.session.shouldstop:
             nextitem = None
         teardown = self._phase(
@@ -85,7 +87,7 @@ class GangItem:
         if "ascend_session" in item.fixturenames:
             # Known from here on, and the toolchain is warm: ranks need not do it again.
             session = ascend_session_of(item.config)
-            assert session.control
+            session.prepare()
             self._base = session.sandbox(f"gang-{item.name}")
         else:
             self._base = factory.mktemp(f"gang-{slug(item.name)}")
@@ -98,7 +100,10 @@ class GangItem:
         item = self._item
         properties = list(item.user_properties)
         start = time.time()
-        run = run_gang(item.nodeid, self._size, self._be_rank, self._seconds)
+        try:
+            run = run_gang(item.nodeid, self._size, self._be_rank, self._seconds)
+        except GangError as error:
+            return self._phase("call", partial(_raise, error))
         stop = time.time()
         if item.config.getoption("capture") == "no":
             for ending in run.endings:
@@ -128,6 +133,13 @@ class GangItem:
             report.ascend_verdict = record.verdict.value  # type: ignore[attr-defined]
         return report
 
+    def _discard(self) -> None:
+        assert self._base is not None
+        if SESSION in self._item.config.stash:
+            self._item.config.stash[SESSION].discard(self._base)
+        else:
+            shutil.rmtree(self._base, ignore_errors=True)
+
     def _phases(self, ending: RankEnding) -> list[PlainReport]:
         """What the rank said of its phases; for one that could not, what is to be said."""
         if ending.result is not None:
@@ -136,11 +148,7 @@ class GangItem:
         words = ending.words.strip().splitlines()
         if words:
             reason += f"; its last words: {words[-1]}"
-
-        def lost() -> None:
-            raise RankLost(reason)
-
-        report = self._phase("call", lost)
+        report = self._phase("call", partial(_raise, RankLost(reason)))
         return [replace(plain(report), text=reason)]
 
     def _be_rank(self, rank: int, rendezvous: PipeRendezvous) -> list[dict[str, Any]]:
@@ -158,9 +166,12 @@ class GangItem:
         item.stash[FAILED] = True  # what a rank leaves is kept; the gang decides
         # Down to the parent of the item, which every rank inherited, and no further.
         item.session._setupstate.teardown_exact(item.parent)  # type: ignore[arg-type]
-        del item.setup
         reports = runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
         return [asdict(plain(report)) for report in reports]
+
+
+def _raise(error: Exception) -> None:
+    raise error
 
 
 def _speak_plainly(config: pytest.Config) -> None:

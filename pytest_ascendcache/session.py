@@ -157,6 +157,10 @@ class AscendSession:
                 )
         return self._base
 
+    def prepare(self) -> None:
+        """Know what every check wants to know, and have the toolchain warm."""
+        _ = self.control
+
     def move(self, base: Path) -> None:
         """Make sandboxes in ``base`` from now on: a rank's process has its own."""
         known = self.__dict__.get("shared")

@@ -243,10 +243,19 @@ def test_every_rank_is_in_the_report(tests: pytest.Pytester) -> None:
 
         def test_gathers_what_cannot_be_sent(ascend_rank):
             ascend_rank.gather({1, 2})
+
+        def test_leaves_pytest(ascend_rank):
+            if ascend_rank.rank == 3:
+                pytest.exit("no more")
+
+        def test_keeper_is_killed(ascend_rank):
+            os.kill(os.getppid(), signal.SIGKILL)
+
+        def test_after(): pass
         """
     )
     result = tests.runpytest_subprocess()
-    result.assert_outcomes(failed=4)
+    result.assert_outcomes(failed=6, passed=1)
     result.stdout.fnmatch_lines(
         [
             "gang of 4 ranks",
@@ -259,6 +268,8 @@ def test_every_rank_is_in_the_report(tests: pytest.Pytester) -> None:
             "rank 2 was ended by signal 9; its last words: farewell",
             "*GangAborted: gang *::test_ends_early aborted: rank 3 ended without coming to this*",
             "*TypeError: rank 0 gathers {1, 2}, which JSON cannot carry*",
+            "rank 3 ended with exit status 70; its last words: *Exit: no more",
+            "*GangError: gang *::test_keeper_is_killed: the process that watches its ranks was *",
         ]
     )
 
@@ -269,6 +280,8 @@ def test_an_interrupted_session_leaves_no_rank_behind(tests: pytest.Pytester) ->
         import os, pathlib, signal
 
         PYTEST = os.getpid()
+        # Where this test runs in the background, SIGINT is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         def test_mine(ascend_rank, request):
             processes = ascend_rank.gather(os.getpid())

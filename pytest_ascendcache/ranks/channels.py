@@ -4,6 +4,7 @@ worker's input. No port, no server, no shared file system; its end means that th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -42,7 +43,8 @@ class ChannelRendezvous:
 
     def leave(self, outcome: str, message: str) -> None:
         """See :class:`Rendezvous`."""
-        self._channel.send(("leave", self._gang, self._rank, outcome, message))
+        with contextlib.suppress(OSError):  # the controller is gone, and this worker soon
+            self._channel.send(("leave", self._gang, self._rank, outcome, message))
 
 
 def channel_of(config: pytest.Config) -> Channel | None:

@@ -36,6 +36,10 @@ _WORDS = 4096
 Body = Callable[[int, PipeRendezvous], Any]
 
 
+class GangError(Exception):
+    """The ranks of a gang could not be run; says nothing of their test."""
+
+
 @dataclass(frozen=True)
 class RankEnding:
     """How one rank's process ended.
@@ -72,6 +76,9 @@ def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
 
     What a body returns must be JSON-able. Ranks that have not ended after ``seconds`` are killed
     with their process groups. When this returns, or raises, none of their processes is left.
+
+    Raises:
+        GangError: where they could not be started, or their keeper was killed.
     """
     ours, theirs = socket.socketpair()
     keeper = _fork()
@@ -83,13 +90,13 @@ def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
     try:
         answer = line.receive()
     except EOFError:
-        raise RuntimeError(f"gang {name}: the keeper of its ranks was ended from outside") from None
+        raise GangError(f"gang {name}: the process that watches its ranks was ended") from None
     finally:
         # Also when the test run is interrupted: this tells the keeper to end everybody.
         line.close()
         os.waitpid(keeper, 0)
     if "failure" in answer:
-        raise RuntimeError(f"gang {name}: {answer['failure']}")
+        raise GangError(f"gang {name}: {answer['failure']}")
     return GangRun(tuple(RankEnding(**each) for each in answer["endings"]), answer["leftovers"])
 
 

@@ -96,6 +96,12 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             for node in self.nodes:
                 node.shutdown()
 
+    def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
+        """See ``LoadScheduling``, which would give tests to a worker that is still collecting, or
+        send it away: what dead workers left comes first."""
+        if node in self.node2collection:
+            super().check_schedule(node, duration)
+
     def remove_node(self, node: WorkerController) -> str | None:
         """See ``LoadScheduling``; ranks are kept together."""
         pending = self.node2pending[node]
@@ -130,9 +136,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     def _hand_over(self) -> None:
         """Give a dead worker's ranks to one that came in its place."""
         for node in self.nodes:
-            if self._left and not self.node2pending[node] and not node.shutting_down:
-                if node not in self.node2collection:
-                    continue
+            is_new = node in self.node2collection and not self.node2pending[node]
+            if self._left and is_new and not node.shutting_down:
                 left = self._left.pop(0)
                 self.node2pending[node].extend(left)
                 node.send_runtest_some(left)
