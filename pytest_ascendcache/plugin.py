@@ -162,7 +162,8 @@ def pytest_runtest_makereport(
         from pytest_ascendcache.gangs import tell_the_others
 
         tell_the_others(item, call, report)
-    if report.failed:
+    if report.failed or getattr(report, "ascend_verdict", "") in ("warn", "known deviation"):
+        # What the story points at is kept.
         item.stash[FAILED] = True
     return report
 
