@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -13,7 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_ascendcache.contract import CompileOptions
+from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
+from pytest_ascendcache.contract import Capability, CompileOptions
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
@@ -83,6 +86,59 @@ def suite(directory: Path) -> None:
             f"wall / (starts x bare forked compile of {compile_seconds * 1000:.1f} ms) = "
             f"{wall / (starts * compile_seconds):.2f}"
         )
+
+
+_STOPWATCH = """
+import time
+
+def pytest_unconfigure():
+    # The toolchain is other processes, so this is the harness alone.
+    open("spent", "w").write(str(time.process_time()))
+"""
+
+
+def arrays() -> None:
+    """Sizes of the covering arrays against their bound, and the time to make them."""
+    for strength in (2, 3):
+        model = combinations_model(frozenset(Capability))
+        bound = math.prod(sorted(len(factor.levels) for factor in model.factors)[-strength:])
+        start = time.perf_counter()
+        rows = covering_array(model, strength)
+        seconds = time.perf_counter() - start
+        assert coverage(model, strength, rows).is_complete
+        print(
+            f"covering array, t={strength}: {len(rows)} rows, {len(rows) / bound:.2f} x the "
+            f"product of the largest factors ({bound}), made in {seconds:.2f} s"
+        )
+
+
+def full_matrix(directory: Path) -> None:
+    """A quarter of the full matrix, and what of a cell's time is not the toolchain's."""
+    (directory / "stopwatch.py").write_text(_STOPWATCH)
+    options = ["-p", "stopwatch", "-o", "pythonpath=.", "--ascend-cache", "--ascend-matrix=full"]
+    options += ["--ascend-rule=combinations/outcome", "--ascend-rule=cache-mode/transparent"]
+    options += ["-k", "cache_mode:enable"]
+    pytest(directory, *options, "--collect-only")
+    collection = float((directory / "spent").read_text())
+    wall = pytest(directory, *options, "--ascend-report=full.json")
+    harness = float((directory / "spent").read_text()) - collection
+    checks = json.loads((directory / "full.json").read_text())["checks"]
+    cells = len({json.dumps(check["evidence"]["factors"]) for check in checks})
+    sizes = "x".join(
+        str(len(factor.levels))
+        for factor in combinations_model(frozenset(Capability), reduced=True).factors
+    )
+    print(
+        f"full matrix ({sizes} levels), cells with enable: {cells} cells in {wall:.1f} s, "
+        f"{cells / wall:.0f} a second in one process; processor time of the harness: "
+        f"{harness / cells * 1000:.1f} ms a cell, {collection:.1f} s to collect every cell"
+    )
+
+
+def accuracy(directory: Path) -> None:
+    """The sweep over every float16 number, all measured operators, both modes."""
+    wall = pytest(directory, "--ascend-cache", "--ascend-rule=impl-mode/accuracy")
+    print(f"accuracy sweep: {wall:.1f} s, the start of pytest and of the toolchain included")
 
 
 def per_check(directory: Path) -> None:
@@ -204,14 +260,26 @@ def gangs(directory: Path) -> None:
         )
 
 
+_IN_DIRECTORY = (suite, full_matrix, accuracy, per_check, warm_hit, gangs)
+_ALONE = (arrays, barriers, imports)
+
+
 def main() -> None:
-    """Run every benchmark."""
+    """Run the benchmarks named, or every one."""
+    names = {each.__name__ for each in (*_IN_DIRECTORY, *_ALONE)}
+    parser = argparse.ArgumentParser(prog="ci/bench", description=__doc__.splitlines()[0])
+    parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK", help=", ".join(sorted(names)))
+    chosen = set(parser.parse_args().benchmarks) or names
+    if unknown := sorted(chosen - names):
+        parser.error(f"no benchmark is called {unknown[0]!r}; there are {', '.join(sorted(names))}")
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}")
-    for benchmark in (suite, per_check, warm_hit, gangs):
-        with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
-            benchmark(Path(name))
-    barriers()
-    imports()
+    for benchmark in _IN_DIRECTORY:
+        if benchmark.__name__ in chosen:
+            with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
+                benchmark(Path(name))
+    for alone in _ALONE:
+        if alone.__name__ in chosen:
+            alone()
 
 
 if __name__ == "__main__":

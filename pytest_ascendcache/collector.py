@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import (
+    STALE,
+    Deviation,
+    Judged,
+    Occurrence,
+    occurrences,
+)
 from pytest_ascendcache.fixtures import ascend_session_of
 from pytest_ascendcache.gangs import CONTROLLER
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import write_json
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule
-from pytest_ascendcache.reports.terminal import write_summary
-from pytest_ascendcache.suite import SUITE_NODES
+from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.terminal import write_stale, write_summary
+from pytest_ascendcache.suite import SUITE_NODES, has_every_file
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+
+_DESELECTED = "ascendcache_deselected"
 
 
 class Collector:
@@ -29,6 +41,7 @@ class Collector:
         self._alone: list[VerdictRecord] = []
         self._gangs: dict[str, list[WorkerRank]] = {}
         self._expected: set[str] = set()
+        self._deselected = 0
         self._unwritten = ""
         self._is_worker = hasattr(config, "workerinput")
 
@@ -86,6 +99,16 @@ class Collector:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self._expect(each for each in ids if each.startswith(SUITE_NODES))
 
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected += len(items)
+        if self._is_worker:
+            # The controller collects nothing itself, and has to know that the run is not whole.
+            self._config.workeroutput[_DESELECTED] = self._deselected  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._deselected += getattr(node, "workeroutput", {}).get(_DESELECTED, 0)
+
     def _expect(self, checks: Iterable[str]) -> None:
         self._expected.update(checks)
 
@@ -96,10 +119,35 @@ class Collector:
         expected = {gangs.check_of(each) for each in self._expected} if gangs else self._expected
         return len(expected - {record.check for record in self._records})
 
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the run says something of every check of the suite."""
+        left_out = self._missing or self._deselected or self._config.getoption("lf", False)
+        return not left_out and has_every_file(self._expected)
+
+    @cached_property
+    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
+        """What became of the listed deviations; a run of a part of the suite cannot say."""
+        if not self._is_whole:
+            return []
+        return occurrences(
+            ascend_session_of(self._config).settings.deviations,
+            (
+                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                for each in self._records
+            ),
+        )
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        path = ascend_session_of(self._config).settings.report
-        if path is None or self._is_worker or self._config.option.collectonly:
+        settings = ascend_session_of(self._config).settings
+        path = settings.report
+        if self._is_worker or self._config.option.collectonly:
+            return
+        stale = any(occurrence in STALE for _, occurrence in self._occurrences)
+        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if path is None:
             return
         try:
             self._write(path, int(session.exitstatus))
@@ -109,17 +157,30 @@ class Collector:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _write(self, path: Path, exit_status: int) -> None:
-        description = {
+        description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
             "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
+            "deviations": [
+                {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
+                for entry, occurrence in self._occurrences
+            ],
         }
+        if matrix := self._matrix():
+            description["matrix"] = matrix
         write_json(path, description, by_rule(self._records, load_rules()))
+
+    def _matrix(self) -> list[str]:
+        """Which combinations were tried, and what they cover."""
+        tried = tried_cells(self._records)
+        return ascend_session_of(self._config).plan.describe(tried) if tried else []
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            write_summary(terminalreporter, by_rule(self._records, load_rules()), self._missing)
+            results = by_rule(self._records, load_rules())
+            write_summary(terminalreporter, results, self._missing, self._matrix())
+            write_stale(terminalreporter, self._occurrences)
         if self._unwritten:
             terminalreporter.line(f"ERROR: {self._unwritten}", red=True)

@@ -74,13 +74,16 @@ def judge(
     if (report.when == "setup" and report.passed) or (report.when == "teardown" and report.passed):
         return
     rule = rule_of(item)
-    verdict = _verdict(rule, call, report, strict)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    verdict = _verdict(rule, call, report, strict)
+    deviation = _deviation(item, rule, evidence, verdict)
+    if deviation is not None:
+        verdict = Verdict.KNOWN_DEVIATION
     message = _message(call, report) if verdict is not Verdict.PASS else ""
     if verdict is not Verdict.PASS:
         evidence.explain()
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    if verdict is Verdict.WARN:
+    if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
         report.outcome = "passed"
         report.longrepr = None
     elif report.failed and item.getparent(SuiteModule) is not None:
@@ -93,6 +96,7 @@ def judge(
         repeat=_repeat(item),
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
+        deviation=deviation,
     )
     # JUnit reads the properties of the last phase, which is made from the item's.
     item.user_properties.append(("verdict", verdict.value))
@@ -136,6 +140,23 @@ def _verdict(
             return Verdict.WARN
         return broken_promise(rule.level, strict)
     return Verdict.ERROR
+
+
+def _deviation(
+    item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
+) -> dict[str, str] | None:
+    """What a list says of a broken promise; only that can be a known deviation."""
+    if verdict not in (Verdict.FAIL, Verdict.WARN):
+        return None
+    for entry in ascend_session_of(item.config).settings.deviations:
+        if entry.names(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors):
+            return {
+                "entry": entry.origin,
+                "reason": entry.reason,
+                "link": entry.link,
+                "instead": verdict.value,
+            }
+    return None
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:

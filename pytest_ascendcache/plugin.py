@@ -61,6 +61,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "ascend_rule(id): the promise of the documents a test judges"
     )
     config.addinivalue_line(
+        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
+    )
+    config.addinivalue_line(
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
@@ -105,6 +108,10 @@ def pytest_pycollect_makemodule(
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "ascend_cell" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_cells
+
+        parametrize_cells(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.gangs import parametrize_ranks

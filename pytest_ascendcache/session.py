@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
+from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -81,7 +82,20 @@ class AscendSession:
                     f"--ascend-defect={settings.defect}: no such defect; use one of "
                     f"{', '.join(names)}."
                 )
-        return reference_toolchain(settings.start, settings.timeout, settings.defect)
+        if settings.profile is not None:
+            from pytest_ascendcache.qualification import profile_names
+
+            if settings.profile not in profile_names():
+                raise pytest.UsageError(
+                    f"--ascend-profile={settings.profile}: no such profile; use "
+                    f"{', '.join(profile_names())}."
+                )
+        toolchain = reference_toolchain(
+            settings.start, settings.timeout, settings.defect or settings.profile
+        )
+        if settings.profile is not None:
+            toolchain.name = f"reference with profile '{settings.profile}'"
+        return toolchain
 
     @cached_property
     def control(self) -> PositiveControl:
@@ -101,6 +115,17 @@ class AscendSession:
     def shared(self) -> Shared:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
+        return plan(Matrix(self.settings.matrix), self.toolchain.capabilities)
+
+    @cached_property
+    def no_plan(self) -> Plan:
+        """The plain combination alone, for checks that will not run."""
+        model = combinations_model(self.toolchain.capabilities)
+        return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
 
     @property
     def base(self) -> Path:

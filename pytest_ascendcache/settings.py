@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.contract.deviations import Deviation
+
+MATRICES = ("pairwise", "triples", "full")
+"""Values of ``--ascend-matrix``, the default first."""
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
@@ -16,8 +23,9 @@ DEFAULT_RANKS = 4
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for. ``timeout`` is seconds one process may take; ``ranks`` the
-    size of gangs, ``None`` where it was not given."""
+    """What the command line asks for. ``timeout`` is seconds one process may take; ``lists``
+    are the names of the lists ``deviations`` come from; ``ranks`` is the size of gangs, ``None``
+    where it was not given."""
 
     toolchain: str
     atc: str | None
@@ -26,7 +34,11 @@ class Settings:
     report: Path | None
     defect: str | None
     timeout: float
+    matrix: str
     ranks: int | None = None
+    profile: str | None = None
+    lists: tuple[str, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
 
     @property
     def arguments(self) -> list[str]:
@@ -40,10 +52,15 @@ class Settings:
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
             arguments.append(f"--ascend-defect={self.defect}")
+        if self.profile is not None:
+            arguments.append(f"--ascend-profile={self.profile}")
+        arguments += [f"--ascend-deviations={name}" for name in self.lists]
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
         if self.ranks is not None:
             arguments.append(f"--ascend-ranks={self.ranks}")
+        if self.matrix != MATRICES[0]:
+            arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
         return arguments
@@ -86,6 +103,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="judge only this rule (repeatable)",
     )
     group.addoption(
+        "--ascend-matrix",
+        choices=MATRICES,
+        default=MATRICES[0],
+        help="which combinations of options are compiled: those that cover every pair of levels "
+        "(default), every triple, or all combinations of a reduced model",
+    )
+    group.addoption(
         "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
     )
     group.addoption(
@@ -93,6 +117,19 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="NAME",
         default=None,
         help="run the reference with a seeded defect, to see the checks fail",
+    )
+    group.addoption(
+        "--ascend-deviations",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="known deviations: a TOML file, or a list of the package such as cann (repeatable)",
+    )
+    group.addoption(
+        "--ascend-profile",
+        metavar="NAME",
+        default=None,
+        help="run the reference with all the defects of a vendor, such as cann",
     )
     group.addoption(
         "--ascend-timeout",
@@ -144,6 +181,13 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--ascend-defect={defect} is a defect of the reference, but the toolchain is "
             f"'{toolchain}'; leave one of the two out."
         )
+    profile = config.getoption("--ascend-profile")
+    if profile and (defect or toolchain != "reference"):
+        other = f"--ascend-defect={defect}" if defect else f"the toolchain '{toolchain}'"
+        raise pytest.UsageError(
+            f"--ascend-profile={profile} is a bundle of defects of the reference and does not go "
+            f"with {other}; leave one of the two out."
+        )
     if not timeout > 0:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
@@ -164,4 +208,28 @@ def read_settings(config: pytest.Config) -> Settings:
         defect=defect,
         timeout=timeout,
         ranks=config.getoption("--ascend-ranks"),
+        matrix=config.getoption("--ascend-matrix"),
+        profile=profile,
+        **_deviations(config.getoption("--ascend-deviations")),
     )
+
+
+def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
+    """The lists and their entries; paths made absolute, so that a check can be repeated."""
+    if not lists:
+        return {}
+    from pytest_ascendcache.contract.deviations import (
+        DeviationFileError,
+        builtin_lists,
+        load_deviations,
+    )
+
+    try:
+        entries = tuple(entry for name in lists for entry in load_deviations(name))
+    except DeviationFileError as error:
+        raise pytest.UsageError(f"--ascend-deviations: {error}") from None
+    places = (
+        name if name in builtin_lists() else str(Path(name).absolute())
+        for name in dict.fromkeys(lists)
+    )
+    return {"lists": tuple(places), "deviations": entries}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.fixtures import ascend_session_of
 
 PACKAGE = "pytest_ascendcache.conformance"
+_FILES = Path(__file__).parent / "conformance"
 SUITE_NODES = PACKAGE.replace(".", "/") + "/"
 """What the node ids of the suite's checks begin with."""
 
@@ -37,6 +39,12 @@ def with_suite(arguments: Sequence[str], suite: Path) -> list[str]:
     return expanded if chosen else [*expanded, *files]
 
 
+def has_every_file(checks: Iterable[str]) -> bool:
+    """Whether there are checks, named by node id, of every file of the suite."""
+    there = {check.partition("::")[0] for check in checks}
+    return {f"{SUITE_NODES}{path.name}" for path in _FILES.glob("test_*.py")} <= there
+
+
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what judges none of the rules ``--ascend-rule`` names.
 
@@ -56,6 +64,27 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
         (kept if marker and marker.args[0] in wanted else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
+
+
+def parametrize_cells(metafunc: pytest.Metafunc) -> None:
+    """Give a check of combinations its cells; those of one batch follow each other.
+
+    ``ascend_cells`` says which levels a check is for. Cells are not even made for checks that
+    ``--ascend-rule`` deselects.
+    """
+    session = ascend_session_of(metafunc.config)
+    wanted = metafunc.config.getoption("--ascend-rule")
+    judged = metafunc.definition.get_closest_marker("ascend_rule")
+    if wanted and (judged is None or judged.args[0] not in wanted):
+        cells = session.no_plan.cells
+    else:
+        cells = session.plan.cells
+        marker = metafunc.definition.get_closest_marker("ascend_cells")
+        for factor, levels in (marker.kwargs if marker else {}).items():
+            accepted = (levels,) if isinstance(levels, str) else levels
+            cells = tuple(cell for cell in cells if cell.levels[factor] in accepted)
+    # The scope is what makes pytest keep the checks of one cell together.
+    metafunc.parametrize("ascend_cell", cells, ids=[cell.id for cell in cells], scope="module")
 
 
 class SuiteModule(pytest.Module):

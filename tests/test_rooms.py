@@ -26,14 +26,23 @@ FACE = (
 ALLOWED = {
     "operators": set(),
     "contract": {"operators"},
+    "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
     "faults": {"cachedir"},
     "ranks": set(),
     "toolchains": {"operators", "contract"},
     "observation": {"operators", "contract", "cachedir", "toolchains"},
-    "conformance": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
+    "conformance": {
+        "operators",
+        "contract",
+        "combinations",
+        "cachedir",
+        "faults",
+        "toolchains",
+        "observation",
+    },
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "reference"},
+    "qualification": {"operators", "contract", "toolchains", "reference", "settings"},
     "reports": {"contract"},
 }
 

@@ -26,11 +26,12 @@ _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
 
 @dataclass(frozen=True)
 class Canary:
-    """A planted mark: its token, the entry it sits in, and the object's digest before it."""
+    """A planted mark: its token, the entry it sits in, the object's digest before and with it."""
 
     token: str
     stem: str
     original_sha256: str
+    marked_sha256: str
 
 
 def plant_canary(entry: Entry) -> Canary:
@@ -44,11 +45,12 @@ def plant_canary(entry: Entry) -> Canary:
         raise ValueError(f"{entry.stem} is no valid entry: {'; '.join(problems)}")
     token = secrets.token_hex(16)
     marked = add_note(entry.object, _SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
-    metadata = {**entry.metadata, "sha256": sha256(marked)}
+    digest = sha256(marked)
+    metadata = {**entry.metadata, "sha256": digest}
     with _times_kept(entry.object_path), _times_kept(entry.metadata_path):
         entry.object_path.write_bytes(marked)
         entry.metadata_path.write_text(json.dumps(metadata, indent=4, sort_keys=True))
-    return Canary(token, entry.stem, sha256(entry.object))
+    return Canary(token, entry.stem, sha256(entry.object), digest)
 
 
 def find_canaries(data: bytes) -> frozenset[str]:

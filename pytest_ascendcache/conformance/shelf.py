@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_ascendcache.cachedir import Entry, Snapshot
-from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
+from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
@@ -74,6 +74,15 @@ class Shelf:
         """Names of the entries of which one file is left."""
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
+    def expected(self, run: Run, limits: CacheLimits) -> Aging:
+        """Who must be gone after a run, and who must be there."""
+        entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
+        return expected_aging(entries, self._own(run), limits)
+
+    def _own(self, run: Run) -> int:
+        """Bytes of the toolchain's own files before the run."""
+        return bytes_of(run.before, self._prefix) - sum(size for size, _ in self._laid.values())
+
     def check(self, run: Run, limits: CacheLimits, goes: str) -> None:
         """Whether a run let go what the document says, which in this story is ``goes``.
 
@@ -82,13 +91,11 @@ class Shelf:
             NotDecidable: where the arithmetic of the story does not hold for this toolchain,
                 whose own entries are too large for it.
         """
-        entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
-        total = bytes_of(run.before, self._prefix)
-        own = total - sum(each.size for each in entries)
-        expected = expected_aging(entries, own, limits)
+        expected = self.expected(run, limits)
+        own = self._own(run)
         if expected.must_go != set(goes) or not expected.allows(goes):
             raise NotDecidable(
-                f"{own} bytes of the toolchain's own are too many beside {len(entries)} entries"
+                f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
         self.compare(goes)
 

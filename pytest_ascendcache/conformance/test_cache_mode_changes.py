@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from pytest_ascendcache.conformance.states import bring_into
@@ -13,13 +11,12 @@ from pytest_ascendcache.conformance.vocabulary import (
     ENABLE,
     FORCE,
     KEPT,
-    OTHER_SOC,
     REUSED,
     REWRITTEN,
     Outcome,
     rule,
 )
-from pytest_ascendcache.contract import Capability, DebugConfig, EntryState
+from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import KernelRunError, StagedChange, Toolchain
@@ -98,30 +95,19 @@ WHAT = {
     Capability.TOOLCHAIN_CHANGE: "a dependency",
 }
 
-OPTION_SETS: dict[str, dict[str, Any]] = {
-    "enable": {"mode": ENABLE},
-    "force": {"mode": FORCE},
-    "disable": {"mode": DISABLE},
-    "default": {},
-    "enable-other-soc": {"mode": ENABLE, "soc": OTHER_SOC},
-    "enable-level-2": {"mode": ENABLE, "debug_level": 2},
-    "force-level-1": {"mode": FORCE, "debug_level": 1},
-}
-
 
 @rule("cache-mode/transparent")
-@pytest.mark.parametrize("options", OPTION_SETS)
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
 @pytest.mark.parametrize("before", EntryState)
 def test_the_kernel_equals_a_fresh_one(
-    cache: CacheUnderTest, add: OperatorSpec, before: EntryState, options: str
+    cache: CacheUnderTest, add: OperatorSpec, before: EntryState, mode: CacheMode
 ) -> None:
-    chosen = OPTION_SETS[options]
-    compared = {key: value for key, value in chosen.items() if key != "mode"}
+    """Twice in a row; once under every combination of options is ``test_combinations.py``."""
     cache.marks = False
     bring_into(cache, add, before)
     for _ in range(2):
-        run = cache.compile(add, **chosen)
-        assert run.kernel(add) == cache.fresh(add, **compared), "not the kernel of a fresh compile"
+        run = cache.compile(add, mode=mode)
+        assert run.kernel(add) == cache.fresh(add), "not the kernel of a fresh compile"
 
 
 @rule("cache-mode/transparent")

@@ -21,12 +21,18 @@ from pytest_ascendcache.contract.impl_mode import (
     PrecisionFile,
     SelectMode,
 )
-from pytest_ascendcache.contract.options import CacheMode, CompileOptions, DebugConfig
+from pytest_ascendcache.contract.options import (
+    DEFAULT_SOC,
+    CacheMode,
+    CompileOptions,
+    DebugConfig,
+)
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
 from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules
 from pytest_ascendcache.contract.verdict import Verdict
 
 __all__ = [
+    "DEFAULT_SOC",
     "AgedEntry",
     "Aging",
     "CacheLimits",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
@@ -12,12 +12,14 @@ from typing import Any
 
 from pytest_ascendcache.cachedir import (
     CacheLayout,
+    Canary,
     Entry,
     Snapshot,
     find_canaries,
     plant_canary,
     read_entries,
 )
+from pytest_ascendcache.cachedir.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -40,24 +42,25 @@ _SHOWN_OUTPUT = 2000
 
 @dataclass(frozen=True)
 class WarmCache:
-    """A copy of a warm cache, with what is known of it."""
+    """A copy of a prepared cache, with what is known of it and the steps that made it."""
 
     root: Path
     sandbox: Path
-    tokens: Mapping[str, str]
+    tokens: Mapping[str, Canary]
     known: Mapping[tuple[OperatorSpec, CompileOptions], str]
-    step: Step
+    steps: tuple[Step, ...]
 
 
 class Shared:
     """What checks of one session need not compile again.
 
-    ``fresh``: kernels of compiles no cache had a part in. ``warm``: copies of warm caches, below
-    ``directory``; none are kept without one.
+    ``fresh``: kernels of compiles no cache had a part in, ``fresh_runs``: their digests, by run.
+    ``warm``: copies of prepared caches, below ``directory``; none are kept without one.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.fresh: dict[Any, bytes] = {}
+        self.fresh_runs: dict[Any, dict[OperatorSpec, str]] = {}
         self.warm: dict[Any, WarmCache] = {}
         self._directory = directory
 
@@ -68,15 +71,15 @@ class Shared:
         other.warm.update(self.warm)
         return other
 
-    def keep_warm(self, key: Any, cache: CacheUnderTest) -> None:
-        """Copy a cache that was just warmed, marks included."""
+    def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
+        """Copy a cache that was just prepared, marks included."""
         if self._directory is None:
             return
         cache.mark()
         root = self._directory / str(len(self.warm))
         shutil.copytree(cache.root, root, symlinks=True)
-        step = replace(cache.evidence.steps[-1], ending="copied from an equal compile")
-        self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), step)
+        copied = tuple(replace(each, ending="copied from an equal compile") for each in steps)
+        self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), copied)
 
 
 class CacheUnderTest:
@@ -106,7 +109,8 @@ class CacheUnderTest:
         self.marks = control.serves_marked
         self._control = control
         self._numbers = count()
-        self._tokens: dict[str, str] = {}
+        self._tokens: dict[str, Canary] = {}
+        self._left_alone: set[str] = set()
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
         for directory in (self.home, self.work):
@@ -196,25 +200,44 @@ class CacheUnderTest:
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator.
 
-        An equal warm cache of this session is copied instead, where the positive control has
-        shown that this toolchain serves from a copied cache: that saves a compiler start.
+        What an equal call of this session left is copied instead where it can be, see
+        :meth:`prepare`.
 
         Raises:
             NotDecidable: where the cache does not hold one afterwards.
         """
-        choice = self._choice(options)
-        key = (operators, tuple(sorted(options.items()))) if "environment" not in options else None
+        if "environment" in options:
+            self._warm(operators, options)
+        else:
+            key = (operators, tuple(sorted(options.items())))
+            self.prepare(key, lambda: self._warm(operators, options))
+
+    def prepare(self, key: Any, make: Callable[[], None]) -> None:
+        """Bring an empty cache into the state that ``make`` brings it into.
+
+        A cache prepared under an equal ``key`` earlier in this session is copied instead, where
+        the positive control has shown that this toolchain serves from a copied cache: that
+        saves compiler starts.
+        """
         pristine = not self.root.exists()
         template = self._shared.warm.get(key) if pristine and self.marks else None
-        if template is not None:
-            shutil.copytree(template.root, self.root, symlinks=True)
-            self._tokens.update(template.tokens)
-            self._known.update(template.known)
-            # The command that would do the same here.
-            old, new = str(template.sandbox), str(self.sandbox)
-            step = replace(template.step, command=template.step.command.replace(old, new))
-            self.evidence.steps.append(step)
+        if template is None:
+            first = len(self.evidence.steps)
+            make()
+            if pristine and self.marks and self._control.relocates and self.root.exists():
+                self._shared.keep_warm(key, self, self.evidence.steps[first:])
             return
+        shutil.copytree(template.root, self.root, symlinks=True)
+        self._tokens.update(template.tokens)
+        self._known.update(template.known)
+        # The commands that would do the same here.
+        old, new = str(template.sandbox), str(self.sandbox)
+        self.evidence.steps += [
+            replace(step, command=step.command.replace(old, new)) for step in template.steps
+        ]
+
+    def _warm(self, operators: tuple[OperatorSpec, ...], options: Mapping[str, Any]) -> None:
+        choice = self._choice(options)
         run = self.compile(*operators, mode=CacheMode.ENABLE, **options)
         for operator in operators:
             stem = run.stem(operator)
@@ -226,8 +249,6 @@ class CacheUnderTest:
                 raise NotDecidable(
                     f"warming up left no valid entry for {operator}: {'; '.join(problems)}"
                 )
-        if key is not None and pristine and self.marks and self._control.relocates:
-            self._shared.keep_warm(key, self)
 
     def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
         """The entry :meth:`warm` made for an operator under these options, as it is now.
@@ -296,7 +317,9 @@ class CacheUnderTest:
         environment = options.pop("environment", None)
         key = (operator, tuple(sorted(options.items())))
         if environment is not None or key not in self._shared.fresh:
-            first, second = (self._fresh_compile(operator, environment, options) for _ in "12")
+            ((first,), (second,)) = (
+                self._fresh_compile((operator,), environment, options) for _ in "12"
+            )
             if first != second:
                 raise NotDecidable(f"{operator}: two fresh compiles give different kernels")
             if environment is not None:
@@ -304,24 +327,68 @@ class CacheUnderTest:
             self._shared.fresh[key] = first
         return self._shared.fresh[key]
 
+    def unlike_fresh(
+        self, run: Run, environment: Mapping[str, str] | None = None
+    ) -> dict[OperatorSpec, str]:
+        """Operators of a run whose delivered kernel is not what a fresh compile of the same
+        operators with the same options gives, with the digests of both.
+
+        One fresh compile tells of all, and is remembered where no environment is given; only
+        where it differs a second one has to confirm it.
+
+        Raises:
+            NotDecidable: where two fresh compiles differ.
+        """
+        options = run.result.request.options.but(cache_mode=None)
+        key = (run.operators, options)
+        fresh = self._shared.fresh_runs.get(key) if environment is None else None
+        if fresh is None:
+            fresh = self._fresh_digests(run.operators, environment, options)
+            if environment is None:
+                self._shared.fresh_runs[key] = fresh
+        delivered = {each: run.unmarked_sha256(each) for each in run.operators}
+        if delivered == fresh:
+            return {}
+        if self._fresh_digests(run.operators, environment, options) != fresh:
+            raise NotDecidable("two fresh compiles give different kernels")
+        return {
+            each: f"delivered {delivered[each][:12]}, fresh {fresh[each][:12]}"
+            for each in run.operators
+            if delivered[each] != fresh[each]
+        }
+
+    def _fresh_digests(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Mapping[str, str] | None,
+        options: CompileOptions,
+    ) -> dict[OperatorSpec, str]:
+        names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
+        given = {name: getattr(options, name) for name in names}
+        kernels = self._fresh_compile(operators, environment, given)
+        return dict(zip(operators, map(sha256, kernels), strict=True))
+
     def _fresh_compile(
-        self, operator: OperatorSpec, environment: Mapping[str, str] | None, options: dict[str, Any]
-    ) -> bytes:
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Mapping[str, str] | None,
+        options: dict[str, Any],
+    ) -> tuple[bytes, ...]:
         empty = self.sandbox / f"empty{next(self._numbers)}"
         request = self.request(
-            operator, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
+            *operators, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
         )
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
         if not run.succeeded:
             raise ToolchainError(_failure(result))
-        return run.kernel(operator)
+        return tuple(map(run.kernel, operators))
 
     def known_state(
         self,
-    ) -> tuple[dict[str, str], dict[tuple[OperatorSpec, CompileOptions], str]]:
-        """Canary tokens by entry, and entries by operator and options."""
+    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]:
+        """Canaries by token, and entries by operator and options."""
         return dict(self._tokens), dict(self._known)
 
     def mark(self) -> None:
@@ -330,9 +397,15 @@ class CacheUnderTest:
             return
         for soc in self.layout.socs():
             for entry in read_entries(self.layout.soc(soc)).values():
+                if entry.stem in self._left_alone:
+                    continue
                 if entry.is_valid and not find_canaries(entry.object or b""):
                     canary = plant_canary(entry)
-                    self._tokens[canary.token] = canary.stem
+                    self._tokens[canary.token] = canary
+
+    def leave_alone(self, stems: Iterable[str]) -> None:
+        """Entries that are not to be marked: no operator asks for them, and they are large."""
+        self._left_alone.update(stems)
 
     def _run(
         self, request: CompileRequest, result: CompileResult, before: Snapshot, after: Snapshot

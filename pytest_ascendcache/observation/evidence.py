@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 _SHOWN_FIELDS = 3
@@ -41,6 +41,11 @@ class Step:
     changes: dict[str, str]
     output: str
     metadata: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data; metadata is not part of it."""
+        shown = (each.name for each in fields(self) if each.name != "metadata")
+        return {name: getattr(self, name) for name in shown}
 
     def explained(self) -> Step:
         """The same step; changed metadata says which fields changed."""
@@ -89,8 +94,9 @@ class Evidence:
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
-    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``ranks``
-    has a line a rank, for a check that several ranks do at the same time.
+    ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
+    of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
+    check that several ranks do at the same time.
     """
 
     sandbox: str = ""
@@ -100,6 +106,7 @@ class Evidence:
     observed: str = ""
     readings: list[str] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
+    factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
     starts: int = 0
     ranks: list[RankNote] = field(default_factory=list)
@@ -110,7 +117,9 @@ class Evidence:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
-        data = asdict(self)
-        for step in data["steps"]:
-            del step["metadata"]
+        # Not dataclasses.asdict: it copies every string of every step, for every check.
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        data["steps"] = [step.as_dict() for step in self.steps]
+        data["accuracy"] = [vars(each) for each in self.accuracy]
+        data["ranks"] = [vars(each) for each in self.ranks]
         return data

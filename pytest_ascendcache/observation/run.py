@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import Change, FileState, Snapshot, embedded_objects, find_canaries
+from pytest_ascendcache.cachedir import (
+    Canary,
+    Change,
+    FileState,
+    Snapshot,
+    embedded_objects,
+    find_canaries,
+)
 from pytest_ascendcache.cachedir.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
 from pytest_ascendcache.observation.evidence import NotDecidable
@@ -19,7 +26,7 @@ class Run:
     """What one process delivered and did to the cache.
 
     ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
-    snapshots of the whole cache directory; ``marked`` maps canary tokens to stems, and is
+    snapshots of the whole cache directory; ``marked`` has canaries by token, and is
     ``None`` where this toolchain does not serve marked entries. ``known`` names the entries of
     operators the cache was warmed with.
     """
@@ -28,7 +35,7 @@ class Run:
     operators: tuple[OperatorSpec, ...]
     before: Snapshot
     after: Snapshot
-    marked: Mapping[str, str] | None
+    marked: Mapping[str, Canary] | None
     known: Mapping[OperatorSpec, str]
     prefix: str
 
@@ -85,7 +92,18 @@ class Run:
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries."""
         tokens = find_canaries(self.model(operator).read_bytes())
-        return frozenset((self.marked or {}).get(token, token) for token in tokens)
+        marked = self.marked or {}
+        return frozenset(marked[token].stem if token in marked else token for token in tokens)
+
+    def unmarked_sha256(self, operator: OperatorSpec) -> str:
+        """Digest of the delivered kernel, or of what it was before it was marked."""
+        kernel = self.kernel(operator)
+        digest = sha256(kernel)
+        for token in find_canaries(kernel):
+            canary = (self.marked or {}).get(token)
+            if canary is not None and canary.marked_sha256 == digest:
+                return canary.original_sha256
+        return digest
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
         """What was delivered for the operator, and what became of its entry.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_ascendcache.contract import Rule, Verdict
@@ -26,7 +26,8 @@ class VerdictRecord:
 
     ``message`` says why where it is no pass; ``repeat`` is a command that does it again;
     ``evidence`` is :class:`~pytest_ascendcache.observation.Evidence` as plain data;
-    ``seconds`` is the check's duration.
+    ``seconds`` is the check's duration. ``deviation`` is there for a known deviation: the
+    ``entry`` that names it, its ``reason`` and ``link``, and the verdict it had ``instead``.
     """
 
     rule: str
@@ -36,10 +37,11 @@ class VerdictRecord:
     repeat: str
     seconds: float
     evidence: Mapping[str, Any]
+    deviation: Mapping[str, str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
-        return {**asdict(self), "verdict": self.verdict.value}
+        return {**vars(self), "verdict": self.verdict.value}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> VerdictRecord:
@@ -87,6 +89,14 @@ def accuracy_rows(records: Iterable[VerdictRecord]) -> list[dict[str, Any]]:
     """What checks measured of kernels (``observation.Accuracy`` as plain data), by operator."""
     rows = [row for record in records for row in record.evidence["accuracy"]]
     return sorted(rows, key=lambda row: (row["operator"], row["max_ulp"]))
+
+
+def tried_cells(records: Iterable[VerdictRecord]) -> list[dict[str, str]]:
+    """The combinations of which some check could tell something, as level by factor."""
+    undecided = (Verdict.NOT_APPLICABLE, Verdict.ERROR)
+    told = (each for each in records if each.verdict not in undecided)
+    cells = (tuple(each.evidence["factors"].items()) for each in told)
+    return [dict(cell) for cell in dict.fromkeys(cells) if cell]
 
 
 def totals(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:

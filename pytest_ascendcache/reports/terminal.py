@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.reports.records import (
     RuleResult,
     VerdictRecord,
@@ -28,9 +30,13 @@ _WIDTH = max(len(verdict.value) for verdict in Verdict)
 
 
 def write_summary(
-    reporter: pytest.TerminalReporter, results: Sequence[RuleResult], missing: int = 0
+    reporter: pytest.TerminalReporter,
+    results: Sequence[RuleResult],
+    missing: int = 0,
+    matrix: Sequence[str] = (),
 ) -> None:
-    """Write the summary of a run; ``missing`` checks were selected and gave no verdict."""
+    """Write the summary of a run; ``missing`` checks were selected and gave no verdict, and
+    ``matrix`` says which combinations were tried."""
     reporter.section("ascend cache contract")
     checks = [record for result in results for record in result.records]
     for reason in dict.fromkeys(record.evidence["control"] for record in checks):
@@ -46,6 +52,8 @@ def write_summary(
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
     _accuracy(reporter, accuracy_rows(checks))
+    for line in matrix:
+        reporter.line(line)
     reporter.line(totals_line("rules", [result.verdict for result in results]))
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
     if missing:
@@ -53,6 +61,7 @@ def write_summary(
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
     reporter.line(f"{starts} compiler starts, {operators} operators delivered")
+    _known(reporter, results)
     for result in results:
         if result.verdict in _TOLD:
             _tell(reporter, result)
@@ -68,6 +77,33 @@ def _accuracy(reporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, Any
     reporter.line("  " + layout.format(*(each.replace("_", " ") for each in columns)))
     for row in rows:
         reporter.line("  " + layout.format(*(row[each] for each in columns)))
+
+
+def _known(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
+    """Known deviations: by rule, each reason once with its link and how many checks it covers."""
+    lines: Counter[tuple[str, str]] = Counter()
+    for record in (record for result in results for record in result.records):
+        if record.deviation is not None:
+            link = record.deviation["link"]
+            reason = record.deviation["reason"] + (f" ({link})" if link else "")
+            lines[record.rule, reason] += 1
+    if lines:
+        reporter.section("known deviations", sep="-", yellow=True)
+    for (rule, reason), checks in lines.items():
+        reporter.line(f"{rule}, {checks} check{'s' if checks > 1 else ''}: {reason}")
+
+
+def write_stale(
+    reporter: pytest.TerminalReporter, entries: Sequence[tuple[Deviation, Occurrence]]
+) -> None:
+    """Name the entries of a list that are no longer true, for the list to be corrected."""
+    stale = [(entry, occurrence) for entry, occurrence in entries if occurrence in STALE]
+    if stale:
+        reporter.section("listed deviations that are none", sep="-", yellow=True)
+    for entry, occurrence in stale:
+        check = "" if entry.check == "*" else f" {entry.check}"
+        cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
+        reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}")
 
 
 def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:

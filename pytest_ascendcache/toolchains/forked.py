@@ -39,6 +39,11 @@ class ForkLauncher:
         self._programs = programs
         self._server: _Server | None = None
 
+    def warm(self) -> None:
+        """Start the server now: processes forked from this one after that share it."""
+        if self._server is None:
+            self._server = _Server(self._command)
+
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """See :class:`Launcher`."""
         return (*self._programs[program], *arguments)

@@ -77,7 +77,7 @@ def reference_toolchain(
 ) -> AtcToolchain:
     """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
 
-    ``defect`` names a seeded defect it is to be run with (``qualification``).
+    ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``).
     """
     python = (sys.executable, "-m")
     programs = {

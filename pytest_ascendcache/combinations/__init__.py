@@ -1,0 +1,37 @@
+"""Which combinations of options are tried: the factor model, covering arrays, minimisation.
+
+Pure: nothing here touches a file or starts a process.
+"""
+
+from pytest_ascendcache.combinations.cell import Cell, batches
+from pytest_ascendcache.combinations.covering import (
+    Constraint,
+    Coverage,
+    Factor,
+    Model,
+    all_rows,
+    coverage,
+    covering_array,
+)
+from pytest_ascendcache.combinations.factors import Before, Limits, combinations_model
+from pytest_ascendcache.combinations.minimise import minimise
+from pytest_ascendcache.combinations.plan import Matrix, Plan, plan
+
+__all__ = [
+    "Before",
+    "Cell",
+    "Constraint",
+    "Coverage",
+    "Factor",
+    "Limits",
+    "Matrix",
+    "Model",
+    "Plan",
+    "all_rows",
+    "batches",
+    "combinations_model",
+    "coverage",
+    "covering_array",
+    "minimise",
+    "plan",
+]

@@ -1,0 +1,212 @@
+"""One combination, and what it means as options, environment and operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pytest_ascendcache.combinations.covering import Model, Row
+from pytest_ascendcache.combinations.factors import (
+    NOT_GIVEN,
+    OF_ONE_OPERATOR,
+    Before,
+    Limits,
+    Listed,
+    PrecisionLevel,
+    TypeList,
+)
+from pytest_ascendcache.contract import (
+    CacheMode,
+    CompileOptions,
+    DebugConfig,
+    PrecisionFile,
+    SelectMode,
+)
+from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, INI_RATIO, INI_SIZE
+from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+
+OTHER_TYPE = "BiasAdd"
+"""An operator type no combination has."""
+
+_INPUTS = {"RealDiv": 2, "Mul": 2}
+_SHAPE = (4, 32)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the matrix with its model."""
+
+    model: Model
+    row: Row
+
+    @cached_property
+    def levels(self) -> Mapping[str, str]:
+        """Level by factor."""
+        return self.model.levels(self.row)
+
+    @property
+    def special(self) -> dict[str, str]:
+        """The levels that are not the plain ones."""
+        return {
+            factor.name: factor.levels[number]
+            for factor, number in zip(self.model.factors, self.row, strict=True)
+            if number
+        }
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={level}" for name, level in self.special.items()) or "plain"
+
+    @property
+    def id(self) -> str:
+        """What the check of this combination is called, in words that ``-k`` understands."""
+        return "+".join(f"{name}:{level}" for name, level in self.special.items()) or "plain"
+
+    def plain(self, *names: str) -> Cell | None:
+        """The same with some factors plain; ``None`` where that is not allowed."""
+        row = tuple(
+            0 if factor.name in names else number
+            for factor, number in zip(self.model.factors, self.row, strict=True)
+        )
+        return Cell(self.model, row) if self.model.allows(row) else None
+
+    @property
+    def before(self) -> Before:
+        """What the cache holds before."""
+        return Before(self.levels["before"])
+
+    @property
+    def limits(self) -> Limits:
+        """Where limits come from."""
+        return Limits(self.levels["limits"])
+
+    @property
+    def run_levels(self) -> tuple[str, ...]:
+        """The levels that belong to the whole run."""
+        return tuple(level for name, level in self.levels.items() if name not in OF_ONE_OPERATOR)
+
+    @cached_property
+    def operator(self) -> OperatorSpec:
+        """What is compiled. Named for type and data type, so that it can be listed by name."""
+        kind, dtype = self.levels["operator"], self.levels["dtype"]
+        tensor = TensorDesc.of(dtype, *_SHAPE)
+        attributes = (Attribute("axes", "list_int", (-1,)),) if kind == "SoftmaxV2" else ()
+        return OperatorSpec(
+            kind,
+            (tensor,) * _INPUTS.get(kind, 1),
+            (tensor,),
+            attributes,
+            name=f"cell_{kind.lower()}_{dtype}",
+        )
+
+    @property
+    def ini(self) -> dict[str, str]:
+        """Values of ``op_cache.ini``, in MB and percent."""
+        return {
+            Limits.INI: {INI_SIZE: "4", INI_RATIO: "50"},
+            Limits.HALF_INI: {INI_SIZE: "900"},
+            Limits.OFF: {INI_SIZE: "-1", INI_RATIO: "50"},
+        }.get(self.limits, {})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The two variables of limits."""
+        return {
+            Limits.ENVIRONMENT: {ENV_SIZE: "4", ENV_RATIO: "90"},
+            Limits.INI: {ENV_SIZE: "900", ENV_RATIO: "90"},
+            Limits.HALF_INI: {ENV_SIZE: "4", ENV_RATIO: "90"},
+            Limits.OFF: {ENV_SIZE: "4", ENV_RATIO: "50"},
+        }.get(self.limits, {})
+
+
+def options_of(cells: Sequence[Cell]) -> CompileOptions:
+    """The options of one run of cells whose run levels are the same."""
+    levels = cells[0].levels
+    mode, level = levels["cache_mode"], levels["debug_level"]
+    select = levels["select_implmode"]
+    operators = [cell.operator for cell in cells]
+    return CompileOptions(
+        cache_mode=None if mode == NOT_GIVEN else CacheMode(mode),
+        debug_level=None if level == NOT_GIVEN else int(level),
+        debug_config=_debug_config(levels, operators),
+        soc=levels["soc"],
+        select_implmode=None if select == NOT_GIVEN else SelectMode(select),
+        implmode_types=_type_list(TypeList(levels["type_list"]), operators),
+        precision_file=_precision_file(PrecisionLevel(levels["precision_file"]), operators),
+    )
+
+
+def _debug_config(
+    levels: Mapping[str, str], operators: Sequence[OperatorSpec]
+) -> DebugConfig | None:
+    switches = levels["debug_config"]
+    if switches == NOT_GIVEN:
+        return None
+    names, types = _names(operators), [f"OpType::{each}" for each in _types(operators)]
+    # Of others, also names and types that begin like the operator's, or that it begins like.
+    near = [f"{name}_2" for name in names] + [name[:-1] for name in names]
+    near += [f"{each}2" for each in types] + [each[:-1] for each in types]
+    listed = {
+        Listed.NO_LIST: None,
+        Listed.BY_NAME: names,
+        Listed.BY_TYPE: types,
+        Listed.MIXED: ["somebody", *names, f"OpType::{OTHER_TYPE}"],
+        Listed.OTHERS: ["somebody", f"OpType::{OTHER_TYPE}", *near],
+    }[Listed(levels["debug_list"])]
+    return DebugConfig(tuple(switches.split(",")), None if listed is None else tuple(listed))
+
+
+def _type_list(types: TypeList, operators: Sequence[OperatorSpec]) -> tuple[str, ...] | None:
+    if types is TypeList.NOT_GIVEN:
+        return None
+    return tuple(_types(operators)) if types is TypeList.OPERATOR else (OTHER_TYPE,)
+
+
+def _precision_file(
+    level: PrecisionLevel, operators: Sequence[OperatorSpec]
+) -> PrecisionFile | None:
+    others = {OTHER_TYPE: HIGH_PRECISION}
+    if level is PrecisionLevel.NOT_GIVEN:
+        return None
+    if level is PrecisionLevel.OTHERS:
+        return PrecisionFile.of(others)
+    if level is PrecisionLevel.PRECISION_BY_NAME:
+        by_type = dict.fromkeys(_types(operators), HIGH_PERFORMANCE)
+        return PrecisionFile.of(by_type, dict.fromkeys(_names(operators), HIGH_PRECISION))
+    by_precision = level is PrecisionLevel.PRECISION_BY_TYPE
+    mode = HIGH_PRECISION if by_precision else HIGH_PERFORMANCE
+    return PrecisionFile.of({**others, **dict.fromkeys(_types(operators), mode)})
+
+
+def _names(operators: Iterable[OperatorSpec]) -> list[str]:
+    return list(dict.fromkeys(each.name for each in operators))
+
+
+def _types(operators: Iterable[OperatorSpec]) -> list[str]:
+    return list(dict.fromkeys(each.type for each in operators))
+
+
+def batches(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
+    """Cells that can be compiled in one start, in an order that keeps them together.
+
+    They have the run's levels in common and an operator each. A stale entry has an environment
+    of its own, so it is compiled alone. Every other order or grouping means the same.
+    """
+    open_batches: dict[tuple[str, ...], list[list[Cell]]] = {}
+    for cell in cells:
+        groups = open_batches.setdefault(cell.run_levels, [])
+        for group in groups:
+            if _joins(cell, group):
+                group.append(cell)
+                break
+        else:
+            groups.append([cell])
+    return [tuple(group) for groups in open_batches.values() for group in groups]
+
+
+def _joins(cell: Cell, group: Sequence[Cell]) -> bool:
+    together = [cell, *group]
+    return all(each.before is not Before.STALE for each in together) and cell.operator not in [
+        each.operator for each in group
+    ]

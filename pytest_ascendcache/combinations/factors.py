@@ -1,0 +1,183 @@
+"""The factor model: what varies between combinations, in one place.
+
+Levels are words, the first one being the plain one; :mod:`.cell` says what they mean as options.
+Sources: documents C and I.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import Enum
+
+from pytest_ascendcache.combinations.covering import Constraint, Factor, Model
+from pytest_ascendcache.contract import CacheMode, Capability, SelectMode
+
+NOT_GIVEN = "not-given"
+"""The option is left out."""
+
+
+class Before(str, Enum):
+    """What the cache holds for the operator before the compile."""
+
+    NONE = "none"
+    VALID = "valid"
+    DAMAGED = "damaged"
+    HALF_OBJECT = "half-object"
+    HALF_METADATA = "half-metadata"
+    STALE = "stale"
+    OTHER_MODE = "other-mode"
+
+
+class Listed(str, Enum):
+    """How ``op_debug_list`` has the operator: not at all, or others only, or by what."""
+
+    NO_LIST = "no-list"
+    BY_NAME = "by-name"
+    BY_TYPE = "by-type"
+    MIXED = "mixed"
+    OTHERS = "others"
+
+
+class TypeList(str, Enum):
+    """Whose types ``--optypelist_for_implmode`` has."""
+
+    NOT_GIVEN = NOT_GIVEN
+    OPERATOR = "operator"
+    OTHERS = "others"
+
+
+class PrecisionLevel(str, Enum):
+    """What the file of ``--op_precision_mode`` says of the operator."""
+
+    NOT_GIVEN = NOT_GIVEN
+    PRECISION_BY_TYPE = "precision-by-type"
+    PERFORMANCE_BY_TYPE = "performance-by-type"
+    PRECISION_BY_NAME = "precision-by-name"
+    OTHERS = "others"
+
+
+class Limits(str, Enum):
+    """Where size and ratio come from; in each but the first, something would age by them."""
+
+    DEFAULT = "default"
+    ENVIRONMENT = "environment"
+    INI = "ini-before-environment"
+    HALF_INI = "half-ini-and-environment"
+    OFF = "off"
+
+
+OPERATORS = ("Exp", "Sqrt", "Tanh", "RealDiv", "Gelu", "SoftmaxV2", "Mul")
+DTYPES = ("float16", "float32")
+SOCS = ("Ascend910B1", "Ascend310P3")
+_PLAIN_SELECT = (SelectMode.HIGH_PRECISION.value, SelectMode.HIGH_PERFORMANCE.value)
+
+FACTORS: dict[str, tuple[str, ...]] = {
+    "cache_mode": (NOT_GIVEN, *(mode.value for mode in CacheMode)),
+    "debug_level": (NOT_GIVEN, "0", "1", "2", "3", "4"),
+    "debug_config": (NOT_GIVEN, "ccec_g", "dump_cce", "ccec_O0,oom"),
+    "debug_list": tuple(each.value for each in Listed),
+    "select_implmode": (NOT_GIVEN, *(mode.value for mode in SelectMode)),
+    "type_list": tuple(each.value for each in TypeList),
+    "precision_file": tuple(each.value for each in PrecisionLevel),
+    "operator": OPERATORS,
+    "dtype": DTYPES,
+    "before": tuple(each.value for each in Before),
+    "limits": tuple(each.value for each in Limits),
+    "soc": SOCS,
+}
+"""Levels by factor. ``operator``, ``dtype`` and ``before`` belong to one operator, the others to
+the whole run."""
+
+OF_ONE_OPERATOR = ("operator", "dtype", "before")
+
+REDUCED: dict[str, tuple[str, ...]] = {
+    "debug_level": (NOT_GIVEN, "2"),
+    "debug_config": (NOT_GIVEN, "ccec_g"),
+    "debug_list": (Listed.NO_LIST.value, Listed.BY_TYPE.value, Listed.OTHERS.value),
+    "select_implmode": (NOT_GIVEN, SelectMode.HIGH_PRECISION.value),
+    "type_list": (TypeList.NOT_GIVEN.value, TypeList.OPERATOR.value),
+    "precision_file": (
+        PrecisionLevel.NOT_GIVEN.value,
+        PrecisionLevel.PRECISION_BY_TYPE.value,
+    ),
+    "operator": ("Exp", "Mul"),
+    "before": (
+        Before.NONE.value,
+        Before.VALID.value,
+        Before.DAMAGED.value,
+        Before.OTHER_MODE.value,
+    ),
+    "limits": (Limits.DEFAULT.value, Limits.INI.value),
+    "soc": SOCS[:1],
+}
+"""Fewer levels for trying everything with everything: millions of combinations are too many."""
+
+_CONSTRAINTS = (
+    Constraint(
+        ("debug_config", "debug_list"),
+        lambda config, listed: config != NOT_GIVEN or listed == Listed.NO_LIST.value,
+        "the list is a line of the debug configuration",
+    ),
+    Constraint(
+        ("select_implmode", "type_list"),
+        lambda select, types: types == NOT_GIVEN or select in _PLAIN_SELECT,
+        "a type list goes with one of the two plain modes; of others the document says nothing",
+    ),
+    Constraint(
+        ("before", "dtype", "operator"),
+        lambda before, dtype, operator: (
+            before != Before.OTHER_MODE.value or (dtype == "float16" and operator != "Mul")
+        ),
+        "only with two implementations is there another mode's entry",
+    ),
+)
+
+_IN_USE = (
+    Constraint(("cache_mode",), lambda mode: mode == CacheMode.ENABLE.value, "entries are served"),
+    Constraint(("debug_level",), lambda level: level in (NOT_GIVEN, "0"), "nothing is debugged"),
+    Constraint(
+        ("debug_config", "debug_list"),
+        lambda config, listed: config == NOT_GIVEN or listed == Listed.OTHERS.value,
+        "not the operator",
+    ),
+    Constraint(
+        ("operator",),
+        lambda operator: operator in ("Exp", "Gelu", "Mul"),
+        "one whose mode the plain tables change, one whose mode they do not, one without modes",
+    ),
+)
+
+
+def in_use(model: Model) -> Model:
+    """The combinations in which the operator may be served from the cache.
+
+    Most of the others end before the cache is looked at: a fault in how limits and entries come
+    together would go unseen in them. So pairs count a second time among these alone.
+    """
+    return Model(model.factors, (*model.constraints, *_IN_USE))
+
+
+def combinations_model(
+    capabilities: Collection[Capability], reduced: bool = False, socs: tuple[str, ...] = SOCS
+) -> Model:
+    """The model for a toolchain that has these capabilities.
+
+    Levels it cannot be asked for are left out. ``reduced`` takes the levels of ``REDUCED``.
+    """
+    levels = {**FACTORS, "soc": socs}
+    if reduced:
+        levels.update(REDUCED)
+        levels["soc"] = socs[:1]
+    if Capability.DEBUG_CONFIG not in capabilities:
+        levels["debug_config"] = (NOT_GIVEN,)
+        levels["debug_list"] = (Listed.NO_LIST.value,)
+    if Capability.KNOWLEDGE_BASE not in capabilities:
+        levels["before"] = tuple(each for each in levels["before"] if each != Before.STALE.value)
+    if Capability.IMPL_MODE_TABLES not in capabilities:
+        # Without its tables nobody can say what a mode has to mean.
+        levels["select_implmode"] = levels["type_list"] = levels["precision_file"] = (NOT_GIVEN,)
+        levels["before"] = tuple(
+            each for each in levels["before"] if each != Before.OTHER_MODE.value
+        )
+    factors = tuple(Factor(name, each) for name, each in levels.items())
+    return Model(factors, _CONSTRAINTS)
