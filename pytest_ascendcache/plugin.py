@@ -24,6 +24,7 @@ from pytest_ascendcache.fixtures import (
     ascend_session,
     ascend_session_of,
     ascend_toolchain,
+    tells_a_story,
 )
 from pytest_ascendcache.settings import add_options, check_ranks
 
@@ -158,7 +159,7 @@ def pytest_runtest_makereport(
         from pytest_ascendcache.gangs import tell_the_others
 
         tell_the_others(item, call, report)
-    if report.failed:
+    if tells_a_story(report):
         item.stash[FAILED] = True
     return report
 

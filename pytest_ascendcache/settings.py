@@ -218,6 +218,7 @@ def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
     """The lists and their entries; paths made absolute, so that a check can be repeated."""
     if not lists:
         return {}
+    from pytest_ascendcache.combinations.factors import unknown_level
     from pytest_ascendcache.contract.deviations import (
         DeviationFileError,
         builtin_lists,
@@ -226,6 +227,9 @@ def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
 
     try:
         entries = tuple(entry for name in lists for entry in load_deviations(name))
+        for entry in entries:
+            if wrong := unknown_level(dict(entry.cell)):
+                raise DeviationFileError(f"{entry.origin}: {wrong}")
     except DeviationFileError as error:
         raise pytest.UsageError(f"--ascend-deviations: {error}") from None
     places = (

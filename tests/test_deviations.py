@@ -204,22 +204,22 @@ MINE = """
     import pytest
 
     @pytest.mark.ascend_rule("debug/outputs")
-    @pytest.mark.parametrize("factor", ["broken", "kept"])
+    @pytest.mark.parametrize("factor", ["damaged", "valid"])
     def test_mine(ascend_evidence, factor):
-        ascend_evidence.factors["state"] = factor
-        assert factor == "kept"
+        ascend_evidence.factors["before"] = factor
+        assert factor == "valid"
 """
 LIST = """
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine*"
-cell = {state = ["broken", "torn"]}
+cell = {before = ["damaged", "half-object"]}
 reason = "this one is known"
 
 [[deviation]]
 rule = "debug/outputs"
 check = "test_mine*"
-cell = {state = "kept"}
+cell = {before = "valid"}
 reason = "this one was mended"
 
 [[deviation]]
@@ -258,7 +258,7 @@ def test_a_whole_run_says_what_a_list_need_not_say(
         [
             "debug/outputs, 1 check: this one is known",
             "*listed deviations that are none*",
-            "no longer occurs: ours.toml, entry 2: debug/outputs test_mine[*] state=kept",
+            "no longer occurs: ours.toml, entry 2: debug/outputs test_mine[*] before=valid",
             "matches nothing: ours.toml, entry 3: debug/[*] test_nobody",
         ]
     )
@@ -290,6 +290,10 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
     [
         (["--ascend-deviations=ours.toml"], "ours.toml, entry 1 (rule 'debug/*'): the key 'why'"),
         (["--ascend-deviations=nobody"], "'nobody' is neither a built-in list (cann) nor a file"),
+        (
+            ["--ascend-deviations=cells.toml"],
+            "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
+        ),
         (["--ascend-profile=nobody"], "--ascend-profile=nobody: no such profile; use cann."),
         (["--ascend-profile=cann", "--ascend-defect=never-ages"], "leave one of the two out"),
         (["--ascend-profile=cann", "--ascend-toolchain=atc"], "leave one of the two out"),
@@ -299,6 +303,8 @@ def test_bad_options_end_the_run_before_it_begins(
     suite: pytest.Pytester, arguments: list[str], words: str
 ) -> None:
     (suite.path / "ours.toml").write_text('[[deviation]]\nrule = "debug/*"\nwhy = "so"\n')
+    cell = '[[deviation]]\nrule = "combinations/*"\nreason = "so"\ncell = {cache = "off"}\n'
+    (suite.path / "cells.toml").write_text(cell)
     result = _run(suite, *arguments, "--ascend-report=r.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: *{words.replace('[', '[[]')}*"])
