@@ -37,6 +37,12 @@ def ascend_session_of(config: pytest.Config) -> AscendSession:
     return config.stash[SESSION]
 
 
+def tells_a_story(report: pytest.TestReport) -> bool:
+    """Whether the summary points at what the test did, so that its directory is kept."""
+    verdict = getattr(report, "ascend_verdict", "")
+    return report.failed or verdict in ("warn", "known deviation")
+
+
 @pytest.fixture(scope="session")
 def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
     """Shared state of the session; for the fixtures below."""

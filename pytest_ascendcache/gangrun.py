@@ -18,7 +18,13 @@ from typing import Any, Literal
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_ascendcache.fixtures import FAILED, RENDEZVOUS, SESSION, ascend_session_of
+from pytest_ascendcache.fixtures import (
+    FAILED,
+    RENDEZVOUS,
+    SESSION,
+    ascend_session_of,
+    tells_a_story,
+)
 from pytest_ascendcache.gangreports import (
     PlainReport,
     RankFate,
@@ -57,7 +63,7 @@ class GangItem:
         if setup.passed and not item.config.getoption("setuponly", False):
             report = self._run_ranks()
             hook.pytest_runtest_logreport(report=report)
-            if report.passed:
+            if not tells_a_story(report):
                 self._discard()
         if item.session.shouldfail or item.session.shouldstop:
             nextitem = None

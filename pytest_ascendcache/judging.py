@@ -149,7 +149,7 @@ def _deviation(
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
     for entry in ascend_session_of(item.config).settings.deviations:
-        if entry.names(rule.id, item.nodeid, evidence.factors):
+        if entry.names(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,

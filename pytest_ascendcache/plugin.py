@@ -26,6 +26,7 @@ from pytest_ascendcache.fixtures import (
     ascend_session,
     ascend_session_of,
     ascend_toolchain,
+    tells_a_story,
 )
 from pytest_ascendcache.settings import add_options, check_ranks
 
@@ -65,11 +66,11 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "ascend_rule(id): the promise of the documents a test judges"
     )
     config.addinivalue_line(
-        "markers",
-        "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
+        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
     )
     config.addinivalue_line(
-        "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
+        "markers",
+        "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
     check_ranks(config)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
@@ -112,15 +113,15 @@ def pytest_pycollect_makemodule(
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "ascend_cell" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_cells
+
+        parametrize_cells(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.gangs import parametrize_ranks
 
         parametrize_ranks(metafunc)
-    if "ascend_cell" in metafunc.fixturenames:
-        from pytest_ascendcache.suite import parametrize_cells
-
-        parametrize_cells(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -162,8 +163,7 @@ def pytest_runtest_makereport(
         from pytest_ascendcache.gangs import tell_the_others
 
         tell_the_others(item, call, report)
-    if report.failed or getattr(report, "ascend_verdict", "") in ("warn", "known deviation"):
-        # What the story points at is kept.
+    if tells_a_story(report):
         item.stash[FAILED] = True
     return report
 

@@ -35,6 +35,7 @@ class Settings:
     defect: str | None
     timeout: float
     matrix: str
+    ranks: int | None = None
     profile: str | None = None
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()

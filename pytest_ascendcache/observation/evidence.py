@@ -121,4 +121,5 @@ class Evidence:
         data = {each.name: getattr(self, each.name) for each in fields(self)}
         data["steps"] = [step.as_dict() for step in self.steps]
         data["accuracy"] = [vars(each) for each in self.accuracy]
+        data["ranks"] = [vars(each) for each in self.ranks]
         return data

@@ -140,6 +140,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             if self._left and is_new and not node.shutting_down:
                 left = self._left.pop(0)
                 self.node2pending[node].extend(left)
-                node.send_runtest_some(left)
+                # First the hub, which must know where to answer, then the worker, which asks.
                 for index in left:
                     self._session.hub.move(*self._ranks[index], node.gateway.id)
+                node.send_runtest_some(left)

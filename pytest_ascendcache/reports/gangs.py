@@ -46,12 +46,10 @@ def gang_record(
     name = f"rank {worst.rank}"
     if message and not message.startswith(name):
         message = f"{name}: {message}"
-    return VerdictRecord(
-        rule=worst.record.rule,
+    return replace(
+        worst.record,
         check=check,
-        verdict=worst.record.verdict,
         message=message,
-        repeat=worst.record.repeat,
         seconds=max(each.record.seconds for each in records),
         evidence=evidence,
     )
