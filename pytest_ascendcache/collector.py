@@ -21,6 +21,8 @@ from pytest_ascendcache.contract.deviations import (
     occurrences,
 )
 from pytest_ascendcache.fixtures import ascend_session_of
+from pytest_ascendcache.gangs import CONTROLLER
+from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import write_json
 from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.terminal import write_stale, write_summary
@@ -36,7 +38,8 @@ class Collector:
     def __init__(self, config: pytest.Config, toolchain: Toolchain) -> None:
         self._config = config
         self._toolchain = toolchain
-        self._records: list[VerdictRecord] = []
+        self._alone: list[VerdictRecord] = []
+        self._gangs: dict[str, list[WorkerRank]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
         self._unwritten = ""
@@ -67,8 +70,25 @@ class Collector:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
-        if record is not None:
-            self._records.append(VerdictRecord.from_dict(record))
+        if record is None:
+            return
+        rank = getattr(report, "ascend_rank", None)
+        if rank is None:
+            self._alone.append(VerdictRecord.from_dict(record))
+        else:
+            worker = getattr(report, "worker_id", "")
+            self._gangs.setdefault(rank["gang"], []).append(
+                WorkerRank(
+                    RankRecord(rank["rank"], rank["aborted"], VerdictRecord.from_dict(record)),
+                    rank["size"],
+                    worker,
+                )
+            )
+
+    @property
+    def _records(self) -> list[VerdictRecord]:
+        """One record a check; ranks that were tests of workers are one check again."""
+        return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._expect(
@@ -95,7 +115,9 @@ class Collector:
     @property
     def _missing(self) -> int:
         """Checks that were selected and gave no verdict: the run was cut short."""
-        return len(self._expected - {record.check for record in self._records})
+        gangs = self._config.pluginmanager.getplugin(CONTROLLER)
+        expected = {gangs.check_of(each) for each in self._expected} if gangs else self._expected
+        return len(expected - {record.check for record in self._records})
 
     @property
     def _is_whole(self) -> bool:

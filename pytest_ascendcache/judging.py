@@ -11,8 +11,9 @@ import pytest
 from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
-from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
+from pytest_ascendcache.fixtures import EVIDENCE, GANG, ascend_session_of
 from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.suite import PACKAGE, SuiteModule
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
@@ -32,6 +33,8 @@ _PLAIN_WORDS = (
     NotDecidable,
     ToolchainError,
     KernelRunError,
+    GangAborted,
+    RankLost,
 )
 """Exceptions whose text is meant for the reader of a report."""
 
@@ -126,9 +129,11 @@ def _verdict(
         return Verdict.PASS
     if report.skipped:
         return Verdict.NOT_APPLICABLE
-    broken = call.excinfo is not None and isinstance(
-        call.excinfo.value, (AssertionError, pytest.fail.Exception)
-    )
+    exception = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(exception, GangAborted) and exception.cause:
+        # This rank saw nothing by itself: the gang's verdict is the other rank's.
+        return Verdict(exception.cause)
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
     if broken and report.when == "call":
         if rule.level is Level.INFO:
             # There is no wrong answer, but this one fits no reading of the document.
@@ -144,7 +149,7 @@ def _deviation(
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
     for entry in ascend_session_of(item.config).settings.deviations:
-        if entry.names(rule.id, item.nodeid, evidence.factors):
+        if entry.names(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,
@@ -173,11 +178,12 @@ def _part(message: str, name: str) -> str:
 
 def _repeat(item: pytest.Item) -> str:
     arguments = ascend_session_of(item.config).settings.arguments
+    check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
-        path, _, rest = item.nodeid.partition("::")
+        path, _, rest = check.partition("::")
         module = path.rpartition("/")[2].removesuffix(".py")
         return shlex.join(["pytest", *arguments, "--pyargs", f"{PACKAGE}.{module}::{rest}"])
-    return shlex.join(["pytest", *arguments, item.nodeid])
+    return shlex.join(["pytest", *arguments, check])
 
 
 def status(verdict: str) -> Any:

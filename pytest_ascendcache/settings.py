@@ -17,11 +17,15 @@ MATRICES = ("pairwise", "triples", "full")
 DEFAULT_TIMEOUT = 120.0
 """Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
 
+DEFAULT_RANKS = 4
+"""Ranks of a gang whose size nobody gave."""
+
 
 @dataclass(frozen=True)
 class Settings:
     """What the command line asks for. ``timeout`` is seconds one process may take; ``lists``
-    are the names of the lists ``deviations`` come from."""
+    are the names of the lists ``deviations`` come from; ``ranks`` is the size of gangs, ``None``
+    where it was not given."""
 
     toolchain: str
     atc: str | None
@@ -31,9 +35,11 @@ class Settings:
     defect: str | None
     timeout: float
     matrix: str
+    ranks: int | None = None
     profile: str | None = None
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
+    real_waits: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -52,6 +58,10 @@ class Settings:
         arguments += [f"--ascend-deviations={name}" for name in self.lists]
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
+        if self.real_waits:
+            arguments.append("--ascend-real-waits")
+        if self.ranks is not None:
+            arguments.append(f"--ascend-ranks={self.ranks}")
         if self.matrix != MATRICES[0]:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
@@ -112,6 +122,11 @@ def add_options(parser: pytest.Parser) -> None:
         help="run the reference with a seeded defect, to see the checks fail",
     )
     group.addoption(
+        "--ascend-real-waits",
+        action="store_true",
+        help="wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
+    )
+    group.addoption(
         "--ascend-deviations",
         metavar="LIST",
         action="append",
@@ -129,8 +144,28 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         type=float,
         default=DEFAULT_TIMEOUT,
-        help="time one toolchain process may take before its group is killed (default: 120)",
+        help="time one toolchain process may take before its group is killed (default: 120); "
+        "the ranks of a gang have twice that",
     )
+    group.addoption(
+        "--ascend-ranks",
+        metavar="N",
+        type=int,
+        default=None,
+        help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
+        "with -n no more than workers)",
+    )
+
+
+def check_ranks(config: pytest.Config) -> None:
+    """Refuse a size no gang can have; also asked for without ``--ascend-cache``.
+
+    Raises:
+        pytest.UsageError: naming the value.
+    """
+    ranks = config.getoption("--ascend-ranks")
+    if ranks is not None and ranks < 1:
+        raise pytest.UsageError(f"--ascend-ranks={ranks} is no number of ranks; give 1 or more.")
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -180,6 +215,8 @@ def read_settings(config: pytest.Config) -> Settings:
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,
+        real_waits=config.getoption("--ascend-real-waits"),
+        ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),

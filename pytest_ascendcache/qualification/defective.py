@@ -1,8 +1,8 @@
 """Starts a command of the reference toolchain with a seeded defect, or a profile, in it.
 
 ``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``, where the
-program is ``atc``, ``run``, ``faulty-atc`` (see ``reference.faulty``) or
-``forkserver``.
+program is ``atc``, ``run``, ``train``, ``faulty-atc`` or ``faulty-train`` (see
+``reference.faulty``), or ``forkserver``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_ascendcache.qualification.catalogue import (
     load_defects,
     load_profiles,
 )
-from pytest_ascendcache.reference import atc, forkserver, run
+from pytest_ascendcache.reference import atc, forkserver, run, train
 from pytest_ascendcache.reference.faulty import faulty
 
 ANY = "any"
@@ -30,10 +30,15 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     def defective_atc(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return atc.run(argv, environ, defect.policies())
 
+    def defective_train(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+        return train.run(argv, environ, defect.policies())
+
     return {
         "atc": defective_atc,
         "run": run.run,
+        "train": defective_train,
         "faulty-atc": faulty(atc.run, defect.policies),
+        "faulty-train": faulty(train.run, defect.policies),
     }
 
 

@@ -127,6 +127,10 @@ def _story(reporter: pytest.TerminalReporter, record: VerdictRecord) -> None:
     sandbox = record.evidence["sandbox"]
     if sandbox:
         reporter.line(f"sandbox  SANDBOX={sandbox}")
+    for note in record.evidence["ranks"]:
+        reporter.line(f"rank {note['rank']:<3} {note['ending']}")
+        for line in note["output"].strip().splitlines()[-3:]:
+            reporter.line("said     " + _printable(line))
     steps = record.evidence["steps"]
     for step in steps:
         _step(reporter, step, sandbox, is_last=step is steps[-1])
@@ -144,7 +148,11 @@ def _step(
     for path, change in step["changes"].items() if is_last else ():
         reporter.line(f"changed  {path}: {change}")
     for line in step["output"].strip().splitlines()[-5:]:
-        reporter.line("said     " + "".join(c if c.isprintable() else "?" for c in line))
+        reporter.line("said     " + _printable(line))
+
+
+def _printable(line: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def _first_line(text: str) -> str:
