@@ -22,7 +22,16 @@ from pytest_ascendcache.conformance.stories import (
 from pytest_ascendcache.conformance.vocabulary import ENABLE, OTHER_SOC, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
-from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run, spread
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    Interruption,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    Run,
+    probe_network,
+    spread,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -88,6 +97,32 @@ def test_after_a_power_loss_nothing_damaged_is_served(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
 ) -> None:
     _recovers_from(POWER_LOSS, story, cache, add, exp)
+
+
+# --- networks -------------------------------------------------------------------------------
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
+def test_an_interrupted_rank_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
+    _rank_recovers_from(kind, network)
+
+
+@rule("robust/power-loss")
+def test_after_a_power_loss_a_rank_runs_nothing_damaged(network: NetworkUnderTest) -> None:
+    _rank_recovers_from(POWER_LOSS, network)
+
+
+def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    network.evidence.crash = kind.value
+    square = probe_network(Probe("Square"))
+    running = network.interruption(square)
+    for state in running.states(kind):
+        running.enter(state)
+        problem = network.recovery(square)
+        assert problem is None, f"{state}: {problem}"
 
 
 # --- locks ----------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ from pathlib import Path
 
 from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.contract.ranks import Phase, kernel_meta
+from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.operators import OperatorSpec
@@ -139,6 +141,37 @@ class NetworkUnderTest:
             yield watch
         finally:
             watch.end()
+
+    def interruption(self, network: Network) -> Interruption[NetworkRun]:
+        """A run of rank 0 on its own, recorded now, that can then be interrupted. Needs
+        ``Capability.FAULT_POINTS``."""
+
+        def start(plan: FaultPlan) -> NetworkRun:
+            return self.attempt(replace(self.request(network), plan=plan))
+
+        logs = self.sandbox / f"record{next(self._numbers)}"
+        return Interruption(self.cache, logs, self.toolchain.fault_route(), start)
+
+    def recovery(self, network: Network) -> str | None:
+        """What is wrong with the next two runs of rank 0: the first must give the right outputs,
+        the second must run the kernels on disk. ``None`` where nothing is."""
+        steps = len(self.evidence.steps)
+        first = self.attempt(self.request(network))
+        if not first.succeeded:
+            return f"the next run {first.result.ending}"
+        if first.wrong:
+            return f"the next run gives wrong outputs: {first.wrong}"
+        damaged = [stem for stem, kernel in self.kernels().items() if not kernel.is_valid]
+        if damaged:
+            return f"the next run leaves {', '.join(damaged)} damaged"
+        self.mark()
+        second = self.attempt(self.request(network))
+        if not second.succeeded:
+            return f"the run after the next {second.result.ending}"
+        if second.wrong or second.compiled:
+            return f"the run after the next compiles {sorted(second.compiled)} again"
+        del self.evidence.steps[steps:]
+        return None
 
     def kernels(self, rank: int | str = 0) -> dict[str, RankKernel]:
         """The kernels of a rank below :attr:`cache` by stem, parts of one included."""

@@ -54,6 +54,11 @@ class NetworkRun:
         return self.result.succeeded
 
     @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        return self.result.returncode
+
+    @property
     def output(self) -> str:
         """The end of what the process printed."""
         return self.result.output
