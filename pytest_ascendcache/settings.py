@@ -40,7 +40,6 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
-    ranks: int | None = None
 
     @property
     def arguments(self) -> list[str]:
