@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -17,12 +18,13 @@ from pathlib import Path
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
 from pytest_ascendcache.contract import Capability, CompileOptions
+from pytest_ascendcache.operators.network import read_network
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.session import CONTROL_OPERATOR
-from pytest_ascendcache.toolchains import CompileRequest, reference_toolchain
+from pytest_ascendcache.toolchains import CompileRequest, TrainRequest, reference_toolchain
 
 ITEMS = 2000
 
@@ -260,7 +262,31 @@ def gangs(directory: Path) -> None:
         )
 
 
-_IN_DIRECTORY = (suite, full_matrix, accuracy, per_check, warm_hit, gangs)
+def networks(directory: Path) -> None:
+    """A network whose kernels are there against one whose kernels have to be compiled."""
+    layer = Path(__file__).parent.parent / "fixtures/networks/bert_encoder_layer.json"
+    network, toolchain = read_network(layer), reference_toolchain()
+    cold, warm = itertools.count(), directory / "warm"
+
+    def run(place: Path) -> None:
+        environment = {"MS_COMPILER_CACHE_PATH": str(place)}
+        request = TrainRequest(network, directory / "run", directory / "work", environment)
+        if not toolchain.start_rank(request).wait().succeeded:
+            raise SystemExit(f"{layer.name} does not run")
+
+    try:
+        run(warm)
+        seconds = median(lambda: run(warm), 20)
+        compiling = median(lambda: run(directory / str(next(cold))), 5)
+    finally:
+        toolchain.close()
+    print(
+        f"incremental build, BERT layer of 17 kernels: warm {seconds * 1000:.0f} ms, "
+        f"{seconds / compiling:.2f} x a cold run"
+    )
+
+
+_IN_DIRECTORY = (suite, full_matrix, accuracy, per_check, warm_hit, networks, gangs)
 _ALONE = (arrays, barriers, imports)
 
 

@@ -9,7 +9,12 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.cachedir import FileSystem
-    from pytest_ascendcache.observation import CacheUnderTest, Evidence
+    from pytest_ascendcache.observation import (
+        CacheUnderTest,
+        Evidence,
+        NetworkControl,
+        NetworkUnderTest,
+    )
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
     from pytest_ascendcache.session import AscendSession
@@ -78,6 +83,42 @@ def ascend_cache(
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.cache(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture(scope="session")
+def ascend_network_control(ascend_session: AscendSession) -> NetworkControl | None:
+    """What may be taken for granted of networks; ``None`` where the toolchain runs none.
+
+    It is of the session, so that ranks of a gang inherit it.
+    """
+    from pytest_ascendcache.contract import Capability
+
+    if Capability.INCREMENTAL_BUILD not in ascend_session.toolchain.capabilities:
+        return None
+    return ascend_session.network_control
+
+
+@pytest.fixture
+def ascend_network(
+    request: pytest.FixtureRequest,
+    ascend_session: AscendSession,
+    ascend_evidence: Evidence,
+    ascend_network_control: NetworkControl | None,
+) -> Iterator[NetworkUnderTest]:
+    """Ranks that run networks with incremental build, in a directory of this test's own.
+
+    ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
+    """
+    if ascend_network_control is None:
+        from pytest_ascendcache.contract import Capability
+
+        toolchain = ascend_session.toolchain.name
+        pytest.skip(f"{toolchain}: {Capability.INCREMENTAL_BUILD.lacking}")
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.networks(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

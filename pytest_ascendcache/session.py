@@ -15,8 +15,11 @@ from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_mod
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
+    NetworkControl,
+    NetworkUnderTest,
     PositiveControl,
     Shared,
+    network_control,
     positive_control,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -107,6 +110,19 @@ class AscendSession:
         return control
 
     @cached_property
+    def network_control(self) -> NetworkControl:
+        """The positive control of networks, done once.
+
+        Raises:
+            ToolchainError: where not even a network of one operator runs.
+        """
+        sandbox = self.sandbox("network-control")
+        control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
+        if not control.reason:
+            self.discard(sandbox)
+        return control
+
+    @cached_property
     def file_system(self) -> FileSystem:
         """Where sandboxes are, and what it does with access times."""
         return probe_file_system(self.base)
@@ -176,6 +192,15 @@ class AscendSession:
         if not self.control.compiles:
             raise ToolchainError(f"no check can tell anything: {self.control.reason}")
         return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)
+
+    def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
+        """Networks under test in a sandbox.
+
+        Raises:
+            ToolchainError: where nothing can be told of this toolchain.
+        """
+        evidence.control = self.network_control.reason
+        return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
 
     def close(self) -> None:
         """End what was started."""

@@ -39,6 +39,7 @@ class Settings:
     profile: str | None = None
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
+    real_waits: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -57,6 +58,8 @@ class Settings:
         arguments += [f"--ascend-deviations={name}" for name in self.lists]
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
+        if self.real_waits:
+            arguments.append("--ascend-real-waits")
         if self.ranks is not None:
             arguments.append(f"--ascend-ranks={self.ranks}")
         if self.matrix != MATRICES[0]:
@@ -117,6 +120,11 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="NAME",
         default=None,
         help="run the reference with a seeded defect, to see the checks fail",
+    )
+    group.addoption(
+        "--ascend-real-waits",
+        action="store_true",
+        help="wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
     )
     group.addoption(
         "--ascend-deviations",
@@ -207,6 +215,7 @@ def read_settings(config: pytest.Config) -> Settings:
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,
+        real_waits=config.getoption("--ascend-real-waits"),
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         profile=profile,

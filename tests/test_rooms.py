@@ -38,6 +38,7 @@ ALLOWED = {
         "combinations",
         "cachedir",
         "faults",
+        "ranks",
         "toolchains",
         "observation",
     },

@@ -37,6 +37,8 @@ class Capability(str, Enum):
     KNOWLEDGE_BASE = "knowledge-base"
     TOOLCHAIN_CHANGE = "toolchain-change"
     IMPL_MODE_TABLES = "impl-mode-tables"
+    INCREMENTAL_BUILD = "incremental-build"
+    REHEARSED_WAITS = "rehearsed-waits"
 
     @property
     def lacking(self) -> str:
@@ -48,6 +50,9 @@ class Capability(str, Enum):
             Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
             Capability.IMPL_MODE_TABLES: "its implementation mode tables (opp/built-in/op_impl/"
             "ai_core/tbe/impl_mode) are not found",
+            Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
+            Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
+            "--ascend-real-waits waits the two minutes",
         }[self]
 
 

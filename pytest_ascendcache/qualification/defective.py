@@ -1,7 +1,7 @@
 """Starts a command of the reference toolchain with a seeded defect, or a profile, in it.
 
 ``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``, where the
-program is ``atc``, ``run`` or ``forkserver``.
+program is ``atc``, ``run``, ``train`` or ``forkserver``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_ascendcache.qualification.catalogue import (
     load_defects,
     load_profiles,
 )
-from pytest_ascendcache.reference import atc, forkserver, run
+from pytest_ascendcache.reference import atc, forkserver, run, train
 
 ANY = "any"
 """Stands for every defect and profile; its fork server tells programs by ``name/program``."""
@@ -28,7 +28,10 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     def defective_atc(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return atc.run(argv, environ, defect.policies())
 
-    return {"atc": defective_atc, "run": run.run}
+    def defective_train(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+        return train.run(argv, environ, defect.policies())
+
+    return {"atc": defective_atc, "run": run.run, "train": defective_train}
 
 
 def _programs_of_all(every: Mapping[str, Defect | Profile]) -> dict[str, forkserver.Program]:

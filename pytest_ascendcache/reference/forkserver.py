@@ -25,11 +25,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from pytest_ascendcache.reference import atc, run
+from pytest_ascendcache.reference import atc, run, train
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
-PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run}
+PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run, "train": train.run}
 _SPARES = 2
 
 
@@ -79,6 +79,8 @@ def _preload() -> None:
     for name in (
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
+        "pytest_ascendcache.reference.incremental.build",
+        "pytest_ascendcache.operators.evaluation",
     ):
         importlib.import_module(name)
     _touch()

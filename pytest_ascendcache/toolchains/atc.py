@@ -29,6 +29,8 @@ from pytest_ascendcache.toolchains.protocol import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+
 IMPL_MODE = Path("built-in/op_impl/ai_core/tbe/impl_mode")
 """Where an operator package keeps the tables of implementation modes (document I)."""
 
@@ -128,6 +130,12 @@ class AtcToolchain:
             path.stem: path.read_text(encoding="utf-8-sig", errors="replace")
             for path in sorted(self._impl_mode_directory.glob("*.ini"))
         }
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """See :class:`Toolchain`; a subclass that declares the capability says how."""
+        raise ToolchainError(
+            f"{self.name} for {request.network.name}: {Capability.INCREMENTAL_BUILD.lacking}."
+        )
 
     def close(self) -> None:
         """See :class:`Toolchain`."""

@@ -14,6 +14,8 @@ from pytest_ascendcache.operators import OperatorSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+
 
 class ToolchainError(Exception):
     """The toolchain could not be run; says nothing of the promise under test."""
@@ -142,6 +144,13 @@ class Toolchain(Protocol):
     def impl_mode_tables(self) -> Mapping[str, str]:
         """The texts of its implementation mode tables by name without suffix, e.g.
         ``high_precision_for_all``. Needs ``Capability.IMPL_MODE_TABLES``.
+        """
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``.
+
+        Raises:
+            ToolchainError: where it cannot be started at all.
         """
 
     def close(self) -> None:

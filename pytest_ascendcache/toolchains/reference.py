@@ -14,6 +14,7 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.forked import ForkLauncher
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
 
 _REFERENCE = "pytest_ascendcache.reference"
 _DEFECTIVE = "pytest_ascendcache.qualification.defective"
@@ -40,6 +41,10 @@ class ReferenceToolchain(AtcToolchain):
         if change is Capability.TOOLCHAIN_CHANGE:
             return _custom_operator(directory)
         raise ToolchainError(f"{change.value} is nothing that can be changed.")
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """See :class:`Toolchain`."""
+        return start_rank(self.launcher, request, self._environment({}), self._deadline)
 
 
 def _knowledge_base(operator: OperatorSpec, directory: Path) -> StagedChange:
@@ -84,7 +89,7 @@ def reference_toolchain(
         program: (*python, _DEFECTIVE, defect, program)
         if defect
         else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run")
+        for program in ("atc", "run", "train")
     }
     launcher: Launcher
     if start == "fork":

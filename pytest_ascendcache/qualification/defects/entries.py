@@ -276,7 +276,7 @@ def loser_leaves_residue() -> Policies:
 def writers_append() -> Policies:
     class Unlocked(Fs):
         @contextmanager
-        def lock(self, point: str, path: Path) -> Iterator[None]:
+        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
             yield
 
     class Wrong(Late):
