@@ -33,7 +33,7 @@ from pytest_ascendcache.gangreports import (
     record_of,
     sections,
 )
-from pytest_ascendcache.gangs import PLACE, Place, slug
+from pytest_ascendcache.gangs import PLACE, Place, gang_directory
 from pytest_ascendcache.ranks import RankLost
 from pytest_ascendcache.ranks.local import GangError, RankEnding, run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
@@ -96,7 +96,7 @@ class GangItem:
             session.prepare()
             self._base = session.sandbox(f"gang-{item.name}")
         else:
-            self._base = factory.mktemp(f"gang-{slug(item.name)}")
+            self._base = gang_directory(item, factory)
         (self._base / "shared").mkdir()
         for rank in range(self._size):
             for name in ("sandboxes", "tmp"):

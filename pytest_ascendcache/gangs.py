@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +152,7 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
     """The fixture ``ascend_rank``: meet the other ranks, then be one of them for the test."""
     item = request.node
     place = item.stash[PLACE]
-    offer = place.directory or factory.mktemp(f"gang-{slug(item.name)}")
+    offer = place.directory or gang_directory(item, factory)
     rank = join_gang(item.stash[RENDEZVOUS], place.rank, place.size, offer)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in rank.environment.items():
@@ -195,6 +196,7 @@ def _reason(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     return text.splitlines()[0][:300] if text else ""
 
 
-def slug(name: str) -> str:
-    """A test's name as part of a path any toolchain takes."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name)[:40].strip("-")
+def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:
+    """A new directory for a gang. Numbered ones cost a look at all the others each time."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", item.name)[:40].strip("-")
+    return Path(tempfile.mkdtemp(prefix=f"gang-{name}-", dir=factory.getbasetemp()))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.ranks import Gang, Reply
+from pytest_ascendcache.ranks.hub import Hub
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.rank import rank_environment
 
@@ -78,6 +80,79 @@ class TestGang:
         gang.leave(0, "passed")
         assert gang.lose([0], "was lost") == []
         assert gang.finished
+
+
+class TestHub:
+    """Gangs on workers, without workers: queues take what they would be told."""
+
+    @pytest.fixture
+    def told(self) -> dict[str, queue.Queue]:
+        return {worker: queue.Queue() for worker in ("x", "y", "z")}
+
+    @pytest.fixture
+    def killed(self) -> queue.Queue:
+        return queue.Queue()
+
+    def hub(self, seconds: float, told: dict[str, queue.Queue], killed: queue.Queue) -> Hub:
+        hub = Hub(seconds, killed.put)
+        for worker, letters in told.items():
+            hub.connect(worker, letters.put)
+        return hub
+
+    def test_all_payloads_go_to_the_workers_of_all_ranks(self, told, killed) -> None:
+        hub = self.hub(600, told, killed)
+        hub.place("g", ["z", "x"])
+        hub.heard("x", ("enter", "g", 1, "b"))
+        hub.heard("z", ("enter", "g", 0, "a"))
+        assert told["x"].get_nowait() == told["z"].get_nowait() == (["a", "b"], "", "")
+        assert told["y"].empty()
+        hub.close()
+
+    def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, told, killed) -> None:
+        hub = self.hub(0.1, told, killed)
+        hub.place("first", ["x", "y"])
+        hub.place("second", ["y", "z"])
+        hub.heard("z", ("enter", "second", 1, ""))
+        hub.heard("y", ("enter", "first", 1, ""))
+        why = "gang first aborted: rank 0 did not come within 0.1 s (worker x)"
+        assert told["y"].get(timeout=60) == (None, why, "")
+        assert killed.get(timeout=60) == "x"
+        assert told["z"].empty()
+        hub.heard("y", ("leave", "first", 1, "failed", "aborted"))
+        why = "gang second aborted: rank 0 did not come within 0.1 s (worker y)"
+        assert told["z"].get(timeout=60) == (None, why, "")
+        assert killed.get(timeout=60) == "y"
+        hub.close()
+
+    def test_a_rank_that_moves_is_answered_where_it_is(self, told, killed) -> None:
+        hub = self.hub(600, told, killed)
+        hub.place("g", ["x", "y"])
+        hub.heard("x", ("enter", "g", 0, "a"))
+        hub.move("g", 1, None)
+        hub.move("g", 1, "z")
+        hub.heard("z", ("enter", "g", 1, "b"))
+        assert told["z"].get_nowait() == told["x"].get_nowait() == (["a", "b"], "", "")
+        hub.close()
+
+    def test_a_worker_that_ends_loses_what_it_still_has(self, told, killed) -> None:
+        hub = self.hub(600, told, killed)
+        hub.place("done", ["x", "y"])
+        hub.place("g", ["x", "y"])
+        for rank, worker in enumerate("xy"):
+            hub.heard(worker, ("leave", "done", rank, "passed", ""))
+        hub.heard("y", ("enter", "g", 1, ""))
+        hub.lose_worker("x", "was not run")
+        assert told["y"].get_nowait() == (None, "gang g aborted: rank 0 was not run", "")
+        hub.close()
+
+    def test_a_gang_for_which_workers_are_missing(self, told, killed) -> None:
+        hub = self.hub(600, told, killed)
+        hub.heard("x", ("enter", "g", 0, ""))
+        hub.heard("x", ("leave", "g", 0, "failed", ""))
+        why = "gang g aborted: fewer workers are left than it has ranks"
+        assert told["x"].get_nowait() == (None, why, "")
+        assert told["x"].empty()
+        hub.close()
 
 
 def test_devices_are_counted_on_each_host() -> None:

@@ -36,6 +36,7 @@ class Hub:
         self._seconds = seconds
         self._kill = kill
         self._placed: dict[str, _Placed] = {}
+        self._unfinished: dict[str, _Placed] = {}
         self._send: dict[str, Callable[[object], None]] = {}
         self._change = threading.Condition()
         self._watchdog: threading.Thread | None = None
@@ -50,8 +51,8 @@ class Hub:
         """A gang's ranks were given to these workers, in the order of ranks, after all that were
         placed before it."""
         with self._change:
-            gang = Gang(name, len(workers))
-            self._placed[name] = _Placed(gang, dict(enumerate(workers)))
+            placed = _Placed(Gang(name, len(workers)), dict(enumerate(workers)))
+            self._placed[name] = self._unfinished[name] = placed
             self._start_clocks()
         if self._watchdog is None:
             self._watchdog = threading.Thread(
@@ -79,7 +80,7 @@ class Hub:
                 letters = self._letters(name, placed.gang.enter(rank, rest[0]))
             else:
                 letters = self._letters(name, placed.gang.leave(rank, rest[0], rest[1]))
-            self._start_clocks()
+                self._start_clocks()
         if placed is not None or kind == "enter":
             self._deliver(letters)
 
@@ -124,11 +125,14 @@ class Hub:
     def _start_clocks(self) -> None:
         """Start the clock of every gang that nothing is in the way of any more."""
         busy: set[str | None] = {None}
-        for placed in self._placed.values():
+        for name, placed in list(self._unfinished.items()):
+            if placed.gang.finished:
+                del self._unfinished[name]
+                continue
             here = {
                 worker for rank, worker in placed.workers.items() if rank not in placed.gang.gone
             }
-            if here and not (here & busy) and placed.deadline is None:
+            if not (here & busy) and placed.deadline is None:
                 placed.deadline = time.monotonic() + self._seconds
                 self._change.notify_all()
             busy |= here
@@ -140,8 +144,8 @@ class Hub:
                     return
                 clocks = [
                     (placed.deadline, name)
-                    for name, placed in self._placed.items()
-                    if placed.deadline is not None and not placed.gang.finished
+                    for name, placed in self._unfinished.items()
+                    if placed.deadline is not None
                 ]
                 deadline, name = min(clocks, default=(None, ""))
                 patience = None if deadline is None else deadline - time.monotonic()
