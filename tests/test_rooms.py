@@ -26,8 +26,8 @@ ALLOWED = {
     "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
     "faults": {"cachedir"},
-    "toolchains": {"operators", "contract"},
-    "observation": {"operators", "contract", "cachedir", "toolchains"},
+    "toolchains": {"operators", "contract", "faults"},
+    "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "conformance": {
         "operators",
         "contract",
@@ -38,7 +38,7 @@ ALLOWED = {
         "observation",
     },
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "reference"},
+    "qualification": {"operators", "contract", "faults", "reference"},
     "reports": {"contract"},
 }
 

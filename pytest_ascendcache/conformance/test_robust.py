@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 
+from pytest_ascendcache.conformance.states import residue
 from pytest_ascendcache.conformance.vocabulary import (
     COMPILED,
     ENABLE,
@@ -13,8 +17,9 @@ from pytest_ascendcache.conformance.vocabulary import (
     Outcome,
     rule,
 )
-from pytest_ascendcache.faults import DAMAGES, Damage
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import DAMAGES, Action, Damage, Tree
+from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -28,7 +33,7 @@ def test_a_damaged_entry_heals(cache: CacheUnderTest, add: OperatorSpec, damage:
     assert run[add] == Outcome(COMPILED, REWRITTEN)
     assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
     assert cache.problems() == []
-    assert _residue(cache) == [], "what was damaged is still there"
+    assert residue(cache) == [], "what was damaged is still there"
     assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
 
 
@@ -58,20 +63,6 @@ def test_damage_to_one_entry_leaves_the_others(
     assert run[exp] == Outcome(REUSED, KEPT)
 
 
-_ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
-"""What CANN keeps of an entry. Source: facts ``cann-operator-cache`` section 1.2."""
-
-
-def _residue(cache: CacheUnderTest) -> list[str]:
-    """Files named after entries that are neither an entry's nor a lock."""
-    known = {stem + ending for stem in cache.entries() for ending in _ENDINGS}
-    names = [path.name for path in cache.layout.soc(cache.options.soc).iterdir()]
-    extra = [name for name in names if name not in known and "te_" in name]
-    # A lock of the directory, and one of aging; a lock for each process would be residue.
-    locks = [name for name in names if name.endswith(".lock") and name not in known]
-    return extra + (locks if len(locks) > 2 else [])
-
-
 @rule("robust/same-key-race")
 @pytest.mark.parametrize("before", ["empty", "damaged"])
 @pytest.mark.parametrize("round", range(2))
@@ -88,7 +79,7 @@ def test_many_processes_compile_one_key(
     entries = [each for each in cache.entries().values() if each.operator_type == "add"]
     assert len(entries) == 1, "one key has several entries"
     assert cache.problems() == []
-    assert _residue(cache) == []
+    assert residue(cache) == []
     cache.marks = True
     assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
 
@@ -104,4 +95,69 @@ def test_many_processes_compile_the_same_operators_in_any_order(
         for operator in operators:
             assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
     assert cache.problems() == []
-    assert _residue(cache) == []
+    assert residue(cache) == []
+
+
+# --- where a cache may be, and what may be done there ----------------------------------------
+
+
+@rule("robust/relocatable")
+@pytest.mark.parametrize("how", ["copied", "moved"])
+def test_a_cache_gives_hits_under_another_root(
+    cache: CacheUnderTest, add: OperatorSpec, how: str
+) -> None:
+    cache.warm(add)
+    cache.mark()
+    root = cache.sandbox / "another" / "root"
+    root.parent.mkdir()
+    if how == "copied":
+        shutil.copytree(cache.root, root, symlinks=True)
+    else:
+        cache.root.rename(root)
+    run = cache.elsewhere(root).compile(add, mode=ENABLE)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/read-only-cache")
+def test_a_read_only_file_system_gives_hits(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    if Capability.FAULT_POINTS not in cache.toolchain.capabilities:
+        pytest.skip(f"{cache.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    if Action.EROFS not in cache.toolchain.fault_route().actions:
+        pytest.skip(f"{cache.toolchain.name}: a read-only file system cannot be made for it")
+    cache.warm(add)
+    cache.mark()
+    for operator in (add, exp):
+        compiling = cache.interruption(operator, mode=ENABLE)
+        run = compiling.strike(Action.EROFS, compiling.operations[0])
+        _reads_only(cache, run, operator, hit=operator is add)
+        assert Tree.read(cache.root).content == compiling.before.content
+
+
+@rule("robust/read-only-cache")
+def test_a_cache_of_another_user_gives_hits(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("modes keep nobody out who runs as root")
+    cache.warm(add)
+    cache.mark()
+    below = [cache.root, *cache.root.rglob("*")]
+    for path in below:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        for operator in (add, exp):
+            run = cache.unwatched(cache.request(operator, mode=ENABLE))
+            _reads_only(cache, run, operator, hit=operator is add)
+    finally:
+        for path in below:
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:
+    assert run.succeeded, f"{operator}: the compile {run.result.ending}"
+    if hit:
+        assert run.served_from(operator), f"{operator}: its entry is not reused"
+    else:
+        assert cache.delivers_fresh(run, operator), f"{operator}: a wrong kernel is delivered"

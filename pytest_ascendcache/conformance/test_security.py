@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
 import pytest
 
-from pytest_ascendcache.cachedir import Entry, Snapshot, find_canaries, plant_canary
+from pytest_ascendcache.cachedir import Change, Entry, Snapshot, find_canaries, plant_canary
+from pytest_ascendcache.conformance.shelf import HOUR, KILOBYTE, Shelf
 from pytest_ascendcache.conformance.vocabulary import (
     ENABLE,
     FORCE,
@@ -12,8 +19,9 @@ from pytest_ascendcache.conformance.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -100,3 +108,99 @@ def test_debugging_leaves_only_kernel_meta_there(cache: CacheUnderTest, add: Ope
     cache.compile(add, mode=ENABLE, debug_level=1)
     names = {path.name for path in cache.work.iterdir()}
     assert [name for name in names if not name.startswith("kernel_meta")] == []
+
+
+# --- names and links that lead elsewhere ------------------------------------------------------
+
+
+@pytest.fixture
+def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path:
+    """A directory beside the cache with a marked kernel of ``add``; the cache holds both
+    operators, as the toolchain wrote them."""
+    cache.marks = False
+    cache.warm(add, mul)
+    entry = cache.entry(add)
+    directory = cache.sandbox / "outside"
+    directory.mkdir()
+    for path in (entry.object_path, entry.metadata_path):
+        shutil.copy2(path, directory)
+    plant_canary(Entry(entry.stem, directory))
+    return directory
+
+
+def _unchanged(directory: Path, before: Snapshot) -> None:
+    changes = before.changes(Snapshot.take(directory))
+    changed = {path: each.value for path, each in changes.items() if each is not Change.READ}
+    assert changed == {}, f"outside of the cache: {changed}"
+
+
+_NAMES = {
+    "relative": ("../../../outside/{stem}", ".o"),
+    "absolute": ("{outside}/{stem}", ".o"),
+    "suffix": ("{stem}", "/../../../../outside/{stem}.o"),
+}
+"""Name and suffix of the object in the metadata, relative to the SoC's directory."""
+
+
+@rule("security/no-path-escape")
+@pytest.mark.parametrize("how", _NAMES)
+@pytest.mark.parametrize("what", ["enable", "force", "aging"])
+def test_a_name_in_metadata_leads_nowhere(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, how: str, what: str
+) -> None:
+    entry = cache.entry(add)
+    name, suffix = (part.format(stem=entry.stem, outside=outside) for part in _NAMES[how])
+    lure = Entry(entry.stem, outside)
+    fields = {**lure.metadata, "binFileName": name, "binFileSuffix": suffix}
+    entry.metadata_path.write_text(json.dumps(fields))
+    if how == "suffix":  # a directory of the entry's name, so that the path leads somewhere
+        (entry.directory / entry.stem).mkdir()
+    before = Snapshot.take(outside)
+    run = _run_past(cache, what, add, mul)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    if what == "enable":
+        assert not find_canaries(run.model(add).read_bytes()), "an object from outside is served"
+        assert cache.delivers_fresh(run, add), "a wrong kernel is delivered"
+    _unchanged(outside, before)
+
+
+@rule("security/no-symlink-follow")
+@pytest.mark.parametrize("what", ["enable", "force", "aging"])
+@pytest.mark.parametrize("link", ["entry", "directory", "file", "soc"])
+def test_what_a_link_points_to_stays(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, link: str, what: str
+) -> None:
+    entry = cache.entry(add)
+    lure = Entry(entry.stem, outside)
+    if link == "entry":
+        for path, target in (
+            (entry.object_path, lure.object_path),
+            (entry.metadata_path, lure.metadata_path),
+        ):
+            path.unlink()
+            path.symlink_to(target)
+    elif link == "directory":
+        (entry.directory / "te_linked").symlink_to(outside)
+    elif link == "file":
+        (entry.directory / f"te_linked_{'0' * 64}.o").symlink_to(lure.object_path)
+    else:
+        shutil.rmtree(entry.directory)
+        entry.directory.symlink_to(outside)
+    before = Snapshot.take(outside)
+    run = _run_past(cache, what, add, mul)
+    assert run.succeeded or link == "soc", f"the compile {run.result.ending}"
+    if link != "soc" or what != "enable":  # whether a linked SoC is used is not judged here
+        _unchanged(outside, before)
+
+
+def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: OperatorSpec) -> Run:
+    """Compile so that the entry of ``add`` is looked up, purged, or aged."""
+    if what == "aging":
+        directory = cache.layout.soc(cache.options.soc)
+        if not directory.is_symlink():
+            Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
+            long_ago = time.time_ns() - int(5 * HOUR) * 10**9
+            for path in directory.iterdir():
+                os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
+        return cache.attempt(mul, mode=ENABLE, environment={ENV_SIZE: "1", ENV_RATIO: "1"})
+    return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))

@@ -37,6 +37,8 @@ class Capability(str, Enum):
     KNOWLEDGE_BASE = "knowledge-base"
     TOOLCHAIN_CHANGE = "toolchain-change"
     IMPL_MODE_TABLES = "impl-mode-tables"
+    FAULT_POINTS = "fault-points"
+    VERSION_STAMP = "version-stamp"
 
     @property
     def lacking(self) -> str:
@@ -48,6 +50,9 @@ class Capability(str, Enum):
             Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
             Capability.IMPL_MODE_TABLES: "its implementation mode tables (opp/built-in/op_impl/"
             "ai_core/tbe/impl_mode) are not found",
+            Capability.FAULT_POINTS: "its file operations cannot be watched: there is no strace, "
+            "or ptrace is refused here",
+            Capability.VERSION_STAMP: "no way to give it another version is known",
         }[self]
 
 

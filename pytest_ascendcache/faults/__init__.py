@@ -1,5 +1,29 @@
-"""Faults brought into a cache from outside. This room knows no rules."""
+"""Faults brought into a cache from outside: damage, interruptions, errors. It knows no rules."""
 
+from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, crash_states
 from pytest_ascendcache.faults.damage import DAMAGES, Damage
+from pytest_ascendcache.faults.gate import Gate
+from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
+from pytest_ascendcache.faults.strace import Strace, find_strace
+from pytest_ascendcache.faults.trace import Act, Operation, TraceError
+from pytest_ascendcache.faults.tree import Tree
 
-__all__ = ["DAMAGES", "Damage"]
+__all__ = [
+    "DAMAGES",
+    "Act",
+    "Action",
+    "CrashKind",
+    "CrashState",
+    "Damage",
+    "FaultPlan",
+    "FaultPoints",
+    "FaultRoute",
+    "Gate",
+    "Operation",
+    "Strace",
+    "TraceError",
+    "Tree",
+    "after_all",
+    "crash_states",
+    "find_strace",
+]

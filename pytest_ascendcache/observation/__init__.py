@@ -13,16 +13,19 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.interruption import Interruption, spread
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
     "Accuracy",
     "CacheUnderTest",
     "Evidence",
+    "Interruption",
     "NotDecidable",
     "PositiveControl",
     "Run",
     "Shared",
     "Step",
     "positive_control",
+    "spread",
 ]

@@ -27,6 +27,8 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.recovery import delivers, interruption, recovery
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -106,6 +108,8 @@ class CacheUnderTest:
         self._left_alone: set[str] = set()
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
+        self.recovered: set[frozenset[object]] = set()
+        """Contents a second run was seen to reuse correct kernels from."""
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -159,7 +163,7 @@ class CacheUnderTest:
             operators=operators,
             options=self.options.but(cache_mode=mode, **options),
             cache_dir=None if directory is None else Path(directory),
-            output=self.sandbox / f"out{next(self._numbers)}",
+            output=self.new_output(),
             work=self.work,
             home=self.home,
             environment=environment or {},
@@ -168,6 +172,29 @@ class CacheUnderTest:
             umask=umask,
             raw_options=raw_options or {},
         )
+
+    def new_output(self) -> Path:
+        """An output directory nothing was delivered to yet."""
+        return self.sandbox / f"out{next(self._numbers)}"
+
+    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
+        """A compile (see :meth:`request`) that is recorded now and can then be interrupted.
+
+        Needs ``Capability.FAULT_POINTS``.
+
+        Raises:
+            NotDecidable: where it does not succeed undisturbed.
+        """
+        return interruption(self, self.request(*operators, **given))
+
+    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
+        """Whether a run delivered, byte by byte, the kernel of a fresh compile."""
+        return delivers(run, operator, self.fresh(operator, **options))
+
+    def recovery(self, *operators: OperatorSpec, **given: Any) -> str | None:
+        """What is wrong with the next two runs; ``None`` where they deliver and then reuse
+        correct kernels. See :func:`~pytest_ascendcache.observation.recovery.recovery`."""
+        return recovery(self, *operators, **given)
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process a request, all at once; the snapshots frame all of them.
@@ -371,12 +398,23 @@ class CacheUnderTest:
         request = self.request(
             *operators, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
         )
+        run = self.unwatched(request)
+        if not run.succeeded:
+            raise ToolchainError(_failure(run.result))
+        return run.kernel(operator)
+
+    def unwatched(self, request: CompileRequest) -> Run:
+        """One process without marks and snapshots, for compiles that are not to be disturbed."""
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
+<<<<<<< HEAD
         if not run.succeeded:
             raise ToolchainError(_failure(result))
         return tuple(map(run.kernel, operators))
+=======
+        return run
+>>>>>>> faults
 
     def known_state(
         self,

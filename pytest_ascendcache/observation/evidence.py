@@ -85,8 +85,13 @@ class Evidence:
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
+<<<<<<< HEAD
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
     of a check of one combination, its level of each factor.
+=======
+    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``crash`` is
+    the kind of interruption the check makes, where it makes one.
+>>>>>>> faults
     """
 
     sandbox: str = ""
@@ -94,6 +99,7 @@ class Evidence:
     steps: list[Step] = field(default_factory=list)
     expected: str = ""
     observed: str = ""
+    crash: str = ""
     readings: list[str] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
     factors: dict[str, str] = field(default_factory=dict)

@@ -49,6 +49,11 @@ class Run:
         return self.result.succeeded
 
     @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        return self.result.returncode
+
+    @property
     def output(self) -> str:
         """The end of what the process printed."""
         return self.result.output

@@ -17,22 +17,27 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, load_defects
 
 _SUITE = "pytest_ascendcache.conformance"
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
+_CRASH_RULES = ("robust/interrupted-compile", "robust/power-loss")
 _BYTE_CODE = tempfile.TemporaryDirectory(prefix="ascendcache-bytecode-")
 
 
 @dataclass(frozen=True)
 class Killed:
-    """What a run of the suite said of one defect: rule -> verdict."""
+    """What a run of the suite said of one defect: rule -> verdict, and the kinds of
+    interruption after which a check found fault, the simplest first."""
 
     defect: Defect
     verdicts: dict[str, str]
+    crashes: list[str]
 
     @property
     def by(self) -> list[str]:
@@ -43,6 +48,12 @@ class Killed:
     def missed(self) -> list[str]:
         """Rules that should have noticed and did not."""
         return [rule for rule in self.defect.breaks if rule not in self.by]
+
+    @property
+    def survived(self) -> bool:
+        """Whether a rule missed it, or it takes another interruption to find it than it says."""
+        simplest = self.crashes[0] if self.crashes else ""
+        return bool(self.missed) or self.defect.crash not in ("", simplest)
 
 
 def main() -> int:
@@ -87,11 +98,18 @@ def _rules_without_defect() -> int:
 def _qualify(defect: Defect, full: bool) -> Killed:
     """Run the suite on a defect: all of it, or the checks of the rules it claims to break.
 
-    Where that is one rule, the first check that finds fault is enough.
+    Where that is one rule, the first check that finds fault is enough. To tell by which kinds of
+    interruption a defect is found, and by which it is not, takes all of them.
     """
-    rules = [] if full else [f"--ascend-rule={rule}" for rule in defect.breaks]
+    judged = {*defect.breaks, *(_CRASH_RULES if defect.crash else ())}
+    rules = [] if full else [f"--ascend-rule={rule}" for rule in sorted(judged)]
     first = ["--ascend-strict", "--exitfirst"] if len(rules) == 1 else []
-    return Killed(defect, _run([f"--ascend-defect={defect.name}", *rules, *first]))
+    report = _run([f"--ascend-defect={defect.name}", *rules, *first])
+    found = {
+        check["evidence"]["crash"] for check in report["checks"] if check["verdict"] in _BROKEN
+    }
+    crashes = [each.value for each in CrashKind if each.value in found]
+    return Killed(defect, _verdicts(report), crashes)
 
 
 def _environment() -> dict[str, str]:
@@ -101,8 +119,8 @@ def _environment() -> dict[str, str]:
     return environment
 
 
-def _run(arguments: Sequence[str]) -> dict[str, str]:
-    """Run the suite in another process; verdicts by rule, warnings of should rules included."""
+def _run(arguments: Sequence[str]) -> dict[str, Any]:
+    """Run the suite in another process; its JSON report."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as name:
         report = Path(name) / "report.json"
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
@@ -119,7 +137,12 @@ def _run(arguments: Sequence[str]) -> dict[str, str]:
         )
         if ended.returncode not in (0, 1) or not report.exists():
             raise SystemExit(f"the suite did not run:\n{ended.stdout}{ended.stderr}")
-        document = json.loads(report.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
+        return document
+
+
+def _verdicts(document: dict[str, Any]) -> dict[str, str]:
+    """Verdicts by rule, warnings of should rules included."""
     verdicts = {rule["id"]: rule["verdict"] for rule in document["rules"]}
     # One check that found fault is enough, whatever the rule's other checks could not tell.
     verdicts.update(
@@ -131,13 +154,17 @@ def _run(arguments: Sequence[str]) -> dict[str, str]:
 def _report(killed: Killed) -> bool:
     """Print one line of the matrix; whether it shows a failure."""
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
-    state = "SURVIVED" if killed.missed else "killed"
+    state = "SURVIVED" if killed.survived else "killed"
     print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
+    if killed.defect.crash:
+        expected = killed.defect.crash
+        unlike = "" if killed.crashes[:1] == [expected] else f" (first must be: {expected})"
+        print(f"           {'':<36}   found when: {', '.join(killed.crashes) or 'never'}{unlike}")
     if others:
         print(f"           {'':<36}   noticed too: {', '.join(others)}")
-    return bool(killed.missed)
+    return killed.survived
 
 
 def _clean_runs() -> int:
@@ -150,7 +177,7 @@ def _clean_runs() -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            verdicts = _run(["--ascend-strict", *workers])
+            verdicts = _verdicts(_run(["--ascend-strict", *workers]))
         finally:
             for process in load:
                 process.kill()

@@ -16,26 +16,31 @@ class Defect:
     """One wrong behaviour.
 
     ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
-    ``policies`` makes the reference's policies with the defect in them.
+    ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
+    defect that shows when a compile is interrupted, the simplest kind of interruption that
+    finds it (a value of ``faults.CrashKind``).
     """
 
     name: str
     breaks: tuple[str, ...]
     what: str
     policies: Callable[[], Policies]
+    crash: str = ""
 
 
 _DEFECTS: dict[str, Defect] = {}
 
 
-def defect(*breaks: str, what: str) -> Callable[[Callable[[], Policies]], Callable[[], Policies]]:
+def defect(
+    *breaks: str, what: str, crash: str = ""
+) -> Callable[[Callable[[], Policies]], Callable[[], Policies]]:
     """Register a function that makes defective policies; its name becomes the defect's."""
 
     def register(make: Callable[[], Policies]) -> Callable[[], Policies]:
         name = make.__name__.replace("_", "-")
         if name in _DEFECTS:
             raise ValueError(f"the defect '{name}' exists twice.")
-        _DEFECTS[name] = Defect(name, breaks, what, make)
+        _DEFECTS[name] = Defect(name, breaks, what, make, crash)
         return make
 
     return register

@@ -1,7 +1,7 @@
 """Starts a command of the reference toolchain with a seeded defect in it.
 
 ``python -m pytest_ascendcache.qualification.defective DEFECT PROGRAM [ARGUMENTS]``, where the
-program is ``atc``, ``run`` or ``forkserver``.
+program is ``atc``, ``run``, ``faulty-atc`` (see ``reference.faulty``) or ``forkserver``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from pytest_ascendcache.qualification.catalogue import Defect, load_defects
 from pytest_ascendcache.reference import atc, forkserver, run
+from pytest_ascendcache.reference.faulty import faulty
 
 
 def programs(defect: Defect) -> dict[str, forkserver.Program]:
@@ -20,7 +21,11 @@ def programs(defect: Defect) -> dict[str, forkserver.Program]:
     def defective_atc(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         return atc.run(argv, environ, defect.policies())
 
-    return {"atc": defective_atc, "run": run.run}
+    return {
+        "atc": defective_atc,
+        "run": run.run,
+        "faulty-atc": faulty(atc.run, defect.policies),
+    }
 
 
 def main() -> int:

@@ -25,10 +25,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from pytest_ascendcache.reference import atc, run
+from pytest_ascendcache.reference.faulty import faulty
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
-PROGRAMS: dict[str, Program] = {"atc": atc.run, "run": run.run}
+PROGRAMS: dict[str, Program] = {
+    "atc": atc.run,
+    "run": run.run,
+    "faulty-atc": faulty(atc.run),
+}
 _SPARES = 2
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher, Running
 from pytest_ascendcache.toolchains.protocol import (
@@ -62,6 +63,7 @@ class AtcToolchain:
         deadline: float,
         base_environment: Mapping[str, str],
         impl_mode_directory: Path | None = None,
+        fault_route: FaultRoute | None = None,
     ) -> None:
         self.name = name
         self.version = version
@@ -69,6 +71,7 @@ class AtcToolchain:
         self.launcher = launcher
         self._deadline = deadline
         self._impl_mode_directory = impl_mode_directory
+        self._fault_route = fault_route
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -129,6 +132,12 @@ class AtcToolchain:
             for path in sorted(self._impl_mode_directory.glob("*.ini"))
         }
 
+    def fault_route(self) -> FaultRoute:
+        """See :class:`Toolchain`."""
+        if self._fault_route is None:
+            raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}.")
+        return self._fault_route
+
     def close(self) -> None:
         """See :class:`Toolchain`."""
         self.launcher.close()
@@ -137,15 +146,17 @@ class AtcToolchain:
         for directory in (request.output, request.work, request.home):
             directory.mkdir(parents=True, exist_ok=True)
         request = replace(request, operators=_distinct_names(request.operators))
-        arguments = self._arguments(request)
+        program, arguments = "atc", self._arguments(request)
+        if request.plan is not None:
+            program, arguments = self.fault_route().command(request.plan, program, arguments)
         running = self.launcher.start(
-            "atc",
+            program,
             arguments,
             self._environment({"HOME": str(request.home), **request.environment}),
             request.work,
             request.umask,
         )
-        return request, self.launcher.argv("atc", arguments), running
+        return request, self.launcher.argv(program, arguments), running
 
     def _arguments(self, request: CompileRequest) -> list[str]:
         options = request.options
@@ -226,15 +237,21 @@ def atc_toolchain(program: str, deadline: float) -> AtcToolchain:
             "toolkit's set_env.sh so that atc is on PATH."
         )
     tables = _installed_tables(Path(found), os.environ)
-    launcher = ProcessLauncher({"atc": (str(Path(found).absolute()),)})
+    programs = {"atc": (str(Path(found).absolute()),)}
+    strace = find_strace()
+    if strace is not None:
+        programs["strace"] = (strace,)
+    launcher = ProcessLauncher(programs)
+    offered = {Capability.IMPL_MODE_TABLES: tables, Capability.FAULT_POINTS: strace}
     return AtcToolchain(
         name="atc",
         version=_installed_version(Path(found)),
         launcher=launcher,
-        capabilities=frozenset({Capability.IMPL_MODE_TABLES} if tables else ()),
+        capabilities=frozenset(each for each, there in offered.items() if there is not None),
         deadline=deadline,
         base_environment=os.environ,
         impl_mode_directory=tables,
+        fault_route=None if strace is None else Strace(launcher.argv),
     )
 
 

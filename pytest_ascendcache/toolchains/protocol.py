@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_ascendcache.contract import Capability, CompileOptions
+from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class CompileRequest:
     values the documents do not know. ``debug_file`` likewise names a debug configuration as it
     is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
     of what the options say. ``environment`` comes on top of a cleaned one. ``umask`` is that of
-    the process.
+    the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``).
     """
 
     operators: tuple[OperatorSpec, ...]
@@ -46,6 +47,7 @@ class CompileRequest:
     debug_file: Path | None = None
     umask: int | None = None
     raw_options: Mapping[str, str] = field(default_factory=dict)
+    plan: FaultPlan | None = None
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,9 @@ class Toolchain(Protocol):
         """The texts of its implementation mode tables by name without suffix, e.g.
         ``high_precision_for_all``. Needs ``Capability.IMPL_MODE_TABLES``.
         """
+
+    def fault_route(self) -> FaultRoute:
+        """How its file operations are recorded and broken. Needs ``Capability.FAULT_POINTS``."""
 
     def close(self) -> None:
         """End what the adapter itself started."""

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.forked import ForkLauncher
@@ -39,6 +40,8 @@ class ReferenceToolchain(AtcToolchain):
             return _knowledge_base(operator, directory)
         if change is Capability.TOOLCHAIN_CHANGE:
             return _custom_operator(directory)
+        if change is Capability.VERSION_STAMP:
+            return _operator_package(operator, directory)
         raise ToolchainError(f"{change.value} is nothing that can be changed.")
 
 
@@ -72,6 +75,18 @@ def _custom_operator(directory: Path) -> StagedChange:
     return StagedChange(operator, environment, lambda: implement("*"))
 
 
+def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
+    """An operator package whose version changes once it is applied; kernels stay the same."""
+    package = directory / "opp"
+    package.mkdir(parents=True, exist_ok=True)
+
+    def release(version: str) -> None:
+        (package / "version.info").write_text(f"Version={version}\n", encoding="utf-8")
+
+    release("1.0")
+    return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("2.0"))
+
+
 def reference_toolchain(
     start: str = "fork", deadline: float = 60.0, defect: str | None = None
 ) -> AtcToolchain:
@@ -80,12 +95,17 @@ def reference_toolchain(
     ``defect`` names a seeded defect it is to be run with (``qualification``).
     """
     python = (sys.executable, "-m")
-    programs = {
+    programs: dict[str, tuple[str, ...]] = {
         program: (*python, _DEFECTIVE, defect, program)
         if defect
         else (*python, f"{_REFERENCE}.{program}")
         for program in ("atc", "run")
     }
+    programs["faulty-atc"] = (
+        (*python, _DEFECTIVE, defect, "faulty-atc")
+        if defect
+        else (*python, f"{_REFERENCE}.faulty", "atc")
+    )
     launcher: Launcher
     if start == "fork":
         server = (
@@ -105,4 +125,5 @@ def reference_toolchain(
         deadline=deadline,
         base_environment=environment,
         impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,
+        fault_route=FaultPoints(),
     )

@@ -1,7 +1,8 @@
 """Every file operation of the cache, each at a named point.
 
 Seeded defects, crash points and injected errors hook in here and nowhere else: override
-:meth:`Fs.at`, which is called with the point's name right before the operation.
+:meth:`Fs.at`, which is called with the point's name right before the operation, or set
+:attr:`Fs.watch`, which is told what is about to be done.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 LOCK_PATIENCE = 10.0
@@ -26,14 +29,64 @@ class LockUnavailable(OSError):
     """The lock is held by somebody who did not let go in time, or cannot be had here."""
 
 
+class Act(str, Enum):
+    """What one operation does to the file system."""
+
+    READ = "read"
+    LIST = "list"
+    STATE = "state"
+    CREATE = "create"
+    WRITE = "write"
+    SYNC = "sync"
+    SYNC_DIRECTORY = "sync-directory"
+    RENAME = "rename"
+    REMOVE = "remove"
+    REMOVE_DIRECTORY = "remove-directory"
+    MAKE_DIRECTORY = "make-directory"
+    TOUCH = "touch"
+    LOCK = "lock"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation that is about to be done, at a named point.
+
+    ``data`` is what a write writes, from byte ``offset`` of the file on; ``target`` a rename's
+    new name.
+    """
+
+    point: str
+    act: Act
+    path: Path
+    data: bytes = b""
+    offset: int = 0
+    target: Path | None = None
+
+
 class Fs:
     """Plain POSIX file operations. Links below the cache are never followed."""
 
     file_mode = 0o640
     directory_mode = 0o750
+    watch: Callable[[Step], None] | None = None
+    """Told of each operation right before it; what it raises is raised by the operation."""
 
     def at(self, point: str) -> None:
         """Called before each operation; ``point`` is ``<phase>.<operation>``."""
+
+    def step(
+        self,
+        point: str,
+        act: Act,
+        path: Path,
+        data: bytes = b"",
+        offset: int = 0,
+        target: Path | None = None,
+    ) -> None:
+        """Say what comes next; every operation begins with it."""
+        self.at(point)
+        if self.watch is not None:
+            self.watch(Step(point, act, path, data, offset, target))
 
     def read(self, point: str, path: Path) -> bytes:
         """Whole contents of a regular file.
@@ -43,7 +96,7 @@ class Fs:
         Raises:
             OSError: where it is missing, unreadable, a link, or no regular file.
         """
-        self.at(point)
+        self.step(point, Act.READ, path)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags | os.O_NOATIME)
@@ -57,17 +110,18 @@ class Fs:
     def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
         """A new synced file beside ``target``, to be renamed over it; removed on failure."""
         path = self.temporary_path(target)
-        self.at(f"{point}.create")
+        self.step(f"{point}.create", Act.CREATE, path)
         descriptor = os.open(
             path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.file_mode
         )
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
-                self.at(f"{point}.write")
                 written = 0
                 while written < len(data):
-                    written += file.write(data[written:]) or 0
-                self.at(f"{point}.fsync")
+                    rest = data[written:]
+                    self.step(f"{point}.write", Act.WRITE, path, rest, written)
+                    written += file.write(rest) or 0
+                self.step(f"{point}.fsync", Act.SYNC, path)
                 os.fsync(descriptor)
         except BaseException:
             path.unlink(missing_ok=True)
@@ -81,22 +135,22 @@ class Fs:
 
     def replace(self, point: str, source: Path, target: Path) -> None:
         """Rename over, as one step."""
-        self.at(point)
+        self.step(point, Act.RENAME, source, target=target)
         source.replace(target)
 
     def remove(self, point: str, path: Path) -> None:
         """Remove a file or a link (never its target); nothing where it is gone already."""
-        self.at(point)
+        self.step(point, Act.REMOVE, path)
         path.unlink(missing_ok=True)
 
     def remove_directory(self, point: str, path: Path) -> None:
         """Remove an empty directory."""
-        self.at(point)
+        self.step(point, Act.REMOVE_DIRECTORY, path)
         path.rmdir()
 
     def sync_directory(self, point: str, path: Path) -> None:
         """Make renames and removals in a directory survive a power loss."""
-        self.at(point)
+        self.step(point, Act.SYNC_DIRECTORY, path)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -105,14 +159,14 @@ class Fs:
 
     def make_directories(self, point: str, path: Path) -> None:
         """Create a directory and its parents, closed to others."""
-        self.at(point)
         for each in (*reversed(path.parents), path):
             if not each.is_dir():
+                self.step(point, Act.MAKE_DIRECTORY, each)
                 each.mkdir(self.directory_mode, exist_ok=True)
 
     def entries(self, point: str, path: Path) -> list[os.DirEntry[str]]:
         """What a directory holds; nothing where there is none."""
-        self.at(point)
+        self.step(point, Act.LIST, path)
         try:
             with os.scandir(path) as entries:
                 return sorted(entries, key=lambda entry: entry.name)
@@ -121,12 +175,12 @@ class Fs:
 
     def state(self, point: str, path: Path) -> os.stat_result:
         """Size, times and kind of a file or of a link itself; contents are not touched."""
-        self.at(point)
+        self.step(point, Act.STATE, path)
         return path.lstat()
 
     def renew_access_time(self, point: str, path: Path) -> None:
         """Set the access time to now and keep the modification time."""
-        self.at(point)
+        self.step(point, Act.TOUCH, path)
         modified = path.stat(follow_symlinks=False).st_mtime_ns
         os.utime(path, ns=(time.time_ns(), modified), follow_symlinks=False)
 
@@ -137,7 +191,7 @@ class Fs:
         Raises:
             LockUnavailable: where it cannot be had within :data:`LOCK_PATIENCE` seconds.
         """
-        self.at(point)
+        self.step(point, Act.LOCK, path)
         try:
             descriptor = os.open(
                 path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode

@@ -1,0 +1,258 @@
+"""Interruption: a compile that was killed, torn, out of power, or let down by the disk.
+
+Recovery is always the same question: does the next run deliver a correct kernel, and does the
+one after that reuse it? Each story is recorded once. What an interruption leaves is rebuilt from
+the record, so that only the recovery is paid; a few compiles are killed for real.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.cachedir import find_canaries
+from pytest_ascendcache.conformance.stories import AGING, COLD, FORCING, HEALING, STORIES, Story
+from pytest_ascendcache.conformance.vocabulary import ENABLE, OTHER_SOC, rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
+from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run, spread
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+
+KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
+
+
+def _recovers_from(
+    kind: CrashKind, story: Story, cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = kind.value
+    compiling = story.record(cache, add, exp)
+    for state in compiling.states(kind):
+        compiling.enter(state)
+        problem = cache.recovery(add, *[exp] * story.both)
+        assert problem is None, f"{state}: {problem}"
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("story", [*STORIES, AGING], ids=lambda each: each.name)
+def test_a_killed_compile_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(KILLED, story, cache, add, exp)
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.name)
+def test_a_compile_killed_in_a_write_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(MID_WRITE, story, cache, add, exp)
+
+
+@rule("robust/interrupted-compile")
+def test_a_compile_that_is_really_killed_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = KILLED.value
+    compiling = COLD.record(cache, add, exp)
+    for operation in spread(_changing(compiling), 3):
+        compiling.strike(Action.KILL, operation)
+        problem = cache.recovery(add)
+        assert problem is None, f"killed before {operation}: {problem}"
+
+
+@rule("robust/interrupted-compile")
+def test_a_compile_that_is_really_killed_in_a_write_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    _needs(cache.toolchain, Action.TEAR)
+    cache.evidence.crash = MID_WRITE.value
+    compiling = HEALING.record(cache, add, exp)
+    for operation in compiling.operations:
+        if operation.act is Act.WRITE and len(operation.data) > 1:
+            compiling.strike(Action.TEAR, operation)
+            problem = cache.recovery(add)
+            assert problem is None, f"killed in the middle of {operation}: {problem}"
+
+
+@rule("robust/power-loss")
+@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.name)
+def test_after_a_power_loss_nothing_damaged_is_served(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(POWER_LOSS, story, cache, add, exp)
+
+
+# --- locks ----------------------------------------------------------------------------------
+
+
+@rule("robust/dead-lock-holder")
+def test_who_comes_later_is_not_blocked(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = KILLED.value
+    compiling = HEALING.record(cache, add, exp)
+    for operation in spread(_after_a_lock(compiling), 2):
+        compiling.strike(Action.KILL, operation)
+        problem = cache.recovery(add)
+        assert problem is None, f"killed before {operation}: {problem}"
+
+
+@rule("robust/dead-lock-holder")
+def test_who_is_waiting_is_not_blocked(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    _needs(cache.toolchain, Action.HOLD)
+    cache.evidence.crash = KILLED.value
+    compiling = HEALING.record(cache, add, exp)
+    locks = [each for each in compiling.operations if each.act is Act.LOCK]
+    compiling.reset()
+    with compiling.held(_after_a_lock(compiling)[-1]) as holder, compiling.held(locks[-1]) as other:
+        other.release()
+        holder.kill()
+        holder.result()
+        waited = other.result()
+    assert waited.succeeded, f"who waited {waited.result.ending}"
+    problem = cache.recovery(add)
+    assert problem is None, problem
+
+
+# --- failing disks --------------------------------------------------------------------------
+
+_STRIKES = (
+    (COLD, Action.ENOSPC, {Act.CREATE, Act.WRITE, Act.MAKE_DIRECTORY}),
+    (COLD, Action.EACCES, {Act.READ, Act.LIST, Act.LOCK, Act.RENAME}),
+    (COLD, Action.SHORT, {Act.WRITE}),
+    (FORCING, Action.EIO, {Act.READ, Act.WRITE, Act.SYNC, Act.SYNC_DIRECTORY, Act.REMOVE}),
+    (FORCING, Action.EACCES, {Act.LIST, Act.CREATE, Act.LOCK, Act.REMOVE}),
+)
+"""Which operations an error befalls in which story."""
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(
+    ("story", "action", "acts"),
+    _STRIKES,
+    ids=[f"{story.name}-{action.name}" for story, action, _ in _STRIKES],
+)
+def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    exp: OperatorSpec,
+    story: Story,
+    action: Action,
+    acts: set[Act],
+) -> None:
+    _needs(cache.toolchain, action)
+    cache.evidence.crash = INJECTED_ERROR.value
+    refusal = _refusal(cache, add)
+    compiling = story.record(cache, add, exp)
+    left: set[object] = set()
+    for operation in compiling.worthwhile(_struck(action, acts, compiling)):
+        run = compiling.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        if run.succeeded:
+            assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+        else:
+            assert run.returncode == refusal, f"{where}: the compile {run.result.ending}"
+        # Many errors leave the same; recovering from it once is enough.
+        content = Tree.read(cache.root).content
+        if content not in left:
+            left.add(content)
+            problem = cache.recovery(add)
+            assert problem is None, f"{where}: {problem}"
+
+
+def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> list[Operation]:
+    """Operations an error can befall; of looks at one point, the first."""
+    return [
+        each
+        for each in compiling.operations
+        if each.act in acts
+        and (each.act not in (Act.READ, Act.LIST) or each.nth == 0)
+        and (action is not Action.SHORT or len(each.data) > 1)
+    ]
+
+
+def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
+    """The exit status of a request this toolchain refuses in so many words."""
+    run = cache.elsewhere(cache.sandbox / "refused").attempt(operator, raw_mode="no-such-mode")
+    if run.succeeded or not run.result.returncode or run.result.returncode < 0:
+        raise NotDecidable("how this toolchain refuses a request cannot be told")
+    return run.result.returncode
+
+
+# --- versions -------------------------------------------------------------------------------
+
+
+@rule("robust/upgrade-stamp")
+@pytest.mark.parametrize("first", [None, OTHER_SOC], ids=["same-soc-first", "other-soc-first"])
+def test_an_upgrade_voids_every_soc(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, first: str | None
+) -> None:
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    socs = [cache.options.soc, OTHER_SOC]
+    for soc in socs:
+        cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+    old = _marks(cache)
+    change.apply()
+    for soc in socs if first is None else [first, *socs]:
+        run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+        assert not _served(run, add) & old, f"an old kernel is served for {soc}"
+    for soc in socs:
+        run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+        assert _served(run, add), f"a new kernel is not reused for {soc}"
+
+
+@rule("robust/upgrade-stamp")
+def test_an_upgrade_that_was_cut_short_is_taken_up_again(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    cache.evidence.crash = KILLED.value
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    socs = [cache.options.soc, OTHER_SOC]
+    for soc in socs:
+        cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+    old = _marks(cache)
+    change.apply()
+    compiling = cache.interruption(add, mode=ENABLE, environment=change.environment)
+    for number, state in enumerate(compiling.states(KILLED)):
+        compiling.enter(state)
+        soc = socs[number % 2]
+        run = cache.attempt(add, mode=ENABLE, soc=soc, environment=change.environment)
+        assert run.succeeded, f"{state}: the next run {run.result.ending}"
+        assert not _served(run, add) & old, f"{state}: an old kernel is served for {soc}"
+
+
+def _marks(cache: CacheUnderTest) -> set[str]:
+    """Tokens of the marks of all entries there are."""
+    cache.mark()
+    return set(cache.known_state()[0])
+
+
+def _served(run: Run, operator: OperatorSpec) -> set[str]:
+    """Tokens of the marks the delivered kernel carries."""
+    return set(find_canaries(run.model(operator).read_bytes()))
+
+
+# --- which operations -----------------------------------------------------------------------
+
+
+def _changing(compiling: Interruption[Run]) -> list[Operation]:
+    return [each for each in compiling.operations if each.act.changes]
+
+
+def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
+    """Operations the compile does when it holds the last of its locks."""
+    numbers = [each.number for each in compiling.operations if each.act is Act.LOCK]
+    if not numbers:
+        pytest.skip("no lock of this toolchain can be seen")
+    return [each for each in _changing(compiling) if each.number > numbers[-1]]
+
+
+def _needs(toolchain: Toolchain, action: Action) -> None:
+    try:
+        offered = toolchain.fault_route().actions
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    if action not in offered:
+        pytest.skip(f"{toolchain.name}: '{action.value}' cannot be made to happen in it")

@@ -1,0 +1,125 @@
+"""Crash states: what a command that was cut short leaves, rebuilt from one recording.
+
+Only the recovery of a rebuilt state is paid, not another run of the command; and states can be
+had that killing a process never shows, because what it wrote survives in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pytest_ascendcache.faults.trace import Act, Operation
+from pytest_ascendcache.faults.tree import Replay, Tree
+
+
+class CrashKind(str, Enum):
+    """How a command is interrupted."""
+
+    KILLED = "killed"
+    MID_WRITE = "mid-write"
+    POWER_LOSS = "power loss"
+    INJECTED_ERROR = "injected error"
+
+
+@dataclass(frozen=True)
+class CrashState:
+    """What is on disk after an interruption; ``when`` says in words where it struck."""
+
+    kind: CrashKind
+    when: str
+    tree: Tree
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} {self.when}"
+
+
+def crash_states(
+    before: Tree, operations: Sequence[Operation], kind: CrashKind
+) -> list[CrashState]:
+    """Every distinct state of one kind, in the order of the operations.
+
+    ``KILLED``: the operations so far and no other. ``MID_WRITE``: the same, and half of a
+    write. ``POWER_LOSS``: the same, but data that was not synced is gone (short, or zeros)
+    while names survive; names that were not synced are gone; one name alone is gone, since
+    nothing orders two changes that were not synced. What a simpler kind leaves as well is not
+    repeated, so that a state says which kind of interruption it takes.
+    """
+    simpler = list(_STATES)[: list(_STATES).index(kind)]
+    seen: set[frozenset[object]] = {
+        state.tree.content for each in simpler for state in _STATES[each](before, operations)
+    }
+    states: list[CrashState] = []
+    for state in _STATES[kind](before, operations):
+        content: frozenset[object] = state.tree.content
+        if content not in seen:
+            seen.add(content)
+            states.append(state)
+    return states
+
+
+def after_all(before: Tree, operations: Iterable[Operation]) -> Tree:
+    """What is there when nothing is interrupted."""
+    replay = Replay(before)
+    for operation in operations:
+        replay.do(operation)
+    return replay.tree()
+
+
+def _killed(before: Tree, operations: Sequence[Operation]) -> Iterator[CrashState]:
+    replay = Replay(before)
+    for operation in operations:
+        if operation.act.changes:
+            yield CrashState(CrashKind.KILLED, f"before {operation}", replay.tree())
+        replay.do(operation)
+    yield CrashState(CrashKind.KILLED, "after the last operation", replay.tree())
+
+
+def _mid_write(before: Tree, operations: Sequence[Operation]) -> Iterator[CrashState]:
+    replay = Replay(before)
+    for operation in operations:
+        if operation.act is Act.WRITE and len(operation.data) > 1:
+            yield CrashState(
+                CrashKind.MID_WRITE, f"in the middle of {operation}", _torn(replay, operation)
+            )
+        replay.do(operation)
+
+
+def _torn(replay: Replay, operation: Operation) -> Tree:
+    inode = replay.names.get(operation.path)
+    if inode is None:
+        return replay.tree()
+    whole = inode.data
+    inode.write(operation.data[: len(operation.data) // 2], operation.offset)
+    tree = replay.tree()
+    inode.data = whole
+    return tree
+
+
+def _power_loss(before: Tree, operations: Sequence[Operation]) -> Iterator[CrashState]:
+    replay = Replay(before)
+    for operation in operations:
+        replay.do(operation)
+        if not operation.act.changes:
+            continue
+        undurable = [each for each in replay.changes if not each.durable]
+        losses = {
+            "un-synced data gone": replay.without((), data_lost=True),
+            "un-synced data zero": replay.without((), data_lost=True, zeros=True),
+            "un-synced names gone": replay.without(undurable, data_lost=True),
+        }
+        for change in undurable:
+            if change.operation.act not in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
+                losses[f"{change.operation} undone"] = replay.without((change,), data_lost=True)
+        for loss, tree in losses.items():
+            yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
+
+
+_STATES: dict[
+    CrashKind, Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]
+] = {  # the simplest first
+    CrashKind.KILLED: _killed,
+    CrashKind.MID_WRITE: _mid_write,
+    CrashKind.POWER_LOSS: _power_loss,
+}

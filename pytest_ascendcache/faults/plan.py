@@ -1,0 +1,124 @@
+"""What is to go wrong in one run of a command, and the ways to make it go wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol
+
+from pytest_ascendcache.faults.gate import Gate
+from pytest_ascendcache.faults.trace import Act, Operation, TraceError, read_log
+
+
+class Action(str, Enum):
+    """What happens at the planned operation.
+
+    ``TEAR`` kills in the middle of a write; ``SHORT`` lets a write do half of its work, which
+    is no error; ``HOLD`` stops the process until its :class:`Gate` is opened.
+    """
+
+    RECORD = "record"
+    KILL = "kill"
+    TEAR = "tear"
+    SHORT = "short"
+    HOLD = "hold"
+    ENOSPC = "ENOSPC"
+    EIO = "EIO"
+    EACCES = "EACCES"
+    EROFS = "EROFS"
+
+
+_MAKES = (Act.CREATE, Act.WRITE, Act.MAKE_DIRECTORY)
+LASTING = {
+    Action.ENOSPC: frozenset(_MAKES),
+    Action.EROFS: frozenset(each for each in Act if each.changes or each is Act.TOUCH),
+}
+"""Errors that do not go away: they strike at every operation of these kinds from the first on."""
+
+
+@dataclass(frozen=True)
+class FaultPlan:
+    """``action`` at operation ``at``; every operation up to it is recorded in ``log``.
+
+    Where the route can, errors of :data:`LASTING` strike at ``at`` and at all that follow.
+    """
+
+    log: Path
+    action: Action = Action.RECORD
+    at: Operation | None = None
+    gate: Gate | None = None
+
+    def __str__(self) -> str:
+        return f"{self.action.value} at {self.at}"
+
+
+class FaultRoute(Protocol):
+    """How faults get into a command that knows nothing of them."""
+
+    @property
+    def actions(self) -> frozenset[Action]:
+        """What it can make happen."""
+
+    @property
+    def most_states(self) -> int | None:
+        """How many states of one kind are worth their time; ``None`` is all of them."""
+
+    def command(
+        self, plan: FaultPlan, program: str, arguments: Sequence[str]
+    ) -> tuple[str, list[str]]:
+        """The program to start, and its arguments, in place of ``program``."""
+
+    def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
+        """What a run did below ``root``, in order.
+
+        Raises:
+            TraceError: where its record cannot be read.
+        """
+
+    def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
+        """Make sure that the fault struck where it was planned.
+
+        Raises:
+            TraceError: where it did not; nothing can be told from such a run.
+        """
+
+
+@dataclass(frozen=True)
+class FaultPoints:
+    """Named points in the command itself: its program ``faulty-<name>`` takes the plan first.
+
+    Source: ``reference.faulty``, which has the format.
+    """
+
+    actions: frozenset[Action] = frozenset(Action)
+    most_states: int | None = None
+
+    def command(
+        self, plan: FaultPlan, program: str, arguments: Sequence[str]
+    ) -> tuple[str, list[str]]:
+        """See :class:`FaultRoute`."""
+        fields: dict[str, object] = {"log": str(plan.log)}
+        if plan.at is not None:
+            fields |= {"point": plan.at.point, "nth": plan.at.nth, "do": plan.action.value}
+        if plan.action in LASTING:
+            fields["acts"] = sorted(each.value for each in LASTING[plan.action])
+        if plan.gate is not None:
+            fields |= {"reached": str(plan.gate.reached), "go": str(plan.gate.go)}
+        return f"faulty-{program}", [json.dumps(fields), *arguments]
+
+    def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
+        """See :class:`FaultRoute`."""
+        return read_log(plan.log, root)
+
+    def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
+        """See :class:`FaultRoute`."""
+        if plan.at is None:
+            return
+        where = (plan.at.point, plan.at.nth)
+        if where not in {(each.point, each.nth) for each in self.operations(plan, root)}:
+            raise TraceError(f"{plan}: this run did not get there")
+        if plan.action in (Action.KILL, Action.TEAR) and returncode != -9:
+            raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")

@@ -1,0 +1,110 @@
+"""Faults in any command, through strace: recorded, planned, injected, and verified.
+
+Source: facts ``feasibility`` section 2. Never with ``--seccomp-bpf``: with it strace 6.1 lets
+signals pass without a word. What was planned is therefore looked for in the log of every run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.faults.plan import Action, FaultPlan
+from pytest_ascendcache.faults.syscalls import TRACED, operations, read_calls
+from pytest_ascendcache.faults.trace import Operation, TraceError
+
+_LONGEST_WRITE = 1 << 28
+"""Bytes of one write that are recorded."""
+
+_SELF_TEST_PATIENCE = 20.0
+
+
+@dataclass(frozen=True)
+class Strace:
+    """Starts a command under strace. ``argv`` makes the command line of a program."""
+
+    argv: Callable[[str, Sequence[str]], tuple[str, ...]]
+    actions: frozenset[Action] = frozenset(
+        {Action.RECORD, Action.KILL, Action.ENOSPC, Action.EIO, Action.EACCES}
+    )
+    most_states: int | None = 8
+
+    def command(
+        self, plan: FaultPlan, program: str, arguments: Sequence[str]
+    ) -> tuple[str, list[str]]:
+        """See :class:`FaultRoute`."""
+        return "strace", [
+            *_options(plan.log),
+            *_injection(plan),
+            "--",
+            *self.argv(program, arguments),
+        ]
+
+    def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
+        """See :class:`FaultRoute`."""
+        return tuple(operations(read_calls(plan.log), root))
+
+    def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
+        """See :class:`FaultRoute`."""
+        if plan.at is None:
+            return
+        where = (root / plan.at.path).parent
+        for call in read_calls(plan.log):
+            if (call.name, call.nth) == (plan.at.point, plan.at.nth) and call.interfered:
+                # Temporary names differ from run to run; their directory does not.
+                if where not in {path.parent for path in (*call.paths, *call.places)}:
+                    raise TraceError(f"{plan}: this run had another call in its place")
+                break
+        else:
+            raise TraceError(f"{plan}: this run did not get there, or nothing happened to it")
+        if plan.action is Action.KILL and returncode in (0, None):
+            raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")
+
+
+def _options(log: Path) -> list[str]:
+    # A name that this machine has no call for is no error with the question mark.
+    traced = ",".join(f"?{each}" for each in TRACED)
+    return [
+        *("-f", "-qq", "-y", "-xx"),
+        *("-s", str(_LONGEST_WRITE), "-o", str(log), "-e", f"trace={traced}"),
+    ]
+
+
+def _injection(plan: FaultPlan) -> list[str]:
+    if plan.at is None:
+        return []
+    # Once, also where the error would last: later calls of that name may be on other disks.
+    what = "signal=KILL" if plan.action is Action.KILL else f"error={plan.action.value}"
+    return ["-e", f"inject={plan.at.point}:{what}:when={plan.at.nth + 1}"]
+
+
+def find_strace() -> str | None:
+    """The strace of this machine, if it can record a process and kill it where it is told to."""
+    program = shutil.which("strace")
+    return program if program and _works(program) else None
+
+
+def _works(program: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="ascendcache-strace-") as name:
+        target, log = Path(name, "target"), Path(name, "log")
+        command = [
+            *(program, *_options(log), "-e", "inject=write:signal=KILL:when=1"),
+            *("--", "/bin/sh", "-c", 'echo words > "$0"', str(target)),
+        ]
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SELF_TEST_PATIENCE,
+                check=False,
+            )
+            calls = read_calls(log)
+        except (OSError, subprocess.TimeoutExpired, TraceError):
+            return False
+        created = any(call.name in ("open", "openat") and target in call.paths for call in calls)
+        return ended.returncode != 0 and created and not target.read_bytes()

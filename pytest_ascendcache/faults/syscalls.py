@@ -1,0 +1,232 @@
+"""From the log of ``strace -f -y -xx`` to operations on files.
+
+Calls are named by their system call and how many of it the same process had made before, which
+is how strace plans an injection. Calls that failed are counted and are no operations.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_ascendcache.faults.trace import Act, Operation, TraceError, below
+
+_OPENS = ("open", "openat", "creat")
+_WRITES = ("write", "pwrite64", "writev")
+TRACED = (
+    *_OPENS,
+    *_WRITES,
+    *("lseek", "fsync", "fdatasync", "ftruncate", "truncate", "flock", "fcntl", "utimensat"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "unlink", "unlinkat", "rmdir"),
+    *("mkdir", "mkdirat"),
+)
+"""System calls that are recorded, where the machine has them."""
+
+_STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
+_DESCRIPTOR = re.compile(r"(\d+|AT_FDCWD)<((?:\\x[0-9a-f]{2})*)>")
+_LINE = re.compile(r"(?P<pid>\d+) +(?P<rest>.*)")
+_CALL = re.compile(r"(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>.*)", re.DOTALL)
+_RESUMED = re.compile(r"<\.\.\. (?P<name>\w+) resumed>(?P<rest>.*)", re.DOTALL)
+_UNFINISHED = " <unfinished ...>"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One system call of one process; ``result`` is what strace printed after ``=``."""
+
+    process: int
+    name: str
+    nth: int
+    arguments: str
+    result: str
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the call did what it is for."""
+        return self.result[:1].isdigit() and "INJECTED" not in self.result
+
+    @property
+    def interfered(self) -> bool:
+        """Whether it is one the tracer failed, or in which the process was killed."""
+        return "INJECTED" in self.result or self.result.startswith("?")
+
+    @property
+    def strings(self) -> list[bytes]:
+        """The strings among the arguments.
+
+        Raises:
+            TraceError: where one was too long to be recorded.
+        """
+        found = []
+        for text, cut in _STRING.findall(self.arguments):
+            if cut:
+                raise TraceError(f"{self.name}: what is written is too long to be recorded")
+            found.append(_bytes(text))
+        return found
+
+    @property
+    def places(self) -> list[Path]:
+        """Paths of the descriptors among the arguments."""
+        return [Path(os.fsdecode(_bytes(each))) for _, each in _DESCRIPTOR.findall(self.arguments)]
+
+    @property
+    def paths(self) -> list[Path]:
+        """Every path the call names: strings, relative to the descriptor before each, or to
+        the working directory (which strace shows for calls that take one)."""
+        found, base = [], Path("/")
+        for piece in re.finditer(f"{_DESCRIPTOR.pattern}|{_STRING.pattern}", self.arguments):
+            if piece[1] is not None:
+                base = Path(os.fsdecode(_bytes(piece[2])))
+            else:
+                found.append(Path(os.path.normpath(base / os.fsdecode(_bytes(piece[3])))))
+        return found
+
+
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text.replace("\\x", ""))
+
+
+def read_calls(log: Path) -> list[Call]:
+    """Every call in a log, in the order they ended.
+
+    Raises:
+        TraceError: where the log cannot be read.
+    """
+    try:
+        lines = log.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise TraceError(f"the record of system calls {log} cannot be read: {error}") from None
+    counts: Counter[tuple[int, str]] = Counter()
+    pending: dict[int, str] = {}
+    calls = []
+    for line in lines:
+        match = _LINE.match(line)
+        if match is None:
+            continue
+        process, rest = int(match["pid"]), match["rest"]
+        if rest.endswith(_UNFINISHED):
+            pending[process] = rest.removesuffix(_UNFINISHED)
+            continue
+        if resumed := _RESUMED.match(rest):
+            rest = pending.pop(process, "") + resumed["rest"]
+        elif rest.startswith("+++ killed") and process in pending:
+            rest = pending.pop(process) + ") = ?"
+        if call := _CALL.match(rest):
+            nth = counts[process, call["name"]]
+            counts[process, call["name"]] += 1
+            calls.append(Call(process, call["name"], nth, call["arguments"], call["result"]))
+    return calls
+
+
+@dataclass
+class _Descriptors:
+    """Where in their files the descriptors of all processes stand; -1 appends."""
+
+    offsets: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def write(self, call: Call, size: int) -> int:
+        """Where a write begins."""
+        key = (call.process, call.arguments.partition("<")[0])
+        offset = self.offsets.get(key, 0)
+        if offset >= 0:
+            self.offsets[key] = offset + size
+        return offset
+
+    def opened(self, call: Call) -> None:
+        """A new descriptor."""
+        key = (call.process, call.result.partition("<")[0])
+        self.offsets[key] = -1 if "O_APPEND" in call.arguments else 0
+
+    def sought(self, call: Call) -> None:
+        """A descriptor was moved."""
+        key = (call.process, call.arguments.partition("<")[0])
+        if self.offsets.get(key, 0) >= 0:
+            self.offsets[key] = int(call.result.split()[0])
+
+
+def operations(calls: list[Call], root: Path) -> Iterator[Operation]:
+    """What successful calls did below ``root``."""
+    descriptors = _Descriptors()
+    for number, call in enumerate(calls):
+        if not call.succeeded or not (call.places or call.paths):
+            continue
+        for act, path, data, offset, target in _effects(call, descriptors):
+            relative = below(root, str(path))
+            if relative is None:
+                continue
+            new = below(root, str(target)) if target else ""
+            yield Operation(number, call.name, call.nth, act, relative, data, offset, new or "")
+
+
+_LOCKS = re.compile(r"LOCK_EX|LOCK_SH|F_SETLK.*F_(WR|RD)LCK")
+_Effect = tuple[Act, Path, bytes, int, "Path | None"]
+
+
+def _effects(call: Call, descriptors: _Descriptors) -> Iterator[_Effect]:
+    """What one call does; opening may create and truncate."""
+    name = call.name
+    if name in _OPENS:
+        descriptors.opened(call)
+        yield from _opened(call)
+    elif name == "lseek":
+        descriptors.sought(call)
+    elif name in _WRITES:
+        data = b"".join(call.strings)[: int(call.result.split()[0])]
+        if name == "pwrite64":
+            offset = int(call.arguments.rpartition(",")[2])
+        else:
+            offset = descriptors.write(call, len(data))
+        yield Act.WRITE, call.places[0], data, offset, None
+    elif name in ("fsync", "fdatasync"):
+        place = call.places[0]
+        yield Act.SYNC_DIRECTORY if place.is_dir() else Act.SYNC, place, b"", 0, None
+    elif name in ("ftruncate", "truncate"):
+        place = (call.places if name == "ftruncate" else call.paths)[0]
+        yield Act.TRUNCATE, place, b"", int(call.arguments.rpartition(",")[2]), None
+    elif name in ("flock", "fcntl"):
+        if _LOCKS.search(call.arguments):
+            yield Act.LOCK, call.places[0], b"", 0, None
+    elif name == "utimensat":
+        yield Act.TOUCH, (call.paths or call.places)[0], b"", 0, None
+    else:
+        yield from _renamed(call)
+
+
+def _opened(call: Call) -> Iterator[_Effect]:
+    path = Path(os.fsdecode(_bytes(_DESCRIPTOR.findall(call.result)[0][1])))
+    if "O_CREAT" in call.arguments or call.name == "creat":
+        yield Act.CREATE, path, b"", 0, None
+    if "O_TRUNC" in call.arguments or call.name == "creat":
+        yield Act.TRUNCATE, path, b"", 0, None
+    elif "O_DIRECTORY" in call.arguments:
+        yield Act.LIST, path, b"", 0, None
+    elif "O_RDONLY" in call.arguments:
+        yield Act.READ, path, b"", 0, None
+
+
+_NAME_ACTS = {
+    "rename": Act.RENAME,
+    "renameat": Act.RENAME,
+    "renameat2": Act.RENAME,
+    "link": Act.LINK,
+    "linkat": Act.LINK,
+    "unlink": Act.REMOVE,
+    "unlinkat": Act.REMOVE,
+    "rmdir": Act.REMOVE_DIRECTORY,
+    "mkdir": Act.MAKE_DIRECTORY,
+    "mkdirat": Act.MAKE_DIRECTORY,
+}
+
+
+def _renamed(call: Call) -> Iterator[_Effect]:
+    act = _NAME_ACTS.get(call.name)
+    if act is None:
+        return
+    if "AT_REMOVEDIR" in call.arguments:
+        act = Act.REMOVE_DIRECTORY
+    path, *more = call.paths
+    yield act, path, b"", 0, more[0] if more else None

@@ -1,0 +1,120 @@
+"""What one run of a command did to a directory, operation by operation."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+
+class TraceError(Exception):
+    """A recording that cannot be read, or that does not explain what is on disk."""
+
+
+class Act(str, Enum):
+    """What one operation does to the file system."""
+
+    READ = "read"
+    LIST = "list"
+    STATE = "state"
+    CREATE = "create"
+    TRUNCATE = "truncate"
+    WRITE = "write"
+    SYNC = "sync"
+    SYNC_DIRECTORY = "sync-directory"
+    RENAME = "rename"
+    LINK = "link"
+    REMOVE = "remove"
+    REMOVE_DIRECTORY = "remove-directory"
+    MAKE_DIRECTORY = "make-directory"
+    TOUCH = "touch"
+    LOCK = "lock"
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes names or contents."""
+        return self not in _LOOKS
+
+    @property
+    def names(self) -> bool:
+        """Whether it changes what a directory holds."""
+        return self in _NAMES
+
+
+_LOOKS = {Act.READ, Act.LIST, Act.STATE, Act.TOUCH, Act.SYNC, Act.SYNC_DIRECTORY}
+_NAMES = {
+    Act.CREATE,
+    Act.LOCK,
+    Act.RENAME,
+    Act.LINK,
+    Act.REMOVE,
+    Act.REMOVE_DIRECTORY,
+    Act.MAKE_DIRECTORY,
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation on something below the watched directory; paths are relative to it.
+
+    ``point`` and ``nth`` are what a fault is planned by: the operation's name, and how many of
+    that name came before it in its process; ``number`` is its place among all of them. A
+    write's ``data`` goes to byte ``offset`` (-1: the end of the file); ``target`` is a rename's
+    or a link's new name, ``offset`` a truncation's new size.
+    """
+
+    number: int
+    point: str
+    nth: int
+    act: Act
+    path: str
+    data: bytes = b""
+    offset: int = 0
+    target: str = ""
+
+    def __str__(self) -> str:
+        name = self.path.rpartition("/")[2] or "the directory itself"
+        return f"operation {self.number} ({self.point} of {name})"
+
+
+def read_log(log: Path, root: Path) -> tuple[Operation, ...]:
+    """The operations below ``root`` of a log of named points (``reference.faulty``).
+
+    Raises:
+        TraceError: where the log is missing or is not one.
+    """
+    try:
+        lines = log.read_bytes().splitlines()
+        documents = [json.loads(line) for line in lines]
+        return tuple(_operations(documents, root))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TraceError(f"the record of file operations {log} cannot be read: {error}") from None
+
+
+def _operations(documents: Iterable[dict[str, object]], root: Path) -> Iterable[Operation]:
+    for fields in documents:
+        path = below(root, str(fields["path"]))
+        if path is None:
+            continue
+        target = None if fields["target"] is None else below(root, str(fields["target"]))
+        yield Operation(
+            number=int(str(fields["number"])),
+            point=str(fields["point"]),
+            nth=int(str(fields["nth"])),
+            act=Act(str(fields["act"])),
+            path=path,
+            data=base64.b64decode(str(fields["data"])),
+            offset=int(str(fields["offset"])),
+            target=target or "",
+        )
+
+
+def below(root: Path, path: str) -> str | None:
+    """A path relative to ``root`` (empty: the root itself), or ``None`` if it is elsewhere."""
+    if path == str(root):
+        return ""
+    prefix = f"{root}/"
+    return path[len(prefix) :] if path.startswith(prefix) else None

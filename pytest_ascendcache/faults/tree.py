@@ -1,0 +1,233 @@
+"""A directory in memory: what it holds, and what a power loss would leave of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.cachedir.snapshot import read_quietly
+from pytest_ascendcache.faults.trace import Act, Operation, TraceError
+
+_FILE_MODE, _DIRECTORY_MODE = 0o640, 0o750
+
+
+@dataclass(frozen=True)
+class Item:
+    """A file's bytes, a link's target, or a directory (neither)."""
+
+    data: bytes | None = None
+    link: str | None = None
+    mode: int = _FILE_MODE
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it can hold others."""
+        return self.data is None and self.link is None
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Everything below a directory by relative path; ``items[""]`` is the directory itself,
+    and missing where there is none."""
+
+    items: Mapping[str, Item]
+
+    @classmethod
+    def read(cls, root: Path) -> Tree:
+        """What is there now.
+
+        Raises:
+            TraceError: for what is neither file, directory nor link.
+        """
+        if not root.is_dir():
+            return cls({})
+        items = {"": Item(mode=stat.S_IMODE(root.stat().st_mode))}
+        for directory, names, files in os.walk(root):
+            for name in (*names, *files):
+                path = Path(directory, name)
+                items[str(path.relative_to(root))] = _look(path)
+        return cls(items)
+
+    def write(self, root: Path) -> None:
+        """Put this in place of whatever is at ``root``."""
+        if root.exists():
+            shutil.rmtree(root)
+        for name, item in sorted(self.items.items()):
+            path = root / name
+            if item.link is not None:
+                path.symlink_to(item.link)
+            elif item.data is None:
+                path.mkdir(parents=not name)
+                path.chmod(item.mode)
+            else:
+                path.write_bytes(item.data)
+                path.chmod(item.mode)
+
+    @property
+    def content(self) -> frozenset[tuple[str, bytes | None, str | None]]:
+        """Names and contents, to tell two trees apart."""
+        return frozenset((name, item.data, item.link) for name, item in self.items.items())
+
+
+def _look(path: Path) -> Item:
+    info = path.lstat()
+    if stat.S_ISLNK(info.st_mode):
+        return Item(link=str(path.readlink()))
+    mode = stat.S_IMODE(info.st_mode)
+    if stat.S_ISDIR(info.st_mode):
+        return Item(mode=mode)
+    if not stat.S_ISREG(info.st_mode):
+        raise TraceError(f"{path} is no file, directory or link, and cannot be rebuilt")
+    return Item(data=b"".join(read_quietly(path)), mode=mode)  # looking is no access
+
+
+class Inode:
+    """One file or directory with its contents, and what of them is surely on the disk."""
+
+    def __init__(self, item: Item, durable: bool) -> None:
+        self.item = item
+        self.data = item.data or b""
+        self.durable = self.data if durable else b""
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it can hold others."""
+        return self.item.is_directory
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Overwrite from a byte on; -1 appends. A gap is filled with zeros."""
+        start = len(self.data) if offset < 0 else offset
+        filled = self.data.ljust(start, b"\0")
+        self.data = filled[:start] + data + filled[start + len(data) :]
+
+    def resize(self, size: int) -> None:
+        """Cut or fill with zeros."""
+        self.data = self.data[:size].ljust(size, b"\0")
+
+    def lost(self, zeros: bool) -> bytes:
+        """Contents after a power loss: what was synced, and nothing or zeros for the rest.
+
+        File systems differ: a file that was extended and not synced is found short, or as long
+        as it should be and without its data.
+        """
+        if self.data == self.durable:
+            return self.data
+        return self.durable.ljust(len(self.data), b"\0") if zeros else self.durable
+
+
+@dataclass
+class NameChange:
+    """A change of a directory's names; ``durable`` once the directory was synced after it."""
+
+    operation: Operation
+    inode: Inode | None
+    durable: bool = False
+
+    @property
+    def directories(self) -> set[str]:
+        """Directories whose names it changes."""
+        names = {self.operation.target or self.operation.path}
+        return {name.rpartition("/")[0] for name in names}
+
+
+class Replay:
+    """Operations done one after the other on a tree that was there before."""
+
+    def __init__(self, before: Tree) -> None:
+        self._before = {name: Inode(item, True) for name, item in before.items.items()}
+        self.names = dict(self._before)
+        self.changes: list[NameChange] = []
+
+    def do(self, operation: Operation) -> None:
+        """Carry out one operation; what fails for want of a name changes nothing."""
+        inode = self.names.get(operation.path)
+        if operation.act.names:
+            self._rename(operation, inode)
+        elif inode is None:
+            return
+        elif operation.act is Act.WRITE:
+            inode.write(operation.data, operation.offset)
+        elif operation.act is Act.TRUNCATE:
+            inode.resize(operation.offset)
+        elif operation.act is Act.SYNC:
+            inode.durable = inode.data
+        elif operation.act is Act.SYNC_DIRECTORY:
+            for change in self.changes:
+                change.durable = change.durable or operation.path in change.directories
+
+    def _rename(self, operation: Operation, inode: Inode | None) -> None:
+        if operation.act in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
+            if inode is not None:
+                return
+            directory = operation.act is Act.MAKE_DIRECTORY
+            item = Item(mode=_DIRECTORY_MODE) if directory else Item(data=b"")
+            inode = Inode(item, False)
+        elif inode is None:
+            return
+        change = NameChange(operation, inode)
+        self.changes.append(change)
+        _apply(self.names, change)
+
+    def tree(self) -> Tree:
+        """What a process that looks now finds."""
+        return _tree(self.names, lambda inode: inode.data)
+
+    def without(self, dropped: Iterable[NameChange], data_lost: bool, zeros: bool = False) -> Tree:
+        """What is found after a power loss that undid some changes of names."""
+        gone = {id(change) for change in dropped}
+        names = dict(self._before)
+        for change in self.changes:
+            if id(change) not in gone:
+                _apply(names, change)
+        reachable = {name: inode for name, inode in names.items() if _has_parents(name, names)}
+        if data_lost:
+            return _tree(reachable, lambda inode: inode.lost(zeros))
+        return _tree(reachable, lambda inode: inode.data)
+
+
+def _apply(names: dict[str, Inode], change: NameChange) -> None:
+    operation, inode = change.operation, change.inode
+    assert inode is not None
+    if operation.act in (Act.REMOVE, Act.REMOVE_DIRECTORY):
+        names.pop(operation.path, None)
+    elif operation.act is Act.RENAME:
+        _move(names, operation.path, operation.target, inode)
+    elif operation.act is Act.LINK:
+        names[operation.target] = inode
+    else:
+        names[operation.path] = inode
+
+
+def _move(names: dict[str, Inode], source: str, target: str, inode: Inode) -> None:
+    if names.get(source) is inode:
+        del names[source]
+    if target:  # else it has left the watched directory
+        names[target] = inode
+    if inode.is_directory:
+        for name in [each for each in names if each.startswith(f"{source}/")]:
+            moved = names.pop(name)
+            if target:
+                names[target + name[len(source) :]] = moved
+
+
+def _has_parents(name: str, names: Mapping[str, Inode]) -> bool:
+    while name:
+        name = name.rpartition("/")[0]
+        if name not in names:
+            return False
+    return True
+
+
+def _tree(names: Mapping[str, Inode], contents: Callable[[Inode], bytes]) -> Tree:
+    return Tree(
+        {
+            name: inode.item
+            if inode.item.data is None
+            else Item(data=contents(inode), mode=inode.item.mode)
+            for name, inode in names.items()
+        }
+    )

@@ -1,0 +1,172 @@
+"""One command, recorded once, then interrupted in every way: killed, torn, out of power, failed.
+
+Generic over the command: what is started, and how it is asked whether it has recovered, is for
+the user of :class:`Interruption` to say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from pytest_ascendcache.faults import (
+    Action,
+    CrashKind,
+    CrashState,
+    FaultPlan,
+    FaultRoute,
+    Gate,
+    Operation,
+    TraceError,
+    Tree,
+    after_all,
+    crash_states,
+)
+from pytest_ascendcache.observation.evidence import NotDecidable
+
+
+class Ended(Protocol):
+    """How a started command ended; ``None`` where it had to be killed at its deadline."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal."""
+
+
+Result = TypeVar("Result", bound=Ended)
+Case = TypeVar("Case")
+
+_PATIENCE = 60.0
+"""Seconds a command may take to get to an operation on a busy machine."""
+
+
+class Interruption(Generic[Result]):
+    """A command that works on the directory ``root``, from the state it is in now.
+
+    ``start`` runs the command once under a plan and waits for it; ``logs`` is a directory for
+    records. Making one runs the command once, to its end; ``root`` is left as the command left
+    it, and every run after that starts from the state before.
+    """
+
+    def __init__(
+        self, root: Path, logs: Path, route: FaultRoute, start: Callable[[FaultPlan], Result]
+    ) -> None:
+        self.root = root
+        self._logs = logs
+        self._route = route
+        self._start = start
+        self._numbers = count()
+        logs.mkdir(parents=True)
+        try:
+            self.before = Tree.read(root)
+            plan = FaultPlan(self._log())
+            ended = start(plan)
+            if ended.returncode != 0:
+                raise NotDecidable(f"the recorded run ended with {ended.returncode}")
+            self.operations = route.operations(plan, root)
+            self._after = Tree.read(root)
+        except TraceError as error:
+            raise NotDecidable(str(error)) from None
+
+    def states(self, kind: CrashKind) -> list[CrashState]:
+        """What interruptions of one kind leave, each state once, rebuilt from the record.
+
+        Raises:
+            NotDecidable: where the record does not explain what the command did.
+        """
+        explained = after_all(self.before, self.operations)
+        if explained.content != self._after.content:
+            names = {name for name, *_ in explained.content ^ self._after.content}
+            raise NotDecidable(
+                "the record of file operations does not explain what the command left of "
+                f"{', '.join(sorted(names))}"
+            )
+        return self.worthwhile(crash_states(self.before, self.operations, kind))
+
+    def worthwhile(self, cases: list[Case]) -> list[Case]:
+        """All of these, or evenly spread what is worth its time on a slow toolchain."""
+        most = self._route.most_states
+        return cases if most is None else spread(cases, most)
+
+    def enter(self, state: CrashState) -> None:
+        """Put the directory into a state."""
+        state.tree.write(self.root)
+
+    def strike(self, action: Action, at: Operation) -> Result:
+        """Really run the command from the state before, with a fault at one operation.
+
+        Raises:
+            NotDecidable: where the fault did not strike there.
+        """
+        self.reset()
+        plan = FaultPlan(self._log(), action, at)
+        result = self._start(plan)
+        try:
+            self._route.verify(plan, self.root, result.returncode)
+        except TraceError as error:
+            raise NotDecidable(str(error)) from None
+        return result
+
+    def reset(self) -> None:
+        """Put the directory into the state before the command."""
+        self.before.write(self.root)
+
+    def held(self, at: Operation) -> Held[Result]:
+        """Start the command in the directory as it is, and have it stop before an operation.
+
+        Raises:
+            NotDecidable: where it does not get there.
+        """
+        return Held(self._start, at, self._log(), self._logs / f"gate{next(self._numbers)}")
+
+    def _log(self) -> Path:
+        return self._logs / f"operations{next(self._numbers)}"
+
+
+def spread(cases: list[Case], most: int) -> list[Case]:
+    """At most so many, evenly spread, the first and the last among them."""
+    if len(cases) <= most:
+        return cases
+    last = len(cases) - 1
+    return [cases[index * last // (most - 1)] for index in range(most)]
+
+
+class Held(Generic[Result]):
+    """A command that stands still right before one of its operations.
+
+    Leaving the block kills it where it still stands.
+    """
+
+    def __init__(
+        self, start: Callable[[FaultPlan], Result], at: Operation, log: Path, directory: Path
+    ) -> None:
+        self._gate = Gate(directory)
+        self._pool = ThreadPoolExecutor(1)
+        plan = FaultPlan(log, Action.HOLD, at, self._gate)
+        self._result = self._pool.submit(start, plan)
+        if not self._gate.wait(time.monotonic() + _PATIENCE):
+            self.__exit__()
+            raise NotDecidable(f"{plan}: it did not get there")
+
+    def __enter__(self) -> Held[Result]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gate.close()
+        self._pool.shutdown()
+
+    def release(self) -> None:
+        """Let it go on."""
+        self._gate.release()
+
+    def kill(self) -> None:
+        """Kill it where it stands, with SIGKILL."""
+        self._gate.kill()
+
+    def result(self) -> Result:
+        """How it ended; to be asked once it was released or killed."""
+        return self._result.result()

@@ -1,0 +1,254 @@
+"""Caches that do not stand being interrupted, or a disk that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.policies import Policies
+
+INTERRUPTED = "robust/interrupted-compile"
+POWER = "robust/power-loss"
+LOCK = "robust/dead-lock-holder"
+DISK = "robust/disk-full"
+UPGRADE = "robust/upgrade-stamp"
+KILLED, MID_WRITE, POWER_LOSS, ERROR = "killed", "mid-write", "power loss", "injected error"
+
+
+class InPlace(Fs):
+    """Writes straight to where a file belongs; what was there is gone with the first step."""
+
+    def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+        if target.exists():
+            self.remove(f"{point}.remove", target)
+        self.step(f"{point}.create", Act.CREATE, target)
+        with target.open("xb", buffering=0) as file:
+            self.step(f"{point}.write", Act.WRITE, target, data)
+            file.write(data)
+            self.step(f"{point}.fsync", Act.SYNC, target)
+            os.fsync(file.fileno())
+        return target
+
+    def replace(self, point: str, source: Path, target: Path) -> None:
+        if source != target:
+            super().replace(point, source, target)
+
+
+class NothingToClear(StorePolicy):
+    """Publishes without withdrawing what stood there."""
+
+    def clear(self, fs: Fs, path: Path) -> None:
+        pass
+
+
+class Trusting(LookupPolicy):
+    """Takes what was published for whole, and does not look at digests."""
+
+    def digest_matches(self, data: bytes, digest: object) -> bool:
+        return True
+
+
+class Demanding(LookupPolicy):
+    """Where there is metadata there has to be an entry; else the compile fails."""
+
+    def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+        data = super().find(fs, entry, expected)
+        if data is None and entry.metadata.exists():
+            raise AtcError("E40021", f"cannot load [{entry.metadata}].")
+        return data
+
+
+class MetadataFirst(StorePolicy):
+    """Publishes the metadata before the object it describes."""
+
+    def replace_pair(
+        self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
+    ) -> None:
+        text = self.metadata_text(data, metadata)
+        for point, path, content in (
+            ("store.metadata", entry.metadata, text),
+            ("store.object", entry.object, data),
+        ):
+            temporary = fs.write_temporary(point, path, content)
+            fs.replace(f"{point}.rename", temporary, path)
+
+
+@defect(INTERRUPTED, what="metadata is written in place, and half of it is an error", crash=KILLED)
+def torn_metadata() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            try:
+                json.loads(entry.metadata.read_bytes())
+            except FileNotFoundError:
+                return None
+            except ValueError:
+                raise AtcError("E40021", f"cannot parse [{entry.metadata}].") from None
+            return super().find(fs, entry, expected)
+
+    return Policies(lookup=Wrong(), store=NothingToClear(), fs=InPlace())
+
+
+@defect(
+    INTERRUPTED,
+    what="an object is written in place after its metadata, and served unless it is empty",
+    crash=MID_WRITE,
+)
+def torn_object() -> Policies:
+    class Wrong(LookupPolicy):
+        def digest_matches(self, data: bytes, digest: object) -> bool:
+            return bool(data)
+
+    return Policies(lookup=Wrong(), store=MetadataFirst(), fs=InPlace())
+
+
+@defect(INTERRUPTED, what="metadata is published before its object", crash=KILLED)
+def metadata_first() -> Policies:
+    return Policies(lookup=Demanding(), store=MetadataFirst())
+
+
+@defect(INTERRUPTED, what="all writers use one temporary name", crash=KILLED)
+def shared_temporary_name() -> Policies:
+    class Wrong(Fs):
+        def temporary_path(self, target: Path) -> Path:
+            return target.with_name(f".{target.name}.temp")
+
+    return Policies(fs=Wrong())
+
+
+@defect(
+    POWER,
+    what="files are renamed before they are synced, and what was renamed is trusted",
+    crash=POWER_LOSS,
+)
+def missing_fsync() -> Policies:
+    class Wrong(Fs):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            path = self.temporary_path(target)
+            self.step(f"{point}.create", Act.CREATE, path)
+            with path.open("xb", buffering=0) as file:
+                self.step(f"{point}.write", Act.WRITE, path, data)
+                file.write(data)
+            return path
+
+    return Policies(lookup=Trusting(), fs=Wrong())
+
+
+@defect(
+    POWER,
+    what="an entry of which one rename was lost fails the compile",
+    crash=POWER_LOSS,
+)
+def renames_taken_for_ordered() -> Policies:
+    return Policies(lookup=Demanding())
+
+
+@defect(LOCK, INTERRUPTED, what="the lock is a file that outlives its holder", crash=KILLED)
+def lock_outlives_holder() -> Policies:
+    class Wrong(Fs):
+        @contextmanager
+        def lock(self, point: str, path: Path) -> Iterator[None]:
+            name = path.with_suffix(f".{point}.lock")
+            self.step(point, Act.LOCK, name)
+            try:
+                name.touch(exist_ok=False)
+            except FileExistsError:
+                raise LockUnavailable(11, "held by another process", str(name)) from None
+            try:
+                yield
+            finally:
+                self.remove(f"{point}.release", name)
+
+    return Policies(fs=Wrong())
+
+
+class Oblivious(Fs):
+    """Writes files without looking whether all of it was written."""
+
+    def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+        path = self.temporary_path(target)
+        self.step(f"{point}.create", Act.CREATE, path)
+        with path.open("xb", buffering=0) as file:
+            self.put(file.fileno(), f"{point}.write", path, data)
+            self.step(f"{point}.fsync", Act.SYNC, path)
+            os.fsync(file.fileno())
+        return path
+
+    def put(self, descriptor: int, point: str, path: Path, data: bytes) -> None:
+        """One write."""
+        self.step(point, Act.WRITE, path, data)
+        os.write(descriptor, data)
+
+
+@defect(DISK, what="a short write is not noticed, and what was renamed is trusted", crash=ERROR)
+def short_write_ignored() -> Policies:
+    return Policies(lookup=Trusting(), fs=Oblivious())
+
+
+@defect(DISK, what="on a full disk an empty object is published and served", crash=ERROR)
+def full_disk_ignored() -> Policies:
+    class Wrong(Oblivious):
+        def put(self, descriptor: int, point: str, path: Path, data: bytes) -> None:
+            try:
+                super().put(descriptor, point, path, data)
+            except OSError:
+                if path.name.count(".json"):
+                    os.write(descriptor, data)
+
+    return Policies(lookup=Trusting(), fs=Wrong())
+
+
+@defect(DISK, what="what the cache refuses ends the compiler", crash=ERROR)
+def refusals_crash() -> Policies:
+    class Wrong(StorePolicy):
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
+        ) -> bool:
+            with fs.lock("store.lock", entry.lock):
+                if not (keep and self.is_current(fs, entry, metadata)):
+                    self.replace_pair(fs, entry, data, metadata)
+            return True
+
+    return Policies(store=Wrong())
+
+
+@defect(UPGRADE, what="the stamp is written before the old entries go (T7)", crash=KILLED)
+def stamp_before_purge() -> Policies:
+    class Wrong(PurgePolicy):
+        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
+            path = kernel_cache / "version.info"
+            if self.stamp(fs, path) == stamp:
+                return True
+            temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+            fs.replace("upgrade.stamp.rename", temporary, path)
+            for each in fs.entries("upgrade.list", kernel_cache):
+                if each.is_dir():
+                    self.force(fs, Path(each.path))
+            return True
+
+    return Policies(purge=Wrong())
+
+
+@defect(UPGRADE, what="only the SoC of the first compile is purged (T6)")
+def upgrade_of_one_soc() -> Policies:
+    compiled: list[str] = []
+
+    class WrongDirectory(DirectoryPolicy):
+        def soc(self, root: Path, soc: str) -> Path:
+            compiled.append(soc)
+            return super().soc(root, soc)
+
+    class WrongPurge(PurgePolicy):
+        def force(self, fs: Fs, soc_directory: Path) -> bool:
+            return soc_directory.name not in compiled or super().force(fs, soc_directory)
+
+    return Policies(purge=WrongPurge(), directory=WrongDirectory())

@@ -1,0 +1,113 @@
+"""Caches that do not stand company."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.policies import Policies
+
+TORN = "robust/no-torn-entry"
+RACE = "robust/same-key-race"
+
+
+class Overwriting(PurgePolicy):
+    """Force overwrites what it compiles and leaves the rest."""
+
+    def force(self, fs: Fs, soc_directory: Path) -> bool:
+        return True
+
+
+class Unlocked(Fs):
+    """Writers do not wait for each other."""
+
+    @contextmanager
+    def lock(self, point: str, path: Path) -> Iterator[None]:
+        self.step(point, Act.LOCK, path)
+        path.touch()
+        yield
+
+
+@defect(TORN, what="new metadata is published over the old object, and digests are not checked")
+def metadata_over_the_old_object() -> Policies:
+    return Policies(lookup=Trusting(), store=MetadataFirst(), purge=Overwriting())
+
+
+@defect(TORN, what="an object that vanishes after its metadata was read fails the compile")
+def vanished_object_fails() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            try:
+                metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
+            except (OSError, ValueError):
+                return None
+            try:
+                data = fs.read("lookup.object", entry.object)
+            except OSError:
+                raise AtcError("E40021", f"[{entry.object}] is gone.") from None
+            return data if self.digest_matches(data, metadata.get("sha256")) else None
+
+    return Policies(lookup=Wrong())
+
+
+@defect(TORN, what="an object is read piece by piece, opened anew for each")
+def object_read_in_pieces() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            if super().find(fs, entry, expected) is None:
+                return None
+            half = len(fs.read("lookup.object", entry.object)) // 2
+            head = fs.read("lookup.object", entry.object)[:half]
+            return head + fs.read("lookup.object", entry.object)[half:]
+
+    return Policies(lookup=Wrong())
+
+
+@defect(RACE, what="writers without a lock share a temporary file, and one loses it")
+def temporary_file_lost() -> Policies:
+    class Shared(Unlocked):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            path = target.with_name(f".{target.name}.temp")
+            self.step(f"{point}.create", Act.CREATE, path)
+            with path.open("wb", buffering=0) as file:
+                self.step(f"{point}.write", Act.WRITE, path, data)
+                file.write(data)
+                self.step(f"{point}.fsync", Act.SYNC, path)
+                os.fsync(file.fileno())
+            return path
+
+        def replace(self, point: str, source: Path, target: Path) -> None:
+            try:
+                super().replace(point, source, target)
+            except FileNotFoundError:
+                raise AtcError("E40021", f"[{source}] is gone.") from None
+
+    return Policies(fs=Shared())
+
+
+@defect(RACE, what="writers without a lock withdraw each other's entry")
+def entries_withdrawn_unlocked() -> Policies:
+    class Wrong(StorePolicy):
+        def clear(self, fs: Fs, path: Path) -> None:
+            if path.suffix == ".json":
+                super().clear(fs, path)
+
+        def replace_pair(
+            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
+        ) -> None:
+            was_there = entry.metadata.exists()
+            super().replace_pair(fs, entry, data, metadata)
+            if was_there:
+                fs.remove("store.withdraw", entry.object)
+
+    return Policies(store=Wrong(), fs=Unlocked())

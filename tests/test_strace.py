@@ -1,0 +1,232 @@
+"""Faults through strace: the log is read right, and real processes really die."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.faults import Act, Action, CrashKind, Strace, TraceError, find_strace
+from pytest_ascendcache.faults.strace import _works
+from pytest_ascendcache.faults.syscalls import operations, read_calls
+from pytest_ascendcache.observation import Interruption, NotDecidable
+
+STRACE = find_strace()
+traced = pytest.mark.skipif(STRACE is None, reason="no strace, or ptrace is refused here")
+
+
+def hexed(text):
+    return "".join(f"\\x{byte:02x}" for byte in text.encode())
+
+
+def log_of(tmp_path, *lines):
+    log = tmp_path / "log"
+    log.write_text("".join(f"{line}\n" for line in lines))
+    return log
+
+
+def test_a_log_becomes_operations(tmp_path):
+    here, temporary = hexed("/c"), hexed("/c/.k.temp")
+    log = log_of(
+        tmp_path,
+        f'10 openat(AT_FDCWD<{here}>, "{hexed("/etc/x")}", O_RDONLY) = -1 ENOENT (No such file)',
+        f'10 openat(AT_FDCWD<{here}>, "{hexed(".k.temp")}", O_WRONLY|O_CREAT|O_EXCL, 0640) '
+        f"= 3<{temporary}>",
+        f'10 write(3<{temporary}>, "{hexed("hel")}" <unfinished ...>',
+        f"11 fsync(4<{hexed('/elsewhere')}>) = 0",
+        "10 <... write resumed>, 3) = 3",
+        f'10 write(3<{temporary}>, "{hexed("lo!!")}", 4) = 2',
+        f"10 fsync(3<{temporary}>) = 0",
+        f'10 rename("{temporary}", "{hexed("/c/k")}") = 0',
+        f'10 unlinkat(AT_FDCWD<{here}>, "{hexed("d")}", AT_REMOVEDIR) = 0',
+        f"10 flock(3<{temporary}>, LOCK_EX|LOCK_NB) = 0",
+        "10 +++ exited with 0 +++",
+    )
+    found = list(operations(read_calls(log), Path("/c")))
+    assert [(each.act, each.path, each.data, each.offset, each.target) for each in found] == [
+        (Act.CREATE, ".k.temp", b"", 0, ""),
+        (Act.WRITE, ".k.temp", b"hel", 0, ""),
+        (Act.WRITE, ".k.temp", b"lo", 3, ""),
+        (Act.SYNC, ".k.temp", b"", 0, ""),
+        (Act.RENAME, ".k.temp", b"", 0, "k"),
+        (Act.REMOVE_DIRECTORY, "d", b"", 0, ""),
+        (Act.LOCK, ".k.temp", b"", 0, ""),
+    ]
+    # Calls that failed or were elsewhere count: strace counts them too.
+    assert [(each.point, each.nth) for each in found[:3]] == [
+        ("openat", 1),
+        ("write", 0),
+        ("write", 1),
+    ]
+
+
+def test_calls_the_tracer_interfered_with_are_told(tmp_path):
+    log = log_of(
+        tmp_path,
+        f'9 mkdir("{hexed("/c")}", 0777) = -1 ENOSPC (No space left on device) (INJECTED)',
+        f"9 fsync(3<{hexed('/c/k')}> <unfinished ...>",
+        "9 +++ killed by SIGKILL +++",
+        f'8 write(3<{hexed("/c/k")}>, "{hexed("a")}", 1) = ?',
+    )
+    calls = read_calls(log)
+    assert [call.interfered for call in calls] == [True] * 3
+    assert list(operations(calls, Path("/c"))) == []
+
+
+def test_offsets_follow_seeks_and_appends(tmp_path):
+    path = hexed("/c/k")
+    log = log_of(
+        tmp_path,
+        f'1 openat(AT_FDCWD<{hexed("/")}>, "{path}", O_RDWR) = 3<{path}>',
+        f"1 lseek(3<{path}>, 10, SEEK_SET) = 10",
+        f'1 write(3<{path}>, "{hexed("ab")}", 2) = 2',
+        f'1 pwrite64(3<{path}>, "{hexed("c")}", 1, 40) = 1',
+        f'1 writev(3<{path}>, [{{iov_base="{hexed("d")}", iov_len=1}}, '
+        f'{{iov_base="{hexed("ef")}", iov_len=2}}], 2) = 3',
+        f'1 openat(AT_FDCWD<{hexed("/")}>, "{path}", O_WRONLY|O_APPEND) = 4<{path}>',
+        f'1 write(4<{path}>, "{hexed("g")}", 1) = 1',
+        f"1 ftruncate(4<{path}>, 5) = 0",
+    )
+    found = list(operations(read_calls(log), Path("/c")))
+    assert [(each.data, each.offset) for each in found if each.act.changes] == [
+        (b"ab", 10),
+        (b"c", 40),
+        (b"def", 12),
+        (b"g", -1),
+        (b"", 5),
+    ]
+
+
+def test_a_write_that_was_cut_off_in_the_log_is_refused(tmp_path):
+    log = log_of(tmp_path, f'1 write(3<{hexed("/c/k")}>, "{hexed("ab")}"..., 20) = 20')
+    with pytest.raises(TraceError, match="too long"):
+        list(operations(read_calls(log), Path("/c")))
+
+
+def test_a_log_that_is_missing_is_refused(tmp_path):
+    with pytest.raises(TraceError, match="nothing"):
+        read_calls(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("program", ["/nonexistent", "/bin/true"])
+def test_the_self_test_does_not_trust_any_program(program):
+    assert not _works(program)
+
+
+WRITER = """
+import hashlib, json, os, sys
+style, root = sys.argv[1:]
+data = b"kernel" * 1000
+text = json.dumps({"sha256": hashlib.sha256(data).hexdigest()}).encode()
+def put(name, data):
+    path = os.path.join(root, name)
+    place = path if style == "in-place" else path + ".temp"
+    fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+    os.write(fd, data)
+    if style != "unsynced":
+        os.fsync(fd)
+    os.close(fd)
+    if place != path:
+        os.rename(place, path)
+try:
+    with open(os.path.join(root, "k.json"), "rb") as file:
+        digest = json.load(file)["sha256"]
+    with open(os.path.join(root, "k.o"), "rb") as file:
+        sys.exit(hashlib.sha256(file.read()).hexdigest() != digest)
+except FileNotFoundError:
+    files = [("k.o", data), ("k.json", text)]
+    for name, content in reversed(files) if style == "metadata-first" else files:
+        put(name, content)
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+
+
+class Toy:
+    """A writer that is no toolchain, and knows nothing of being watched."""
+
+    def __init__(self, tmp_path, style):
+        self.root = tmp_path / "root"
+        self.root.mkdir()
+        self.command = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", WRITER]
+        self.command += [style, str(self.root)]
+        self.route = Strace(lambda *_: tuple(self.command))
+        self.interruption = Interruption(self.root, tmp_path / "logs", self.route, self.start)
+
+    def start(self, plan):
+        _, arguments = self.route.command(plan, "toy", [])
+        ended = subprocess.run([STRACE, *arguments], check=False, capture_output=True)
+        return Ended(ended.returncode)
+
+    def recovers(self):
+        return subprocess.run(self.command, check=False, capture_output=True).returncode == 0
+
+    def broken(self, kind):
+        wrong = []
+        for state in self.interruption.states(kind):
+            self.interruption.enter(state)
+            if not self.recovers():
+                wrong.append(state)
+        return wrong
+
+
+@traced
+@pytest.mark.parametrize(
+    ("style", "first"),
+    [
+        ("in-place", CrashKind.KILLED),
+        ("metadata-first", None),
+        ("unsynced", CrashKind.POWER_LOSS),
+    ],
+)
+def test_any_command_is_recorded_and_interrupted(tmp_path, style, first):
+    toy = Toy(tmp_path, style)
+    kinds = (CrashKind.KILLED, CrashKind.MID_WRITE, CrashKind.POWER_LOSS)
+    found = [kind for kind in kinds if toy.broken(kind)]
+    assert found[:1] == ([] if first is None else [first])
+
+
+@traced
+def test_a_command_is_really_killed(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    changing = [each for each in toy.interruption.operations if each.act.changes]
+    left = set()
+    for operation in changing:
+        assert toy.interruption.strike(Action.KILL, operation).returncode != 0
+        left.add(tuple((path.name, path.stat().st_size) for path in sorted(toy.root.iterdir())))
+    assert left == {
+        (),
+        (("k.o", 0),),
+        (("k.o", 6000),),
+        (("k.json", 0), ("k.o", 6000)),
+    }
+
+
+@traced
+def test_errors_are_injected(tmp_path):
+    toy = Toy(tmp_path, "unsynced")
+    renames = [each for each in toy.interruption.operations if each.act is Act.RENAME]
+    assert toy.interruption.strike(Action.EIO, renames[-1]).returncode == 1
+    assert sorted(path.name for path in toy.root.iterdir()) == ["k.json.temp", "k.o"]
+
+
+@traced
+def test_an_injection_that_does_not_strike_is_noticed(tmp_path):
+    toy = Toy(tmp_path, "unsynced")
+    rename = next(each for each in toy.interruption.operations if each.act is Act.RENAME)
+    for wrong in (replace(rename, nth=7), replace(rename, path="elsewhere/k.o.temp")):
+        with pytest.raises(NotDecidable, match="this run"):
+            toy.interruption.strike(Action.KILL, wrong)
+
+
+def test_the_toy_is_sound():
+    digest = hashlib.sha256(b"kernel" * 1000).hexdigest()
+    assert json.dumps({"sha256": digest})
