@@ -401,20 +401,14 @@ class CacheUnderTest:
         run = self.unwatched(request)
         if not run.succeeded:
             raise ToolchainError(_failure(run.result))
-        return run.kernel(operator)
+        return tuple(map(run.kernel, operators))
 
     def unwatched(self, request: CompileRequest) -> Run:
         """One process without marks and snapshots, for compiles that are not to be disturbed."""
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
-<<<<<<< HEAD
-        if not run.succeeded:
-            raise ToolchainError(_failure(result))
-        return tuple(map(run.kernel, operators))
-=======
         return run
->>>>>>> faults
 
     def known_state(
         self,

@@ -85,13 +85,9 @@ class Evidence:
 
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
-<<<<<<< HEAD
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
-    of a check of one combination, its level of each factor.
-=======
-    ``accuracy`` has what was measured of delivered kernels, for the report's table. ``crash`` is
-    the kind of interruption the check makes, where it makes one.
->>>>>>> faults
+    of a check of one combination, its level of each factor. ``crash`` is the kind of interruption
+    the check makes, where it makes one.
     """
 
     sandbox: str = ""
