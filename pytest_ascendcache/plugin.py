@@ -21,9 +21,10 @@ from pytest_ascendcache.fixtures import (
     ascend_operators,
     ascend_session,
     ascend_session_of,
+    ascend_stress,
     ascend_toolchain,
 )
-from pytest_ascendcache.settings import add_options
+from pytest_ascendcache.settings import add_options, asks_for_stress
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,6 +37,7 @@ __all__ = [
     "ascend_file_system",
     "ascend_operators",
     "ascend_session",
+    "ascend_stress",
     "ascend_toolchain",
 ]
 
@@ -80,7 +82,9 @@ def pytest_collection(session: pytest.Session) -> None:
     if session.config.getoption("--ascend-cache"):
         from pytest_ascendcache.suite import with_suite
 
-        session.config.args = with_suite(session.config.args, _SUITE)
+        session.config.args = with_suite(
+            session.config.args, _SUITE, asks_for_stress(session.config)
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -28,6 +28,7 @@ ALLOWED = {
     "faults": {"cachedir"},
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
+    "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
     "conformance": {
         "operators",
         "contract",
@@ -36,6 +37,7 @@ ALLOWED = {
         "faults",
         "toolchains",
         "observation",
+        "stress",
     },
     "reference": {"operators"},
     "qualification": {"operators", "contract", "faults", "reference"},

@@ -4,6 +4,7 @@ A seeded schedule is carried out on a toolchain, every step goes into a history,
 that sees nothing but the history says what was broken.
 """
 
+from pytest_ascendcache.stress.campaign import Campaign, Result
 from pytest_ascendcache.stress.checker import Checker, Kind, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
@@ -23,6 +24,7 @@ from pytest_ascendcache.stress.schedule import Schedule
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
 
 __all__ = [
+    "Campaign",
     "Checker",
     "Compile",
     "Disturbance",
@@ -33,6 +35,7 @@ __all__ = [
     "HistoryError",
     "HistoryWriter",
     "Kind",
+    "Result",
     "Round",
     "Schedule",
     "Shrunk",

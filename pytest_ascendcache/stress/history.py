@@ -8,7 +8,7 @@ each compile; one for everything that was found on disk afterwards.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
@@ -173,6 +173,9 @@ class Header:
         return self.right[setting.value][operator]
 
 
+Line = Header | Round | Disturbed | Delivery | Seen
+
+
 @dataclass(frozen=True)
 class RoundRecord:
     """What a history has of one round; a run that was cut short lacks the rest of its last."""
@@ -187,6 +190,15 @@ class RoundRecord:
         """Whether nothing of it is missing."""
         return self.seen is not None and len(self.deliveries) == len(self.round.compiles)
 
+    def lines(self) -> Iterator[Line]:
+        """What it is written as."""
+        yield self.round
+        if self.disturbed is not None:
+            yield self.disturbed
+        yield from self.deliveries
+        if self.seen is not None:
+            yield self.seen
+
 
 @dataclass(frozen=True)
 class History:
@@ -200,8 +212,12 @@ class History:
         """Steps of all rounds."""
         return sum(each.round.steps for each in self.rounds)
 
+    def lines(self) -> Iterator[Line]:
+        """What it is written as, but for the header."""
+        for each in self.rounds:
+            yield from each.lines()
 
-Line = Header | Round | Disturbed | Delivery | Seen
+
 _LINES: dict[str, type[Any]] = {
     each.__name__.lower(): each for each in (Header, Round, Disturbed, Delivery, Seen)
 }
