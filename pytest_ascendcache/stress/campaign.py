@@ -24,8 +24,8 @@ from pytest_ascendcache.stress.schedule import Schedule
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
 from pytest_ascendcache.toolchains import Toolchain
 
-_SHRINKING = 20.0
-"""Seconds a failing run may take to become shorter."""
+_SHRINKING = (5.0, 30.0)
+"""Seconds a failing run may take to become shorter: as long as it took, between these."""
 _REPLAYS = 3
 """How often a history is carried out before it counts as sound: ranks race."""
 _SHOWN = 5
@@ -161,17 +161,18 @@ class Campaign:
         # The verdict rests on the file alone, and so can anybody's who was sent it.
         history = read_history(self.history)
         found = tuple(violations(history))
-        shortest = self._shortest(ground, history) if found else None
+        shortest = self._shortest(ground, history, seconds) if found else None
         return Result(history, self.history, seconds, found, shortest)
 
-    def _shortest(self, ground: Ground, history: History) -> Shrunk:
+    def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()
         candidate = self.directory / "candidate.jsonl"
 
         def attempt(rounds: Sequence[Round]) -> History | None:
             return self._carry_out(ground, rounds, f"shorter{next(numbers)}", candidate)
 
-        shrunk = shrink(history, attempt, _SHRINKING)
+        least, most = _SHRINKING
+        shrunk = shrink(history, attempt, min(most, max(least, seconds)))
         with HistoryWriter(shortest_path(self.history), ground.header) as writer:
             for line in shrunk.history.lines():
                 writer.write(line)

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from pytest_ascendcache.cachedir import Entry
 from pytest_ascendcache.contract import (
@@ -28,7 +28,7 @@ from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
-_PROGRAMS = 20
+_PROGRAMS = 30
 _STEPS = 8
 """Programs, and steps of each at most: every step costs a compiler start or two."""
 
@@ -99,6 +99,7 @@ class OneRank(RuleBasedStateMachine):
         stem = self.stems.get(number)
         return Entry(stem, self.rank.layout.soc(self.rank.options.soc)) if stem else None
 
+    @precondition(lambda self: EntryState.VALID in self.states)
     @rule(operator=st.integers(0, 2), damage=st.sampled_from(sorted(_DAMAGES)))
     def damage(self, operator: int, damage: str) -> None:
         """Damage a valid entry."""
@@ -107,6 +108,7 @@ class OneRank(RuleBasedStateMachine):
             _DAMAGES[damage].apply(entry)
             self.states[operator] = EntryState.DAMAGED
 
+    @precondition(lambda self: EntryState.VALID in self.states)
     @rule(operator=st.integers(0, 2))
     def delete(self, operator: int) -> None:
         """Delete a valid entry."""
