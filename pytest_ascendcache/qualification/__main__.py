@@ -27,6 +27,7 @@ _SUITE = "pytest_ascendcache.conformance"
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
 _CRASH_RULES = ("robust/interrupted-compile", "robust/power-loss")
+_STRESS_RULE = "robust/stress"
 _BYTE_CODE = tempfile.TemporaryDirectory(prefix="ascendcache-bytecode-")
 
 
@@ -104,7 +105,10 @@ def _qualify(defect: Defect, full: bool) -> Killed:
     judged = {*defect.breaks, *(_CRASH_RULES if defect.crash else ())}
     rules = [] if full else [f"--ascend-rule={rule}" for rule in sorted(judged)]
     first = ["--ascend-strict", "--exitfirst"] if len(rules) == 1 else []
-    report = _run([f"--ascend-defect={defect.name}", *rules, *first])
+    # The whole suite has no stress in it unless it is asked for.
+    stress = ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+    stress = stress if _STRESS_RULE in defect.breaks else []
+    report = _run([f"--ascend-defect={defect.name}", *rules, *first, *stress])
     found = {
         check["evidence"]["crash"] for check in report["checks"] if check["verdict"] in _BROKEN
     }

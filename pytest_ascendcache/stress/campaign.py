@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.stress.checker import Checker, Violation, violations
+from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
 from pytest_ascendcache.stress.history import (
@@ -22,7 +23,7 @@ from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.population import population
 from pytest_ascendcache.stress.schedule import Schedule
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 _SHRINKING = (5.0, 30.0)
 """Seconds a failing run may take to become shorter: as long as it took, between these."""
@@ -169,7 +170,13 @@ class Campaign:
         candidate = self.directory / "candidate.jsonl"
 
         def attempt(rounds: Sequence[Round]) -> History | None:
-            return self._carry_out(ground, rounds, f"shorter{next(numbers)}", candidate)
+            name = f"shorter{next(numbers)}"
+            try:
+                return self._carry_out(ground, rounds, name, candidate)
+            except (Undecided, ToolchainError):
+                return None  # says nothing; the history that failed still does
+            finally:
+                shutil.rmtree(self.directory / name, ignore_errors=True)
 
         least, most = _SHRINKING
         shrunk = shrink(history, attempt, min(most, max(least, seconds)))

@@ -28,7 +28,7 @@ from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
-_PROGRAMS = 30
+_PROGRAMS = 20
 _STEPS = 8
 """Programs, and steps of each at most: every step costs a compiler start or two."""
 
