@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -17,11 +18,21 @@ from pathlib import Path
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
+from pytest_ascendcache.faults import Action, CrashKind
+from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
+from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache.ranks.local import run_gang
+from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.session import CONTROL_OPERATOR
 from pytest_ascendcache.stress import Campaign, Kind, population
-from pytest_ascendcache.toolchains import CompileRequest, Toolchain, reference_toolchain
+from pytest_ascendcache.toolchains import (
+    CompileRequest,
+    Toolchain,
+    TrainRequest,
+    reference_toolchain,
+)
 
 ITEMS = 2000
 
@@ -256,8 +267,123 @@ def _wall(toolchain: Toolchain, directory: Path, ranks: int) -> float:
     return seconds
 
 
-_IN_DIRECTORY = (suite, full_matrix, accuracy, per_check, warm_hit, stress)
-_ALONE = (arrays, imports)
+def crash_states(directory: Path) -> None:
+    """Recovery from rebuilt crash states, and from real kills."""
+    toolchain = reference_toolchain()
+    try:
+        cache = CacheUnderTest(toolchain, directory, PositiveControl())
+        cache.fresh(CONTROL_OPERATOR)
+        compiling = cache.interruption(CONTROL_OPERATOR, mode=CacheMode.ENABLE)
+        start = time.perf_counter()
+        states = [state for kind in list(CrashKind)[:3] for state in compiling.states(kind)]
+        rebuilding = time.perf_counter() - start
+        for state in states:
+            compiling.enter(state)
+            assert cache.recovery(CONTROL_OPERATOR) is None, state
+        rebuilt = len(states) / (time.perf_counter() - start)
+        kills = [each for each in compiling.operations if each.act.changes]
+        start = time.perf_counter()
+        for operation in kills:
+            compiling.strike(Action.KILL, operation)
+            assert cache.recovery(CONTROL_OPERATOR) is None, operation
+        killed = len(kills) / (time.perf_counter() - start)
+    finally:
+        toolchain.close()
+    print(
+        f"crash states, with recovery: {rebuilt:.0f} a second rebuilt ({len(states)} states of one "
+        f"compile, rebuilding {rebuilding * 1000:.1f} ms), {killed:.0f} a second really killed"
+    )
+
+
+def barriers() -> None:
+    """How long ranks take to meet: processes over pipes, and workers over execnet channels."""
+    rounds = 300
+
+    def meet(_: int, rendezvous: PipeRendezvous) -> float:
+        rendezvous.enter("")
+        start = time.perf_counter()
+        for _ in range(rounds):
+            rendezvous.enter("")
+        return (time.perf_counter() - start) / rounds
+
+    source = (
+        "import time\n\ndef test_meet(ascend_rank):\n    start = time.perf_counter()\n"
+        f"    for _ in range({rounds}): ascend_rank.barrier()\n"
+        f"    seconds = (time.perf_counter() - start) / {rounds}\n"
+        "    if ascend_rank.rank == 0: open('seconds', 'w').write(str(seconds))\n"
+    )
+    for size in (2, 4, 8):
+        run = run_gang("bench", size, meet, 600)
+        local = statistics.median(each.result for each in run.endings)
+        with tempfile.TemporaryDirectory(prefix="ascendcache-bench-") as name:
+            (Path(name) / "test_barrier.py").write_text(source)
+            pytest(Path(name), "-n", str(size), f"--ascend-ranks={size}")
+            channel = float((Path(name) / "seconds").read_text())
+        print(
+            f"barrier of {size} ranks: {local * 1e6:.0f} us over pipes, {channel * 1e6:.0f} us "
+            f"over execnet channels ({channel / local:.1f} x)"
+        )
+
+
+def gangs(directory: Path) -> None:
+    """A test that two ranks run against one that nobody meets in."""
+    source = (
+        "import pytest\n@pytest.mark.parametrize('number', range({items}))\n"
+        "def test_nothing({fixture}number): pass\n"
+    )
+    for workers in (("-n", "2"), ()):
+        costs = []
+        for fixture, items in (("", 2001), ("ascend_rank, ", 401 if workers else 41)):
+            seconds = []
+            for number in (1, items):
+                path = directory / f"test_{number}.py"
+                path.write_text(source.format(items=number, fixture=fixture))
+                arguments = ("--ascend-ranks=2", *workers, str(path))
+                seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
+            costs.append((seconds[1] - seconds[0]) / (items - 1))
+        how = "two workers" if workers else "processes"
+        print(
+            f"gang of 2 ranks, {how}: {costs[1] * 1e6:.0f} us, {costs[1] / costs[0]:.1f} x an "
+            f"ordinary test ({costs[0] * 1e6:.0f} us)"
+        )
+
+
+def networks(directory: Path) -> None:
+    """A network whose kernels are there against one whose kernels have to be compiled."""
+    layer = Path(__file__).parent.parent / "fixtures/networks/bert_encoder_layer.json"
+    network, toolchain = read_network(layer), reference_toolchain()
+    cold, warm = itertools.count(), directory / "warm"
+
+    def run(place: Path) -> None:
+        environment = {"MS_COMPILER_CACHE_PATH": str(place)}
+        request = TrainRequest(network, directory / "run", directory / "work", environment)
+        if not toolchain.start_rank(request).wait().succeeded:
+            raise SystemExit(f"{layer.name} does not run")
+
+    try:
+        run(warm)
+        seconds = median(lambda: run(warm), 20)
+        compiling = median(lambda: run(directory / str(next(cold))), 5)
+    finally:
+        toolchain.close()
+    print(
+        f"incremental build, BERT layer of 17 kernels: warm {seconds * 1000:.0f} ms, "
+        f"{seconds / compiling:.2f} x a cold run"
+    )
+
+
+_IN_DIRECTORY = (
+    suite,
+    full_matrix,
+    accuracy,
+    per_check,
+    warm_hit,
+    networks,
+    gangs,
+    crash_states,
+    stress,
+)
+_ALONE = (arrays, barriers, imports)
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
+from dataclasses import asdict
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,23 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import (
+    STALE,
+    Deviation,
+    Judged,
+    Occurrence,
+    occurrences,
+)
 from pytest_ascendcache.fixtures import ascend_session_of
+from pytest_ascendcache.gangs import CONTROLLER
+from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import write_json
 from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
-from pytest_ascendcache.reports.terminal import write_summary
-from pytest_ascendcache.suite import SUITE_NODES
+from pytest_ascendcache.reports.terminal import write_stale, write_summary
+from pytest_ascendcache.suite import SUITE_NODES, has_every_file
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+
+_DESELECTED = "ascendcache_deselected"
 
 
 class Collector:
@@ -25,8 +38,10 @@ class Collector:
     def __init__(self, config: pytest.Config, toolchain: Toolchain) -> None:
         self._config = config
         self._toolchain = toolchain
-        self._records: list[VerdictRecord] = []
+        self._alone: list[VerdictRecord] = []
+        self._gangs: dict[str, list[WorkerRank]] = {}
         self._expected: set[str] = set()
+        self._deselected = 0
         self._unwritten = ""
         self._is_worker = hasattr(config, "workerinput")
 
@@ -55,8 +70,25 @@ class Collector:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
-        if record is not None:
-            self._records.append(VerdictRecord.from_dict(record))
+        if record is None:
+            return
+        rank = getattr(report, "ascend_rank", None)
+        if rank is None:
+            self._alone.append(VerdictRecord.from_dict(record))
+        else:
+            worker = getattr(report, "worker_id", "")
+            self._gangs.setdefault(rank["gang"], []).append(
+                WorkerRank(
+                    RankRecord(rank["rank"], rank["aborted"], VerdictRecord.from_dict(record)),
+                    rank["size"],
+                    worker,
+                )
+            )
+
+    @property
+    def _records(self) -> list[VerdictRecord]:
+        """One record a check; ranks that were tests of workers are one check again."""
+        return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._expect(
@@ -67,18 +99,55 @@ class Collector:
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
         self._expect(each for each in ids if each.startswith(SUITE_NODES))
 
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected += len(items)
+        if self._is_worker:
+            # The controller collects nothing itself, and has to know that the run is not whole.
+            self._config.workeroutput[_DESELECTED] = self._deselected  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._deselected += getattr(node, "workeroutput", {}).get(_DESELECTED, 0)
+
     def _expect(self, checks: Iterable[str]) -> None:
         self._expected.update(checks)
 
     @property
     def _missing(self) -> int:
         """Checks that were selected and gave no verdict: the run was cut short."""
-        return len(self._expected - {record.check for record in self._records})
+        gangs = self._config.pluginmanager.getplugin(CONTROLLER)
+        expected = {gangs.check_of(each) for each in self._expected} if gangs else self._expected
+        return len(expected - {record.check for record in self._records})
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the run says something of every check of the suite."""
+        left_out = self._missing or self._deselected or self._config.getoption("lf", False)
+        return not left_out and has_every_file(self._expected)
+
+    @cached_property
+    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
+        """What became of the listed deviations; a run of a part of the suite cannot say."""
+        if not self._is_whole:
+            return []
+        return occurrences(
+            ascend_session_of(self._config).settings.deviations,
+            (
+                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                for each in self._records
+            ),
+        )
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        path = ascend_session_of(self._config).settings.report
-        if path is None or self._is_worker or self._config.option.collectonly:
+        settings = ascend_session_of(self._config).settings
+        path = settings.report
+        if self._is_worker or self._config.option.collectonly:
+            return
+        stale = any(occurrence in STALE for _, occurrence in self._occurrences)
+        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if path is None:
             return
         try:
             self._write(path, int(session.exitstatus))
@@ -94,6 +163,10 @@ class Collector:
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
+            "deviations": [
+                {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
+                for entry, occurrence in self._occurrences
+            ],
         }
         if matrix := self._matrix():
             description["matrix"] = matrix
@@ -108,5 +181,6 @@ class Collector:
         if self._records:
             results = by_rule(self._records, load_rules())
             write_summary(terminalreporter, results, self._missing, self._matrix())
+            write_stale(terminalreporter, self._occurrences)
         if self._unwritten:
             terminalreporter.line(f"ERROR: {self._unwritten}", red=True)

@@ -9,8 +9,14 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.cachedir import FileSystem
-    from pytest_ascendcache.observation import CacheUnderTest, Evidence
+    from pytest_ascendcache.observation import (
+        CacheUnderTest,
+        Evidence,
+        NetworkControl,
+        NetworkUnderTest,
+    )
     from pytest_ascendcache.operators import OperatorSpec
+    from pytest_ascendcache.ranks import Rank, Rendezvous
     from pytest_ascendcache.session import AscendSession
     from pytest_ascendcache.stress import Campaign
     from pytest_ascendcache.toolchains import Toolchain
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
 EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
+GANG: pytest.StashKey[str] = pytest.StashKey()
+RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 
 
 def ascend_session_of(config: pytest.Config) -> AscendSession:
@@ -28,6 +36,12 @@ def ascend_session_of(config: pytest.Config) -> AscendSession:
 
         config.stash[SESSION] = AscendSession(config, read_settings(config))
     return config.stash[SESSION]
+
+
+def tells_a_story(report: pytest.TestReport) -> bool:
+    """Whether the summary points at what the test did, so that its directory is kept."""
+    verdict = getattr(report, "ascend_verdict", "")
+    return report.failed or verdict in ("warn", "known deviation")
 
 
 @pytest.fixture(scope="session")
@@ -96,8 +110,58 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
 
 
 @pytest.fixture(scope="session")
+def ascend_network_control(ascend_session: AscendSession) -> NetworkControl | None:
+    """What may be taken for granted of networks; ``None`` where the toolchain runs none.
+
+    It is of the session, so that ranks of a gang inherit it.
+    """
+    from pytest_ascendcache.contract import Capability
+
+    if Capability.INCREMENTAL_BUILD not in ascend_session.toolchain.capabilities:
+        return None
+    return ascend_session.network_control
+
+
+@pytest.fixture
+def ascend_network(
+    request: pytest.FixtureRequest,
+    ascend_session: AscendSession,
+    ascend_evidence: Evidence,
+    ascend_network_control: NetworkControl | None,
+) -> Iterator[NetworkUnderTest]:
+    """Ranks that run networks with incremental build, in a directory of this test's own.
+
+    ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
+    """
+    if ascend_network_control is None:
+        from pytest_ascendcache.contract import Capability
+
+        toolchain = ascend_session.toolchain.name
+        pytest.skip(f"{toolchain}: {Capability.INCREMENTAL_BUILD.lacking}")
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.networks(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture(scope="session")
 def ascend_operators() -> dict[str, OperatorSpec]:
     """Small operators every toolchain knows, by name."""
     from pytest_ascendcache.conformance.probes import probe_operators
 
     return probe_operators()
+
+
+@pytest.fixture
+def ascend_rank(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Rank]:
+    """This rank of the test's gang: the test runs once per rank, at the same time.
+
+    ``@pytest.mark.ascend_ranks(n)`` says how many ranks there are; ``--ascend-ranks`` where it
+    gives no number. Ranks are processes of one test, or with ``-n`` tests on distinct workers.
+    """
+    from pytest_ascendcache.gangs import rank_of
+
+    yield from rank_of(request, tmp_path_factory)

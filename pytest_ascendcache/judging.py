@@ -11,8 +11,9 @@ import pytest
 from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
-from pytest_ascendcache.fixtures import EVIDENCE, ascend_session_of
+from pytest_ascendcache.fixtures import EVIDENCE, GANG, ascend_session_of
 from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.suite import PACKAGE, SuiteModule
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
@@ -32,6 +33,8 @@ _PLAIN_WORDS = (
     NotDecidable,
     ToolchainError,
     KernelRunError,
+    GangAborted,
+    RankLost,
 )
 """Exceptions whose text is meant for the reader of a report."""
 
@@ -71,13 +74,16 @@ def judge(
     if (report.when == "setup" and report.passed) or (report.when == "teardown" and report.passed):
         return
     rule = rule_of(item)
-    verdict = _verdict(rule, call, report, strict)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    verdict = _verdict(rule, call, report, strict)
+    deviation = _deviation(item, rule, evidence, verdict)
+    if deviation is not None:
+        verdict = Verdict.KNOWN_DEVIATION
     message = _message(call, report) if verdict is not Verdict.PASS else ""
     if verdict is not Verdict.PASS:
         evidence.explain()
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    if verdict is Verdict.WARN:
+    if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
         report.outcome = "passed"
         report.longrepr = None
     elif report.failed and item.getparent(SuiteModule) is not None:
@@ -90,6 +96,7 @@ def judge(
         repeat=_repeat(item),
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
+        deviation=deviation,
     )
     # JUnit reads the properties of the last phase, which is made from the item's.
     item.user_properties.append(("verdict", verdict.value))
@@ -122,15 +129,34 @@ def _verdict(
         return Verdict.PASS
     if report.skipped:
         return Verdict.NOT_APPLICABLE
-    broken = call.excinfo is not None and isinstance(
-        call.excinfo.value, (AssertionError, pytest.fail.Exception)
-    )
+    exception = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(exception, GangAborted) and exception.cause:
+        # This rank saw nothing by itself: the gang's verdict is the other rank's.
+        return Verdict(exception.cause)
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
     if broken and report.when == "call":
         if rule.level is Level.INFO:
             # There is no wrong answer, but this one fits no reading of the document.
             return Verdict.WARN
         return broken_promise(rule.level, strict)
     return Verdict.ERROR
+
+
+def _deviation(
+    item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
+) -> dict[str, str] | None:
+    """What a list says of a broken promise; only that can be a known deviation."""
+    if verdict not in (Verdict.FAIL, Verdict.WARN):
+        return None
+    for entry in ascend_session_of(item.config).settings.deviations:
+        if entry.names(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors):
+            return {
+                "entry": entry.origin,
+                "reason": entry.reason,
+                "link": entry.link,
+                "instead": verdict.value,
+            }
+    return None
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
@@ -152,11 +178,12 @@ def _part(message: str, name: str) -> str:
 
 def _repeat(item: pytest.Item) -> str:
     arguments = ascend_session_of(item.config).settings.arguments
+    check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
-        path, _, rest = item.nodeid.partition("::")
+        path, _, rest = check.partition("::")
         module = path.rpartition("/")[2].removesuffix(".py")
         return shlex.join(["pytest", *arguments, "--pyargs", f"{PACKAGE}.{module}::{rest}"])
-    return shlex.join(["pytest", *arguments, item.nodeid])
+    return shlex.join(["pytest", *arguments, check])
 
 
 def status(verdict: str) -> Any:

@@ -14,17 +14,22 @@ import pytest
 from pytest_ascendcache import hookspecs
 from pytest_ascendcache.fixtures import (
     FAILED,
+    RENDEZVOUS,
     SESSION,
     ascend_cache,
     ascend_evidence,
     ascend_file_system,
+    ascend_network,
+    ascend_network_control,
     ascend_operators,
+    ascend_rank,
     ascend_session,
     ascend_session_of,
     ascend_stress,
     ascend_toolchain,
+    tells_a_story,
 )
-from pytest_ascendcache.settings import add_options, asks_for_stress
+from pytest_ascendcache.settings import add_options, asks_for_stress, check_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -35,7 +40,10 @@ __all__ = [
     "ascend_cache",
     "ascend_evidence",
     "ascend_file_system",
+    "ascend_network",
+    "ascend_network_control",
     "ascend_operators",
+    "ascend_rank",
     "ascend_session",
     "ascend_stress",
     "ascend_toolchain",
@@ -62,6 +70,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
     )
+    config.addinivalue_line(
+        "markers",
+        "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
+    )
+    check_ranks(config)
+    if config.getoption("tx", None) or hasattr(config, "workerinput"):
+        from pytest_ascendcache.gangs import join_workers
+
+        join_workers(config)
     if config.getoption("--ascend-cache"):
         from pytest_ascendcache.collector import Collector
 
@@ -98,14 +115,25 @@ def pytest_pycollect_makemodule(
     return SuiteModule.make(parent, module_path)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ascend_cell" in metafunc.fixturenames:
         from pytest_ascendcache.suite import parametrize_cells
 
         parametrize_cells(metafunc)
+    # Last, so that the rank comes last in the test's name.
+    if "ascend_rank" in metafunc.fixturenames:
+        from pytest_ascendcache.gangs import parametrize_ranks
+
+        parametrize_ranks(metafunc)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
+    if gangs:
+        from pytest_ascendcache.gangs import check_gangs
+
+        check_gangs(gangs)
     marked = [item for item in items if item.get_closest_marker("ascend_rule")]
     if marked:
         from pytest_ascendcache.judging import prepare_items
@@ -117,6 +145,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         select_rules(config, items)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if "ascend_rank" not in getattr(item, "fixturenames", ()):
+        return None
+    from pytest_ascendcache.gangs import run_gang_item
+
+    return run_gang_item(item, nextitem)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -126,7 +163,11 @@ def pytest_runtest_makereport(
         from pytest_ascendcache.judging import judge
 
         judge(item, call, report, strict=item.config.getoption("--ascend-strict"))
-    if report.failed:
+    if RENDEZVOUS in item.stash:
+        from pytest_ascendcache.gangs import tell_the_others
+
+        tell_the_others(item, call, report)
+    if tells_a_story(report):
         item.stash[FAILED] = True
     return report
 

@@ -15,8 +15,11 @@ from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_mod
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
+    NetworkControl,
+    NetworkUnderTest,
     PositiveControl,
     Shared,
+    network_control,
     positive_control,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -82,13 +85,39 @@ class AscendSession:
                     f"--ascend-defect={settings.defect}: no such defect; use one of "
                     f"{', '.join(names)}."
                 )
-        return reference_toolchain(settings.start, settings.timeout, settings.defect)
+        if settings.profile is not None:
+            from pytest_ascendcache.qualification import profile_names
+
+            if settings.profile not in profile_names():
+                raise pytest.UsageError(
+                    f"--ascend-profile={settings.profile}: no such profile; use "
+                    f"{', '.join(profile_names())}."
+                )
+        toolchain = reference_toolchain(
+            settings.start, settings.timeout, settings.defect or settings.profile
+        )
+        if settings.profile is not None:
+            toolchain.name = f"reference with profile '{settings.profile}'"
+        return toolchain
 
     @cached_property
     def control(self) -> PositiveControl:
         """The positive control, done once."""
         sandbox = self.sandbox("control")
         control = positive_control(self.toolchain, CONTROL_OPERATOR, sandbox)
+        if not control.reason:
+            self.discard(sandbox)
+        return control
+
+    @cached_property
+    def network_control(self) -> NetworkControl:
+        """The positive control of networks, done once.
+
+        Raises:
+            ToolchainError: where not even a network of one operator runs.
+        """
+        sandbox = self.sandbox("network-control")
+        control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
         if not control.reason:
             self.discard(sandbox)
         return control
@@ -128,6 +157,17 @@ class AscendSession:
                 )
         return self._base
 
+    def prepare(self) -> None:
+        """Know what every check wants to know, and have the toolchain warm."""
+        _ = self.control
+
+    def move(self, base: Path) -> None:
+        """Make sandboxes in ``base`` from now on: a rank's process has its own."""
+        known = self.__dict__.get("shared")
+        self._base = base
+        if known is not None:
+            self.shared = known.apart(self.sandbox("warm"))
+
     def sandbox(self, name: str) -> Path:
         """A new empty directory for one check."""
         slug = re.sub(r"[^A-Za-z0-9]+", "-", name)[:60].strip("-")
@@ -152,6 +192,15 @@ class AscendSession:
         if not self.control.compiles:
             raise ToolchainError(f"no check can tell anything: {self.control.reason}")
         return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)
+
+    def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
+        """Networks under test in a sandbox.
+
+        Raises:
+            ToolchainError: where nothing can be told of this toolchain.
+        """
+        evidence.control = self.network_control.reason
+        return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
 
     def close(self) -> None:
         """End what was started."""

@@ -6,14 +6,21 @@ import math
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.contract.deviations import Deviation
 
 MATRICES = ("pairwise", "triples", "full")
 """Values of ``--ascend-matrix``, the default first."""
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds one toolchain process may take. A real atc takes tens of seconds to start."""
+
+DEFAULT_RANKS = 4
+"""Ranks of a gang whose size nobody gave."""
 
 
 STRESS_RULE = "robust/stress"
@@ -52,7 +59,9 @@ class StressSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for. ``timeout`` is seconds one process may take."""
+    """What the command line asks for. ``timeout`` is seconds one process may take; ``lists``
+    are the names of the lists ``deviations`` come from; ``ranks`` is the size of gangs, ``None``
+    where it was not given."""
 
     toolchain: str
     atc: str | None
@@ -62,6 +71,11 @@ class Settings:
     defect: str | None
     timeout: float
     matrix: str
+    ranks: int | None = None
+    profile: str | None = None
+    lists: tuple[str, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+    real_waits: bool = False
     stress: StressSettings = StressSettings()
 
     @property
@@ -76,8 +90,15 @@ class Settings:
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
             arguments.append(f"--ascend-defect={self.defect}")
+        if self.profile is not None:
+            arguments.append(f"--ascend-profile={self.profile}")
+        arguments += [f"--ascend-deviations={name}" for name in self.lists]
         if self.timeout != DEFAULT_TIMEOUT:
             arguments.append(f"--ascend-timeout={self.timeout:g}")
+        if self.real_waits:
+            arguments.append("--ascend-real-waits")
+        if self.ranks is not None:
+            arguments.append(f"--ascend-ranks={self.ranks}")
         if self.matrix != MATRICES[0]:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
@@ -138,11 +159,38 @@ def add_options(parser: pytest.Parser) -> None:
         help="run the reference with a seeded defect, to see the checks fail",
     )
     group.addoption(
+        "--ascend-real-waits",
+        action="store_true",
+        help="wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
+    )
+    group.addoption(
+        "--ascend-deviations",
+        metavar="LIST",
+        action="append",
+        default=[],
+        help="known deviations: a TOML file, or a list of the package such as cann (repeatable)",
+    )
+    group.addoption(
+        "--ascend-profile",
+        metavar="NAME",
+        default=None,
+        help="run the reference with all the defects of a vendor, such as cann",
+    )
+    group.addoption(
         "--ascend-timeout",
         metavar="SECONDS",
         type=float,
         default=DEFAULT_TIMEOUT,
-        help="time one toolchain process may take before its group is killed (default: 120)",
+        help="time one toolchain process may take before its group is killed (default: 120); "
+        "the ranks of a gang have twice that",
+    )
+    group.addoption(
+        "--ascend-ranks",
+        metavar="N",
+        type=int,
+        default=None,
+        help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
+        "with -n no more than workers)",
     )
     _add_stress_options(group)
 
@@ -251,6 +299,17 @@ def _check_file(option: str, name: str | None) -> None:
         )
 
 
+def check_ranks(config: pytest.Config) -> None:
+    """Refuse a size no gang can have; also asked for without ``--ascend-cache``.
+
+    Raises:
+        pytest.UsageError: naming the value.
+    """
+    ranks = config.getoption("--ascend-ranks")
+    if ranks is not None and ranks < 1:
+        raise pytest.UsageError(f"--ascend-ranks={ranks} is no number of ranks; give 1 or more.")
+
+
 def read_settings(config: pytest.Config) -> Settings:
     """Check the options.
 
@@ -272,6 +331,13 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--ascend-defect={defect} is a defect of the reference, but the toolchain is "
             f"'{toolchain}'; leave one of the two out."
         )
+    profile = config.getoption("--ascend-profile")
+    if profile and (defect or toolchain != "reference"):
+        other = f"--ascend-defect={defect}" if defect else f"the toolchain '{toolchain}'"
+        raise pytest.UsageError(
+            f"--ascend-profile={profile} is a bundle of defects of the reference and does not go "
+            f"with {other}; leave one of the two out."
+        )
     if not timeout > 0:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
@@ -285,6 +351,35 @@ def read_settings(config: pytest.Config) -> Settings:
         report=Path(report).absolute() if report is not None else None,
         defect=defect,
         timeout=timeout,
+        real_waits=config.getoption("--ascend-real-waits"),
+        ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        profile=profile,
+        **_deviations(config.getoption("--ascend-deviations")),
     )
+
+
+def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
+    """The lists and their entries; paths made absolute, so that a check can be repeated."""
+    if not lists:
+        return {}
+    from pytest_ascendcache.combinations.factors import unknown_level
+    from pytest_ascendcache.contract.deviations import (
+        DeviationFileError,
+        builtin_lists,
+        load_deviations,
+    )
+
+    try:
+        entries = tuple(entry for name in lists for entry in load_deviations(name))
+        for entry in entries:
+            if wrong := unknown_level(dict(entry.cell)):
+                raise DeviationFileError(f"{entry.origin}: {wrong}")
+    except DeviationFileError as error:
+        raise pytest.UsageError(f"--ascend-deviations: {error}") from None
+    places = (
+        name if name in builtin_lists() else str(Path(name).absolute())
+        for name in dict.fromkeys(lists)
+    )
+    return {"lists": tuple(places), "deviations": entries}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.fixtures import ascend_session_of
 
 PACKAGE = "pytest_ascendcache.conformance"
+_FILES = Path(__file__).parent / "conformance"
 SUITE_NODES = PACKAGE.replace(".", "/") + "/"
 """What the node ids of the suite's checks begin with."""
 
@@ -39,6 +40,12 @@ def with_suite(arguments: Sequence[str], suite: Path, stress: bool = False) -> l
             chosen = chosen or place.startswith(PACKAGE) or absolute in files
             expanded.append(argument)
     return expanded if chosen else [*expanded, *files]
+
+
+def has_every_file(checks: Iterable[str]) -> bool:
+    """Whether there are checks, named by node id, of every file of the suite."""
+    there = {check.partition("::")[0] for check in checks}
+    return {f"{SUITE_NODES}{path.name}" for path in _FILES.glob("test_*.py")} <= there
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:

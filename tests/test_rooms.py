@@ -13,6 +13,9 @@ PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
     "collector",
     "fixtures",
+    "gangreports",
+    "gangrun",
+    "gangs",
     "hookspecs",
     "judging",
     "plugin",
@@ -26,6 +29,7 @@ ALLOWED = {
     "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
     "faults": {"cachedir"},
+    "ranks": set(),
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
@@ -35,12 +39,13 @@ ALLOWED = {
         "combinations",
         "cachedir",
         "faults",
+        "ranks",
         "toolchains",
         "observation",
         "stress",
     },
     "reference": {"operators"},
-    "qualification": {"operators", "contract", "faults", "reference"},
+    "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
     "reports": {"contract"},
 }
 

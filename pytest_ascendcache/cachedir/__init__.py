@@ -12,6 +12,7 @@ from pytest_ascendcache.cachedir.filesystem import (
     keep_access_times,
     probe_file_system,
 )
+from pytest_ascendcache.cachedir.kernel_meta import RankKernel, read_kernel_meta
 from pytest_ascendcache.cachedir.layout import CacheLayout
 from pytest_ascendcache.cachedir.snapshot import Change, FileState, Snapshot
 
@@ -24,6 +25,7 @@ __all__ = [
     "Entry",
     "FileState",
     "FileSystem",
+    "RankKernel",
     "Snapshot",
     "embedded_objects",
     "find_canaries",
@@ -31,4 +33,5 @@ __all__ = [
     "plant_canary",
     "probe_file_system",
     "read_entries",
+    "read_kernel_meta",
 ]

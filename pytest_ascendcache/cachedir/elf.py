@@ -12,7 +12,8 @@ from dataclasses import dataclass
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _MAGIC = b"\x7fELF\x02\x01"
-_SHT_NOTE, _SHT_NOBITS = 7, 8
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SHT_SYMTAB, _SHT_NOTE, _SHT_NOBITS = 2, 7, 8
 
 
 class ElfError(ValueError):
@@ -147,6 +148,34 @@ def add_note(data: bytes, section: str, owner: str, description: bytes) -> bytes
     header[6], header[12] = table_offset, len(elf.sections) + 1
     grown[: _HEADER.size] = _HEADER.pack(*header)
     return bytes(grown)
+
+
+def rename_symbol(data: bytes, old: str, new: str) -> bytes:
+    """Give a symbol another name, of any length; everything else stays.
+
+    Raises:
+        ElfError: where ``data`` is no complete object or has no such symbol.
+    """
+    elf = _parse(data)
+    for table in elf.sections:
+        if table.type != _SHT_SYMTAB or table.link >= len(elf.sections):
+            continue
+        names = elf.sections[table.link]
+        texts = data[names.offset : names.offset + names.size]
+        for offset in range(table.offset, table.offset + table.size, _SYMBOL.size):
+            name, *rest = _SYMBOL.unpack_from(data, offset)
+            if texts[name : texts.find(b"\0", name)] != old.encode():
+                continue
+            # The grown string table goes to the end; its header is all that points at it.
+            grown = bytearray(_padded(data, 8))
+            place = len(grown)
+            grown += texts + new.encode() + b"\0"
+            _SYMBOL.pack_into(grown, offset, len(texts), *rest)
+            moved = _Section(**{**names.__dict__, "offset": place, "size": len(grown) - place})
+            header = elf.header[6] + table.link * _SECTION.size
+            grown[header : header + _SECTION.size] = moved.pack()
+            return bytes(grown)
+    raise ElfError(f"no symbol is called {old!r}")
 
 
 def _padded(data: bytes, alignment: int = 4) -> bytes:

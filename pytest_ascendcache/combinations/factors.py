@@ -6,7 +6,7 @@ Sources: documents C and I.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 
 from pytest_ascendcache.combinations.covering import Constraint, Factor, Model
@@ -131,6 +131,18 @@ _CONSTRAINTS = (
         "only with two implementations is there another mode's entry",
     ),
 )
+
+
+def unknown_level(cell: Mapping[str, Collection[str]]) -> str:
+    """What is wrong with a pattern of cells, factor -> levels; empty where nothing is."""
+    for factor, levels in cell.items():
+        if factor not in FACTORS:
+            return f"'{factor}' is no factor; use {', '.join(FACTORS)}."
+        for level in levels:
+            if level not in FACTORS[factor]:
+                return f"'{level}' is no level of {factor}; use {', '.join(FACTORS[factor])}."
+    return ""
+
 
 _IN_USE = (
     Constraint(("cache_mode",), lambda mode: mode == CacheMode.ENABLE.value, "entries are served"),

@@ -43,8 +43,10 @@ class Plan:
 
     def coverage(self, tried: Iterable[Mapping[str, str]]) -> tuple[Coverage, Coverage]:
         """What cells that were tried cover, counted anew: of all combinations, and of those in
-        which the cache is in use. Cells come as levels by factor, as reports have them."""
-        rows = [self.model.row(levels) for levels in tried]
+        which the cache is in use. Cells come as levels by factor, as reports have them; what is
+        no whole cell counts for nothing."""
+        names = {factor.name for factor in self.model.factors}
+        rows = [self.model.row(levels) for levels in tried if set(levels) == names]
         strength = _strength(self.matrix)
         return (
             coverage(self.model, strength, rows),

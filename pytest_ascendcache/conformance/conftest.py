@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -23,6 +23,12 @@ def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
     """An empty cache of the check's own."""
     return ascend_cache
+
+
+@pytest.fixture
+def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
+    """Ranks that run networks, in directories of the check's own."""
+    return ascend_network
 
 
 @pytest.fixture

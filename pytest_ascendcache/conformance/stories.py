@@ -42,6 +42,10 @@ def _warm(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
     cache.warm(*operators)
 
 
+def _another(cache: CacheUnderTest, _: OperatorSpec, other: OperatorSpec) -> None:
+    cache.warm(other)
+
+
 def _half(cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec) -> None:
     cache.warm(operator, other)
     cache.entry(operator).object_path.unlink()
@@ -55,6 +59,7 @@ def _idle(cache: CacheUnderTest, *operators: OperatorSpec) -> None:
 
 
 COLD = Story("enable-on-nothing", ENABLE, _empty)
+BESIDE = Story("enable-beside-another", ENABLE, _another)
 HEALING = Story("enable-on-half-an-entry", ENABLE, _half)
 FORCING = Story("force-on-a-warm-cache", FORCE, _warm, both=True)
 LIMITS = {ENV_SIZE: "1", ENV_RATIO: "1"}

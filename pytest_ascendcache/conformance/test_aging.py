@@ -121,17 +121,26 @@ def test_the_file_acts_on_every_process(cache: CacheUnderTest, add: OperatorSpec
         shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
 
 
+BY_HAND = (
+    "#配置文件格式,必须包含\n[op_compiler_cache]\n"
+    "#限制某个芯片下缓存文件夹的磁盘空间的大小,单位为MB\nmax_op_cache_size=8\n"
+    "#设置需要保留缓存的空间大小比例\nremain_cache_size_ratio=80\n"
+)
+"""The document's own text: "若op_cache.ini文件不存在,则需要手动创建"."""
+
+
 @rule("aging/ini-for-all-users")
-def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """The document's own text, in the place the document names, before any run."""
-    cache.root.mkdir()
-    (cache.root / "op_cache.ini").write_text(
-        "#配置文件格式,必须包含\n[op_compiler_cache]\n"
-        "#限制某个芯片下缓存文件夹的磁盘空间的大小,单位为MB\nmax_op_cache_size=8\n"
-        "#设置需要保留缓存的空间大小比例\nremain_cache_size_ratio=80\n",
-        encoding="utf-8",
-    )
+@pytest.mark.parametrize("place", ["documented", "generated"])
+def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
+    """In the place the document names, before any run; or where the toolchain had put its own."""
+    if place == "documented":
+        cache.root.mkdir()
+        (cache.root / "op_cache.ini").write_text(BY_HAND, encoding="utf-8")
     cache.warm(add)
+    if place == "generated":
+        for path in cache.layout.ini_candidates:
+            if path.exists():
+                path.write_text(BY_HAND, encoding="utf-8")
     shelf = ten(cache)
     shelf.check(cache.compile(add, mode=ENABLE), CacheLimits(8, 80), goes=GOES[80])
 

@@ -10,11 +10,28 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.cachedir import find_canaries
-from pytest_ascendcache.conformance.stories import AGING, COLD, FORCING, HEALING, STORIES, Story
+from pytest_ascendcache.conformance.stories import (
+    AGING,
+    BESIDE,
+    COLD,
+    FORCING,
+    HEALING,
+    STORIES,
+    Story,
+)
 from pytest_ascendcache.conformance.vocabulary import ENABLE, OTHER_SOC, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
-from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run, spread
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    Interruption,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    Run,
+    probe_network,
+    spread,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -82,6 +99,32 @@ def test_after_a_power_loss_nothing_damaged_is_served(
     _recovers_from(POWER_LOSS, story, cache, add, exp)
 
 
+# --- networks -------------------------------------------------------------------------------
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
+def test_an_interrupted_rank_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
+    _rank_recovers_from(kind, network)
+
+
+@rule("robust/power-loss")
+def test_after_a_power_loss_a_rank_runs_nothing_damaged(network: NetworkUnderTest) -> None:
+    _rank_recovers_from(POWER_LOSS, network)
+
+
+def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    network.evidence.crash = kind.value
+    square = probe_network(Probe("Square"))
+    running = network.interruption(square)
+    for state in running.states(kind):
+        running.enter(state)
+        problem = network.recovery(square)
+        assert problem is None, f"{state}: {problem}"
+
+
 # --- locks ----------------------------------------------------------------------------------
 
 
@@ -90,8 +133,8 @@ def test_who_comes_later_is_not_blocked(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
     cache.evidence.crash = KILLED.value
-    compiling = HEALING.record(cache, add, exp)
-    for operation in spread(_after_a_lock(compiling), 2):
+    compiling = BESIDE.record(cache, add, exp)
+    for operation in _after_a_lock(compiling)[:2]:
         compiling.strike(Action.KILL, operation)
         problem = cache.recovery(add)
         assert problem is None, f"killed before {operation}: {problem}"
@@ -103,10 +146,10 @@ def test_who_is_waiting_is_not_blocked(
 ) -> None:
     _needs(cache.toolchain, Action.HOLD)
     cache.evidence.crash = KILLED.value
-    compiling = HEALING.record(cache, add, exp)
+    compiling = BESIDE.record(cache, add, exp)
     locks = [each for each in compiling.operations if each.act is Act.LOCK]
     compiling.reset()
-    with compiling.held(_after_a_lock(compiling)[-1]) as holder, compiling.held(locks[-1]) as other:
+    with compiling.held(_after_a_lock(compiling)[0]) as holder, compiling.held(locks[-1]) as other:
         other.release()
         holder.kill()
         holder.result()

@@ -97,7 +97,7 @@ def test_two_writers_meet_at_every_moment(
         with writing.held(operation) as first:
             if locks and operation.number > locks[-1].number:
                 # The second has to wait for the first: let both go once it is about to.
-                with writing.held(locks[-1]) as other:
+                with writing.held(locks[-1], may_end=True) as other:
                     other.release()
                     first.release()
                     second = other.result()

@@ -39,6 +39,8 @@ class Capability(str, Enum):
     IMPL_MODE_TABLES = "impl-mode-tables"
     FAULT_POINTS = "fault-points"
     VERSION_STAMP = "version-stamp"
+    INCREMENTAL_BUILD = "incremental-build"
+    REHEARSED_WAITS = "rehearsed-waits"
 
     @property
     def lacking(self) -> str:
@@ -53,6 +55,9 @@ class Capability(str, Enum):
             Capability.FAULT_POINTS: "its file operations cannot be watched: there is no strace, "
             "or ptrace is refused here",
             Capability.VERSION_STAMP: "no way to give it another version is known",
+            Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
+            Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
+            "--ascend-real-waits waits the two minutes",
         }[self]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -114,6 +115,7 @@ def _operations(documents: Iterable[dict[str, object]], root: Path) -> Iterable[
 
 def below(root: Path, path: str) -> str | None:
     """A path relative to ``root`` (empty: the root itself), or ``None`` if it is elsewhere."""
+    path = os.path.normpath(path)
     if path == str(root):
         return ""
     prefix = f"{root}/"

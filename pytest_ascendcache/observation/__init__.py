@@ -11,21 +11,38 @@ from pytest_ascendcache.observation.evidence import (
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankNote,
     Step,
 )
 from pytest_ascendcache.observation.interruption import Interruption, spread
+from pytest_ascendcache.observation.meeting_place import Address, meeting_place
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
+from pytest_ascendcache.observation.network_control import network_control
+from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
 
 __all__ = [
+    "DATA",
     "Accuracy",
+    "Address",
     "CacheUnderTest",
     "Evidence",
     "Interruption",
+    "NetworkControl",
+    "NetworkRun",
+    "NetworkUnderTest",
     "NotDecidable",
     "PositiveControl",
+    "Probe",
+    "RankNote",
     "Run",
     "Shared",
     "Step",
+    "Watch",
+    "meeting_place",
+    "network_control",
     "positive_control",
+    "probe_network",
     "spread",
 ]

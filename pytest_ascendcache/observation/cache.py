@@ -66,6 +66,13 @@ class Shared:
         self.warm: dict[Any, WarmCache] = {}
         self._directory = directory
 
+    def apart(self, directory: Path) -> Shared:
+        """The same for another process: what is known already, and new copies elsewhere."""
+        other = Shared(directory)
+        other.fresh.update(self.fresh)
+        other.warm.update(self.warm)
+        return other
+
     def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
         """Copy a cache that was just prepared, marks included."""
         if self._directory is None:

@@ -79,6 +79,15 @@ class Accuracy:
     inputs: int
 
 
+@dataclass(frozen=True)
+class RankNote:
+    """How one rank of a gang fared: in words, and the end of what it printed."""
+
+    rank: int
+    ending: str
+    output: str = ""
+
+
 @dataclass
 class Evidence:
     """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
@@ -86,8 +95,9 @@ class Evidence:
     ``readings`` name, for rules the document leaves open, what the toolchain chose. ``sandbox``
     is where everything happened, ``control`` what the positive control found wanting.
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
-    of a check of one combination, its level of each factor. ``crash`` is the kind of interruption
-    the check makes, where it makes one. ``notes`` are told under the rule whatever the verdict.
+    of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
+    check that several ranks do at the same time. ``crash`` is the kind of interruption the check
+    makes, where it makes one. ``notes`` are told under the rule whatever the verdict.
     """
 
     sandbox: str = ""
@@ -102,6 +112,7 @@ class Evidence:
     factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
     starts: int = 0
+    ranks: list[RankNote] = field(default_factory=list)
 
     def explain(self) -> None:
         """Work out, for a broken promise, what changed inside changed metadata."""
@@ -113,4 +124,5 @@ class Evidence:
         data = {each.name: getattr(self, each.name) for each in fields(self)}
         data["steps"] = [step.as_dict() for step in self.steps]
         data["accuracy"] = [vars(each) for each in self.accuracy]
+        data["ranks"] = [vars(each) for each in self.ranks]
         return data

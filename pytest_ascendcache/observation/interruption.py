@@ -115,13 +115,19 @@ class Interruption(Generic[Result]):
         """Put the directory into the state before the command."""
         self.before.write(self.root)
 
-    def held(self, at: Operation) -> Held[Result]:
+    def held(self, at: Operation, may_end: bool = False) -> Held[Result]:
         """Start the command in the directory as it is, and have it stop before an operation.
 
+        ``may_end`` says that it may as well end without getting there.
+
         Raises:
-            NotDecidable: where it does not get there.
+            NotDecidable: where it does not get there and may not.
         """
-        return Held(self._start, at, self._log(), self._logs / f"gate{next(self._numbers)}")
+        held = Held(self._start, at, self._log(), self._logs / f"gate{next(self._numbers)}")
+        if not held.stands and not may_end:
+            held.__exit__()
+            raise NotDecidable(f"held at {at}: it did not get there")
+        return held
 
     def _log(self) -> Path:
         return self._logs / f"operations{next(self._numbers)}"
@@ -148,9 +154,7 @@ class Held(Generic[Result]):
         self._pool = ThreadPoolExecutor(1)
         plan = FaultPlan(log, Action.HOLD, at, self._gate)
         self._result = self._pool.submit(start, plan)
-        if not self._gate.wait(time.monotonic() + _PATIENCE):
-            self.__exit__()
-            raise NotDecidable(f"{plan}: it did not get there")
+        self.stands = self._gate.wait(time.monotonic() + _PATIENCE)
 
     def __enter__(self) -> Held[Result]:
         return self

@@ -61,11 +61,16 @@ def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
             format of a tensor, E10029 for the name of an attribute, E10032 for a missing or
             mistyped field, E13006 for a type of an attribute or constant, E13014 for shapes.
     """
-    document = _parsed(_content(path), path)
+    document = parsed_json(file_content(path, "--singleop", "lists operators"), path)
     return parse_single_op(document, str(path))
 
 
-def _content(path: Path) -> bytes:
+def file_content(path: Path, parameter: str, purpose: str) -> bytes:
+    """A regular file's content; ``parameter`` named it, and it ought to be JSON that ...
+
+    Raises:
+        SingleOpError: E10023 for a path that is no file, E10024 for one that cannot be read.
+    """
     try:
         if path.is_file() or not path.exists():
             return path.read_bytes()
@@ -80,15 +85,15 @@ def _content(path: Path) -> bytes:
             ) from None
     raise SingleOpError(
         "E10023",
-        f"Path [{path}] for [--singleop] is invalid: {reason}; "
-        "name a JSON file that lists operators.",
+        f"Path [{path}] for [{parameter}] is invalid: {reason}; name a JSON file that {purpose}.",
     )
 
 
 _NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
-def _parsed(content: bytes, path: Path) -> object:
+def parsed_json(content: bytes, path: Path) -> object:
+    """JSON of finite numbers. Raises as :func:`read_single_op`."""
     try:
         return json.loads(
             content.decode("utf-8-sig"), parse_constant=_refuse_number, parse_float=_finite
@@ -129,8 +134,8 @@ def parse_single_op(document: object, origin: str = "document") -> tuple[Operato
     fuzzy = False
     for index, element in enumerate(document):
         where = f"{origin}[{index}]"
-        fields = _object(element, where)
-        if _typed(fields.get("compile_flag", 0), int, f"{where}.compile_flag") == 1:
+        fields = json_object(element, where)
+        if typed(fields.get("compile_flag", 0), int, f"{where}.compile_flag") == 1:
             fuzzy = True
             continue
         operators.append(_operator(fields, where, fuzzy))
@@ -174,25 +179,25 @@ def single_op_document(operators: Iterable[OperatorSpec]) -> list[dict[str, Any]
 
 
 def _operator(fields: Mapping[str, Any], where: str, fuzzy: bool) -> OperatorSpec:
-    kind = _typed(fields.get("op", ""), str, f"{where}.op")
+    kind = typed(fields.get("op", ""), str, f"{where}.op")
     if not kind.strip():
         raise SingleOpError(
             "E10026", f"{where}.op: the operator type is {kind!r}; write one such as 'Add'."
         )
     return OperatorSpec(
         type=kind,
-        name=_typed(fields.get("name", ""), str, f"{where}.name"),
+        name=typed(fields.get("name", ""), str, f"{where}.name"),
         inputs=_tensors(fields, "input_desc", where),
         outputs=_tensors(fields, "output_desc", where),
-        attributes=_attributes(fields, where),
+        attributes=parse_attributes(fields, where),
         fuzzy=fuzzy,
     )
 
 
 def _tensors(fields: Mapping[str, Any], key: str, where: str) -> tuple[TensorDesc, ...]:
-    items = _typed(fields.get(key, []), list, f"{where}.{key}")
+    items = typed(fields.get(key, []), list, f"{where}.{key}")
     tensors = tuple(
-        _tensor(_object(item, f"{where}.{key}[{index}]"), f"{where}.{key}[{index}]")
+        parse_tensor(json_object(item, f"{where}.{key}[{index}]"), f"{where}.{key}[{index}]")
         for index, item in enumerate(items)
     )
     for index, tensor in enumerate(tensors):
@@ -206,7 +211,8 @@ def _tensors(fields: Mapping[str, Any], key: str, where: str) -> tuple[TensorDes
     return tensors
 
 
-def _tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
+def parse_tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
+    """One tensor of a file; ``where`` names it in errors. Raises as :func:`read_single_op`."""
     for key in ("format", "shape", "type"):
         if key not in fields:
             raise SingleOpError(
@@ -225,20 +231,20 @@ def _tensor(fields: Mapping[str, Any], where: str) -> TensorDesc:
         shape=shape,
         dtype=dtype,
         format=_format(fields["format"], f"{where}.format"),
-        name=_typed(fields.get("name", ""), str, f"{where}.name"),
+        name=typed(fields.get("name", ""), str, f"{where}.name"),
         origin_format=_format(fields["origin_format"], f"{where}.origin_format")
         if "origin_format" in fields
         else "",
         origin_shape=None if origin is None else _integers(origin, f"{where}.origin_shape"),
         shape_range=_ranges(fields.get("shape_range", []), shape, f"{where}.shape_range"),
-        dynamic_input=_typed(fields.get("dynamic_input", ""), str, f"{where}.dynamic_input"),
-        is_const=_typed(fields.get("is_const", False), bool, f"{where}.is_const"),
-        const_value=_constants(fields.get("const_value", []), dtype, f"{where}.const_value"),
+        dynamic_input=typed(fields.get("dynamic_input", ""), str, f"{where}.dynamic_input"),
+        is_const=typed(fields.get("is_const", False), bool, f"{where}.is_const"),
+        const_value=parse_constants(fields.get("const_value", []), dtype, f"{where}.const_value"),
     )
 
 
 def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[int, int], ...]:
-    pairs = tuple(_integers(pair, where) for pair in _typed(value, list, where))
+    pairs = tuple(_integers(pair, where) for pair in typed(value, list, where))
     unknown = sum(extent == -1 for extent in shape)
     if len(pairs) != unknown:
         raise SingleOpError(
@@ -255,8 +261,9 @@ def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[in
     return tuple((pair[0], pair[1]) for pair in pairs)
 
 
-def _constants(value: object, dtype: DataType, where: str) -> tuple[float | int, ...]:
-    items = _typed(value, list, where)
+def parse_constants(value: object, dtype: DataType, where: str) -> tuple[float | int, ...]:
+    """Elements of a constant, checked against its type. Raises as :func:`read_single_op`."""
+    items = typed(value, list, where)
     if items and dtype.name not in _CONSTANT_TYPES:
         raise SingleOpError(
             "E13006",
@@ -274,10 +281,11 @@ def _constants(value: object, dtype: DataType, where: str) -> tuple[float | int,
     return tuple(items)
 
 
-def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
-    items = _typed(fields.get("attr", []), list, f"{where}.attr")
+def parse_attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
+    """The attributes of an operator. Raises as :func:`read_single_op`."""
+    items = typed(fields.get("attr", []), list, f"{where}.attr")
     attributes = tuple(
-        _attribute(_object(item, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
+        _attribute(json_object(item, f"{where}.attr[{index}]"), f"{where}.attr[{index}]")
         for index, item in enumerate(items)
     )
     names = [each.name for each in attributes]
@@ -293,8 +301,8 @@ def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
             raise SingleOpError(
                 "E10032", f"{where}: the field '{key}' is missing; add it to the attribute."
             )
-    name = _typed(fields["name"], str, f"{where}.name")
-    kind = _typed(fields["type"], str, f"{where}.type")
+    name = typed(fields["name"], str, f"{where}.name")
+    kind = typed(fields["type"], str, f"{where}.type")
     if not name:
         raise SingleOpError("E10029", f"{where}.name: is empty; name the attribute.")
     if kind not in ATTRIBUTE_TYPES:
@@ -308,7 +316,7 @@ def _attribute(fields: Mapping[str, Any], where: str) -> Attribute:
 
 def _attribute_value(value: Any, kind: str, where: str) -> AttributeValue:
     if kind == "list_list_int":
-        rows = _typed(value, list, where)
+        rows = typed(value, list, where)
         return tuple(tuple(_elements(row, "int", where)) for row in rows)
     if kind.startswith("list_"):
         return tuple(_elements(value, kind.removeprefix("list_"), where))
@@ -317,7 +325,7 @@ def _attribute_value(value: Any, kind: str, where: str) -> AttributeValue:
 
 
 def _elements(value: Any, kind: str, where: str) -> list[Any]:
-    return [_scalar(item, kind, where) for item in _typed(value, list, where)]
+    return [_scalar(item, kind, where) for item in typed(value, list, where)]
 
 
 def _scalar(value: Any, kind: str, where: str) -> Any:
@@ -328,7 +336,7 @@ def _scalar(value: Any, kind: str, where: str) -> Any:
             "E10032", f"{where}: {_shown(value)} is {_kind(value)}; write {_SCALAR_NAMES[kind]}."
         )
     if isinstance(value, str):
-        return _typed(value, str, where)
+        return typed(value, str, where)
     if kind != "bool":
         _in_range(value, {"float": "float32", "data_type": "int32"}.get(kind, "int64"), where)
     return float(value) if kind == "float" else value
@@ -346,7 +354,7 @@ def _in_range(value: float | int, dtype: str, where: str) -> None:
 
 
 def _data_type(value: object, where: str) -> DataType:
-    name = _typed(value, str, where)
+    name = typed(value, str, where)
     try:
         return data_type("UNDEFINED" if name.upper() == "UNDEFINED" else name.lower())
     except KeyError:
@@ -357,7 +365,7 @@ def _data_type(value: object, where: str) -> DataType:
 
 
 def _format(value: object, where: str) -> str:
-    name: str = _typed(value, str, where)
+    name: str = typed(value, str, where)
     if name.upper() not in FORMATS:
         raise SingleOpError(
             "E10027",
@@ -367,18 +375,20 @@ def _format(value: object, where: str) -> str:
 
 
 def _integers(value: object, where: str) -> tuple[int, ...]:
-    items = _typed(value, list, where)
+    items = typed(value, list, where)
     for item in items:
-        _in_range(_typed(item, int, where), "int64", where)
+        _in_range(typed(item, int, where), "int64", where)
     return tuple(items)
 
 
-def _object(value: object, where: str) -> Mapping[str, Any]:
-    checked: Mapping[str, Any] = _typed(value, dict, where)
+def json_object(value: object, where: str) -> Mapping[str, Any]:
+    """``value`` as an object. Raises as :func:`read_single_op`."""
+    checked: Mapping[str, Any] = typed(value, dict, where)
     return checked
 
 
-def _typed(value: Any, kind: type, where: str) -> Any:
+def typed(value: Any, kind: type, where: str) -> Any:
+    """``value`` where it is of that kind. Raises as :func:`read_single_op`."""
     fits = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
     if not fits:
         raise SingleOpError(
@@ -434,8 +444,8 @@ def _operator_fields(operator: OperatorSpec) -> dict[str, Any]:
     fields: dict[str, Any] = {"op": operator.type}
     if operator.name:
         fields["name"] = operator.name
-    fields["input_desc"] = [_tensor_fields(each) for each in operator.inputs]
-    fields["output_desc"] = [_tensor_fields(each) for each in operator.outputs]
+    fields["input_desc"] = [tensor_fields(each) for each in operator.inputs]
+    fields["output_desc"] = [tensor_fields(each) for each in operator.outputs]
     if operator.attributes:
         fields["attr"] = [
             {"name": each.name, "type": each.type, "value": each.value}
@@ -444,7 +454,8 @@ def _operator_fields(operator: OperatorSpec) -> dict[str, Any]:
     return fields
 
 
-def _tensor_fields(tensor: TensorDesc) -> dict[str, Any]:
+def tensor_fields(tensor: TensorDesc) -> dict[str, Any]:
+    """What a file says of a tensor: only fields that say something."""
     fields: dict[str, Any] = {
         "format": tensor.format,
         "shape": list(tensor.shape),

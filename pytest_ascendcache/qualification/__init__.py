@@ -1,7 +1,8 @@
 """How we know that the suite can fail: seeded defects of the reference toolchain.
 
 A defect is a subclass of one of the reference's policies that breaks one rule. The suite must
-notice each of them, by the rule the defect says it breaks. None is ever on by default.
+notice each of them, by the rule the defect says it breaks. A profile is a bundle of defects that
+behaves as a vendor's toolchain does. None is ever on by default.
 """
 
 from __future__ import annotations
@@ -12,3 +13,10 @@ def defect_names() -> list[str]:
     from pytest_ascendcache.qualification.catalogue import load_defects
 
     return list(load_defects())
+
+
+def profile_names() -> list[str]:
+    """Every profile."""
+    from pytest_ascendcache.qualification.catalogue import load_profiles
+
+    return list(load_profiles())

@@ -1,34 +1,30 @@
 """Prints the kill matrix: which rules notice which defect.
 
 ``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT ...]``. Exit status 0
-when every rule has a defect, every defect is noticed by each rule it claims to break, and the
-clean reference breaks nothing.
+when every rule has a defect, every defect is noticed by each rule it claims to break, each profile
+does what its list of known deviations says, and the clean reference breaks nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import Defect, load_defects
+from pytest_ascendcache.qualification.catalogue import Defect, load_defects, load_profiles
+from pytest_ascendcache.qualification.runs import SUITE, Ended, SuiteRuns
+from pytest_ascendcache.settings import STRESS_RULE
 
-_SUITE = "pytest_ascendcache.conformance"
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
-_CRASH_RULES = ("robust/interrupted-compile", "robust/power-loss")
-_STRESS_RULE = "robust/stress"
-_BYTE_CODE = tempfile.TemporaryDirectory(prefix="ascendcache-bytecode-")
+_SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
+"""Rules that must not notice a defect it takes this kind of interruption to find."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +70,24 @@ def main() -> int:
         parser.error(f"no defect is called {unknown[0]!r}; there are {', '.join(defects)}")
     chosen = [defects[name] for name in given.defects] or list(defects.values())
     failures = 0 if given.defects else _rules_without_defect()
-    with ThreadPoolExecutor(max(1, given.jobs)) as pool:
-        for killed in pool.map(lambda each: _qualify(each, given.full), chosen):
-            failures += _report(killed)
-    if given.full and not given.defects:
-        failures += _clean_runs()
-    print(f"{len(chosen) - failures if failures < len(chosen) else 0} passed, {failures} failed")
+    profiles = [] if given.defects else list(load_profiles())
+    runs = SuiteRuns(given.jobs)
+    try:
+        # The longest runs first.
+        arguments = [each for name in profiles for each in _profile_runs(name, given.full)]
+        arguments += [_arguments(each, given.full, runs) for each in chosen]
+        ended = runs(arguments)
+        for name in profiles:
+            failures += _report_profile(name, ended, given.full)
+        for defect in chosen:
+            report = next(ended).report
+            failures += _report(Killed(defect, _verdicts(report), _crashes(report)))
+        if given.full and not given.defects:
+            failures += _clean_runs(runs)
+    finally:
+        runs.close()
+    total = len(chosen) + len(profiles)
+    print(f"{max(0, total - failures)} passed, {failures} failed")
     return 1 if failures else 0
 
 
@@ -96,56 +104,33 @@ def _rules_without_defect() -> int:
     return wrong
 
 
-def _qualify(defect: Defect, full: bool) -> Killed:
-    """Run the suite on a defect: all of it, or the checks of the rules it claims to break.
+def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
+    """The run of a defect: all of the suite, or the checks of the rules it claims to break.
 
-    Where that is one rule, the first check that finds fault is enough. To tell by which kinds of
-    interruption a defect is found, and by which it is not, takes all of them.
+    Where that is one rule, the first check that finds fault is enough: simpler interruptions come
+    first. What needs a power loss to be found is also shown to stand everything simpler.
     """
-    judged = {*defect.breaks, *(_CRASH_RULES if defect.crash else ())}
-    rules = [] if full else [f"--ascend-rule={rule}" for rule in sorted(judged)]
-    first = ["--ascend-strict", "--exitfirst"] if len(rules) == 1 else []
-    # The whole suite has no stress in it unless it is asked for.
-    stress = ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
-    stress = stress if _STRESS_RULE in defect.breaks else []
-    report = _run([f"--ascend-defect={defect.name}", *rules, *first, *stress])
+    chosen = [f"--ascend-defect={defect.name}"]
+    if STRESS_RULE in defect.breaks:
+        # The whole suite has no stress in it unless it is asked for.
+        chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+    if full:
+        return [*chosen, SUITE]
+    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]
+    first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
+    rules = [f"--ascend-rule={rule}" for rule in judged]
+    return [*chosen, *first, *rules, *runs.files(judged)]
+
+
+def _crashes(document: Mapping[str, Any]) -> list[str]:
+    """The kinds of interruption after which a check found fault, the simplest first."""
     found = {
-        check["evidence"]["crash"] for check in report["checks"] if check["verdict"] in _BROKEN
+        check["evidence"]["crash"] for check in document["checks"] if check["verdict"] in _BROKEN
     }
-    crashes = [each.value for each in CrashKind if each.value in found]
-    return Killed(defect, _verdicts(report), crashes)
+    return [each.value for each in CrashKind if each.value in found]
 
 
-def _environment() -> dict[str, str]:
-    """Ours, with byte code kept: hundreds of processes must not compile their sources anew."""
-    environment = {**os.environ, "PYTHONPYCACHEPREFIX": _BYTE_CODE.name}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    return environment
-
-
-def _run(arguments: Sequence[str]) -> dict[str, Any]:
-    """Run the suite in another process; its JSON report."""
-    with tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as name:
-        report = Path(name) / "report.json"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        command += ["--ascend-cache", f"--ascend-report={report}", f"--basetemp={name}/tmp"]
-        command += ["-c", os.devnull, f"--rootdir={name}", "--pyargs", _SUITE, *arguments]
-        ended = subprocess.run(
-            command,
-            cwd=name,
-            env=_environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        if ended.returncode not in (0, 1) or not report.exists():
-            raise SystemExit(f"the suite did not run:\n{ended.stdout}{ended.stderr}")
-        document: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))
-        return document
-
-
-def _verdicts(document: dict[str, Any]) -> dict[str, str]:
+def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
     """Verdicts by rule, warnings of should rules included."""
     verdicts = {rule["id"]: rule["verdict"] for rule in document["rules"]}
     # One check that found fault is enough, whatever the rule's other checks could not tell.
@@ -153,6 +138,51 @@ def _verdicts(document: dict[str, Any]) -> dict[str, str]:
         {c["rule"]: c["verdict"] for c in document["checks"] if c["verdict"] in _BROKEN}
     )
     return verdicts
+
+
+def _profile_runs(profile: str, full: bool) -> list[list[str]]:
+    """A profile with the list of its name; in full, also without it."""
+    plain = [f"--ascend-profile={profile}", SUITE]
+    return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]
+
+
+def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
+    """Print what a profile's runs said; whether that is something else than its list says.
+
+    With the list the run has to be green, and each entry to occur. Since only a broken promise
+    can be a known deviation, that also says what a run without the list shows; in full it is
+    looked at.
+    """
+    document = next(ended).report
+    known = _checks(document, "known deviation")
+    wrong = [
+        f"{verdict}: {check}"
+        for verdict in ("fail", "warn", "error")
+        for check in _checks(document, verdict)
+    ]
+    wrong += [
+        f"{entry['occurrence']}: {entry['origin']}"
+        for entry in document["deviations"]
+        if entry["occurrence"] != "occurs"
+    ]
+    if not document["deviations"]:
+        wrong.append("the list was not applied")
+    if full:
+        plain = next(ended).report
+        bare = {*_checks(plain, "fail"), *_checks(plain, "warn")}
+        wrong += [f"shown in one of two runs: {check}" for check in sorted(bare ^ set(known))]
+    state = "differs" if wrong else "as listed"
+    entries = len(document["deviations"])
+    print(
+        f"{state:<9}  {profile:<36} profile: {len(known)} checks deviate, as {entries} entries say"
+    )
+    for line in wrong:
+        print(f"           {line}")
+    return bool(wrong)
+
+
+def _checks(document: Mapping[str, Any], verdict: str) -> list[str]:
+    return [check["check"] for check in document["checks"] if check["verdict"] == verdict]
 
 
 def _report(killed: Killed) -> bool:
@@ -171,7 +201,7 @@ def _report(killed: Killed) -> bool:
     return killed.survived
 
 
-def _clean_runs() -> int:
+def _clean_runs(runs: SuiteRuns) -> int:
     """The clean reference breaks nothing: alone, with two workers, and beside a busy machine."""
     wrong = 0
     for number in range(_REPETITIONS):
@@ -181,11 +211,12 @@ def _clean_runs() -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            verdicts = _verdicts(_run(["--ascend-strict", *workers]))
+            (ended,) = runs([["--ascend-strict", *workers, SUITE]])
         finally:
             for process in load:
                 process.kill()
                 process.wait()
+        verdicts = _verdicts(ended.report)
         bad = {rule: verdict for rule, verdict in verdicts.items() if verdict != "pass"}
         how = f"{'2 workers' if workers else 'one process'}{', busy' if load else ''}"
         print(f"clean {number + 1:>2}/{_REPETITIONS} ({how}): {bad or 'all pass'}", flush=True)

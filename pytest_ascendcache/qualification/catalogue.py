@@ -1,12 +1,13 @@
-"""The list of seeded defects."""
+"""The lists of seeded defects and of profiles."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import Any
 
 from pytest_ascendcache.reference.policies import Policies
 
@@ -54,3 +55,38 @@ def load_defects() -> Mapping[str, Defect]:
     for module in sorted(each.name for each in pkgutil.iter_modules(defects.__path__)):
         importlib.import_module(f"{defects.__name__}.{module}")
     return dict(_DEFECTS)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All the wrong behaviour of one vendor at once; as a rule there is a list of known
+    deviations of the same name."""
+
+    name: str
+    policies: Callable[[], Policies]
+
+
+def load_profiles() -> Mapping[str, Profile]:
+    """Every profile by name."""
+    from pytest_ascendcache.qualification.profiles import cann
+
+    return {"cann": Profile("cann", cann.policies)}
+
+
+def compose(*parts: Policies) -> Policies:
+    """Policies with the wrong decisions of all parts.
+
+    Where several parts change one kind of decision their classes are mixed: the first one is
+    asked first, and what it leaves to ``super()`` is the next one's.
+    """
+    mixed: dict[str, Any] = {}
+    for field in fields(Policies):
+        plain: object = field.default_factory
+        given = [getattr(part, field.name) for part in parts]
+        changed = [policy for policy in given if type(policy) is not plain]
+        if len(changed) > 1:
+            bases = tuple(type(policy) for policy in changed)
+            mixed[field.name] = type(f"Mixed{bases[-1].__bases__[0].__name__}", bases, {})()
+        elif changed:
+            mixed[field.name] = changed[0]
+    return Policies(**mixed)

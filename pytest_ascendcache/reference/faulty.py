@@ -30,7 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytest_ascendcache.reference import atc
+from pytest_ascendcache.reference import atc, train
 from pytest_ascendcache.reference.cache.fs import Act, Step
 from pytest_ascendcache.reference.policies import Policies
 
@@ -123,7 +123,7 @@ def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> P
     return program
 
 
-PROGRAMS: dict[str, PolicyProgram] = {"atc": atc.run}
+PROGRAMS: dict[str, PolicyProgram] = {"atc": atc.run, "train": train.run}
 """Commands that take policies, by name."""
 
 

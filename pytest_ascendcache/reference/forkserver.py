@@ -5,8 +5,9 @@ descriptors: a JSON file that says what to run, the child's standard output and 
 and a pipe on which the server writes two lines: the child's process id, then its wait status.
 The child is the leader of a session and process group of its own. Children are made ready
 beforehand: they have touched the memory every compile touches, since copying those pages after
-the fork costs more than a compile. The server ends when its socket closes, and takes with it
-what still runs.
+the fork costs more than a compile. A child ends when nobody holds the other end of its pipe, and
+the server when its socket closes; it takes with it what still runs. Requests of several processes
+that share the socket do not mix: each brings its own descriptors.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import gc
 import importlib
 import json
 import os
-import selectors
+import select
 import signal
 import socket
 import sys
@@ -24,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from pytest_ascendcache.reference import atc, run
+from pytest_ascendcache.reference import atc, run, train
 from pytest_ascendcache.reference.faulty import faulty
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
@@ -32,7 +33,9 @@ Program = Callable[[Sequence[str], Mapping[str, str]], int]
 PROGRAMS: dict[str, Program] = {
     "atc": atc.run,
     "run": run.run,
+    "train": train.run,
     "faulty-atc": faulty(atc.run),
+    "faulty-train": faulty(train.run),
 }
 _SPARES = 2
 
@@ -53,30 +56,38 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
     running: dict[int, int] = {}
     spares = deque(_Spare(programs) for _ in range(_SPARES))
-    with selectors.DefaultSelector() as selector:
-        selector.register(requests, selectors.EVENT_READ)
-        selector.register(wakeup_read, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is not requests:
-                    os.read(wakeup_read, 4096)
-                    _reap(running)
-                    continue
-                request, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
-                if not request:
-                    return _end([*running, *(spare.child for spare in spares)])
-                spare = spares.popleft()
-                *given, status = descriptors
-                running[spare.child] = status
-                _tell(status, spare.child)
-                spare.give(given)
-                spares.append(_Spare(programs))
+    poll = select.poll()
+    poll.register(requests, select.POLLIN)
+    poll.register(wakeup_read, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor == wakeup_read:
+                os.read(wakeup_read, 4096)
+                _reap(running, poll)
+                continue
+            if descriptor != requests.fileno():
+                # Nobody waits for this child any more: who asked for it was killed.
+                poll.unregister(descriptor)
+                _end(child for child, status in running.items() if status == descriptor)
+                continue
+            request, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
+            if not request:
+                return _end([*running, *(spare.child for spare in spares)])
+            spare = spares.popleft()
+            *given, status = descriptors
+            running[spare.child] = status
+            poll.register(status, 0)  # only that the other end is closed, which is always told
+            _tell(status, spare.child)
+            spare.give(given)
+            spares.append(_Spare(programs))
 
 
 def _preload() -> None:
     for name in (
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
+        "pytest_ascendcache.reference.incremental.build",
+        "pytest_ascendcache.operators.evaluation",
     ):
         importlib.import_module(name)
     _touch()
@@ -150,7 +161,7 @@ def _become(requests: socket.socket, programs: Mapping[str, Program]) -> NoRetur
         os._exit(code & 0xFF)
 
 
-def _reap(running: dict[int, int]) -> None:
+def _reap(running: dict[int, int], poll: select.poll) -> None:
     while running:
         child, status = os.waitpid(-1, os.WNOHANG)
         if child == 0:
@@ -158,6 +169,8 @@ def _reap(running: dict[int, int]) -> None:
         pipe = running.pop(child, None)
         if pipe is not None:
             _tell(pipe, status)
+            with contextlib.suppress(KeyError):
+                poll.unregister(pipe)
             os.close(pipe)
 
 

@@ -17,6 +17,7 @@ from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.options import OptionPolicy
@@ -40,4 +41,5 @@ class Policies:
     limits: LimitPolicy = field(default_factory=LimitPolicy)
     aging: AgingPolicy = field(default_factory=AgingPolicy)
     outputs: OutputPolicy = field(default_factory=OutputPolicy)
+    incremental: IncrementalPolicies = field(default_factory=IncrementalPolicies)
     fs: Fs = field(default_factory=Fs)

@@ -17,9 +17,10 @@ def write_json(path: Path, description: Mapping[str, Any], results: Sequence[Rul
     """Write the report.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``totals`` of rules and checks for
-    all six verdicts; ``rules`` with id, level, titles, source, verdict, readings; ``accuracy``
-    of measured kernels by operator and mode, in ulp; ``matrix``, which combinations were tried;
-    ``checks``, one verdict record each (see ``records.VerdictRecord``).
+    all six verdicts; ``deviations``, the listed ones and what became of each (empty where only a
+    part of the suite was run); ``matrix``, which combinations were tried; ``rules`` with id, level,
+    titles, source, verdict, readings; ``accuracy`` of measured kernels by operator and mode, in
+    ulp; ``checks``, one verdict record each (see ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
     document = {

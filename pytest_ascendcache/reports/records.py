@@ -26,7 +26,8 @@ class VerdictRecord:
 
     ``message`` says why where it is no pass; ``repeat`` is a command that does it again;
     ``evidence`` is :class:`~pytest_ascendcache.observation.Evidence` as plain data;
-    ``seconds`` is the check's duration.
+    ``seconds`` is the check's duration. ``deviation`` is there for a known deviation: the
+    ``entry`` that names it, its ``reason`` and ``link``, and the verdict it had ``instead``.
     """
 
     rule: str
@@ -36,6 +37,7 @@ class VerdictRecord:
     repeat: str
     seconds: float
     evidence: Mapping[str, Any]
+    deviation: Mapping[str, str] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.reports.records import (
     RuleResult,
     VerdictRecord,
@@ -61,6 +63,7 @@ def write_summary(
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
     reporter.line(f"{starts} compiler starts, {operators} operators delivered")
+    _known(reporter, results)
     for result in results:
         if result.verdict in _TOLD:
             _tell(reporter, result)
@@ -76,6 +79,33 @@ def _accuracy(reporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, Any
     reporter.line("  " + layout.format(*(each.replace("_", " ") for each in columns)))
     for row in rows:
         reporter.line("  " + layout.format(*(row[each] for each in columns)))
+
+
+def _known(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
+    """Known deviations: by rule, each reason once with its link and how many checks it covers."""
+    lines: Counter[tuple[str, str]] = Counter()
+    for record in (record for result in results for record in result.records):
+        if record.deviation is not None:
+            link = record.deviation["link"]
+            reason = record.deviation["reason"] + (f" ({link})" if link else "")
+            lines[record.rule, reason] += 1
+    if lines:
+        reporter.section("known deviations", sep="-", yellow=True)
+    for (rule, reason), checks in lines.items():
+        reporter.line(f"{rule}, {checks} check{'s' if checks > 1 else ''}: {reason}")
+
+
+def write_stale(
+    reporter: pytest.TerminalReporter, entries: Sequence[tuple[Deviation, Occurrence]]
+) -> None:
+    """Name the entries of a list that are no longer true, for the list to be corrected."""
+    stale = [(entry, occurrence) for entry, occurrence in entries if occurrence in STALE]
+    if stale:
+        reporter.section("listed deviations that are none", sep="-", yellow=True)
+    for entry, occurrence in stale:
+        check = "" if entry.check == "*" else f" {entry.check}"
+        cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
+        reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}")
 
 
 def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:
@@ -99,6 +129,10 @@ def _story(reporter: pytest.TerminalReporter, record: VerdictRecord) -> None:
     sandbox = record.evidence["sandbox"]
     if sandbox:
         reporter.line(f"sandbox  SANDBOX={sandbox}")
+    for note in record.evidence["ranks"]:
+        reporter.line(f"rank {note['rank']:<3} {note['ending']}")
+        for line in note["output"].strip().splitlines()[-3:]:
+            reporter.line("said     " + _printable(line))
     steps = record.evidence["steps"]
     for step in steps:
         _step(reporter, step, sandbox, is_last=step is steps[-1])
@@ -116,7 +150,11 @@ def _step(
     for path, change in step["changes"].items() if is_last else ():
         reporter.line(f"changed  {path}: {change}")
     for line in step["output"].strip().splitlines()[-5:]:
-        reporter.line("said     " + "".join(c if c.isprintable() else "?" for c in line))
+        reporter.line("said     " + _printable(line))
+
+
+def _printable(line: str) -> str:
+    return "".join(each if each.isprintable() else "?" for each in line)
 
 
 def _first_line(text: str) -> str:

@@ -11,6 +11,7 @@ from pytest_ascendcache.toolchains.protocol import (
     ToolchainError,
 )
 from pytest_ascendcache.toolchains.reference import reference_toolchain
+from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, TrainResult
 
 __all__ = [
     "AtcToolchain",
@@ -19,9 +20,12 @@ __all__ = [
     "KernelRunError",
     "Launcher",
     "ProcessLauncher",
+    "RankProcess",
     "StagedChange",
     "Toolchain",
     "ToolchainError",
+    "TrainRequest",
+    "TrainResult",
     "atc_toolchain",
     "reference_toolchain",
 ]

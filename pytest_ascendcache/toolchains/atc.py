@@ -30,6 +30,8 @@ from pytest_ascendcache.toolchains.protocol import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+
 IMPL_MODE = Path("built-in/op_impl/ai_core/tbe/impl_mode")
 """Where an operator package keeps the tables of implementation modes (document I)."""
 
@@ -137,6 +139,12 @@ class AtcToolchain:
         if self._fault_route is None:
             raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}.")
         return self._fault_route
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """See :class:`Toolchain`; a subclass that declares the capability says how."""
+        raise ToolchainError(
+            f"{self.name} for {request.network.name}: {Capability.INCREMENTAL_BUILD.lacking}."
+        )
 
     def close(self) -> None:
         """See :class:`Toolchain`."""

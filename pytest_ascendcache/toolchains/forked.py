@@ -19,6 +19,7 @@ from pytest_ascendcache.toolchains.launch import (
     Running,
     kill_group,
     read_tail,
+    running_in_group,
     wait_readable,
 )
 from pytest_ascendcache.toolchains.protocol import ToolchainError
@@ -38,6 +39,11 @@ class ForkLauncher:
         self._command = tuple(server)
         self._programs = programs
         self._server: _Server | None = None
+
+    def warm(self) -> None:
+        """Start the server now: processes forked from this one after that share it."""
+        if self._server is None:
+            self._server = _Server(self._command)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """See :class:`Launcher`."""
@@ -120,34 +126,54 @@ class _Server:
         return ToolchainError(f"the fork server {what}: {words[-1] if words else 'no word why'}.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _RunningChild:
     server: _Server
     status: int
     output: IO[bytes]
+    told: bytes = b""
+
+    def kill(self) -> None:
+        """See :class:`Running`."""
+        # It is a child once the server says so.
+        if self._hear(1, time.monotonic() + _START_PATIENCE):
+            kill_group(self._child)
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""
-        lines = b""
-        child = 0
         returncode: int | None = None
+        left_behind = 0
         try:
             # Until the server has loaded LLVM no child exists; that is not the child's time.
             patience = max(deadline, time.monotonic() + _START_PATIENCE)
-            while lines.count(b"\n") < 2:
-                if not wait_readable(self.status, deadline if child else patience):
-                    break
-                chunk = os.read(self.status, 64)
-                if not chunk:
-                    raise self.server.dead("ended")
-                lines += chunk
-                if not child and b"\n" in lines:
-                    child = int(lines.split()[0])
-            else:
-                returncode = os.waitstatus_to_exitcode(int(lines.split()[1]))
+            if self._hear(1, patience) and self._hear(2, deadline):
+                returncode = os.waitstatus_to_exitcode(int(self.told.split()[1]))
+                left_behind = self._left_behind()
         finally:
             os.close(self.status)
-            if child:
-                kill_group(child)
+            if self._child:
+                kill_group(self._child)
             tail = read_tail(self.output)
-        return Ended(returncode, tail)
+        return Ended(returncode, tail, left_behind)
+
+    @property
+    def _child(self) -> int:
+        return int(self.told.split()[0]) if b"\n" in self.told else 0
+
+    def _left_behind(self) -> int:
+        try:
+            os.killpg(self._child, 0)  # its leader is gone, so this finds nobody as a rule
+        except OSError:
+            return 0
+        return running_in_group(self._child)
+
+    def _hear(self, lines: int, deadline: float) -> bool:
+        """Whether the server has told that many lines before ``deadline``."""
+        while self.told.count(b"\n") < lines:
+            if not wait_readable(self.status, deadline):
+                return False
+            chunk = os.read(self.status, 64)
+            if not chunk:
+                raise self.server.dead("ended")
+            self.told += chunk
+        return True

@@ -26,10 +26,15 @@ class Ended:
 
     returncode: int | None
     output: str
+    left_behind: int = 0
+    """Processes of its group that still ran when it had ended by itself; they are killed too."""
 
 
 class Running(Protocol):
     """A started command."""
+
+    def kill(self) -> None:
+        """``kill -9`` its process group now; :meth:`wait` is still due."""
 
     def wait(self, deadline: float) -> Ended:
         """Wait until ``deadline`` (``time.monotonic``), then kill its process group."""
@@ -106,16 +111,22 @@ class _RunningProcess:
     process: subprocess.Popen[bytes]
     output: IO[bytes]
 
+    def kill(self) -> None:
+        """See :class:`Running`."""
+        kill_group(self.process.pid)
+
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""
         ended = False
+        left_behind = 0
         try:
             ended = self._ends_before(deadline)
+            left_behind = running_in_group(self.process.pid) if ended else 0
         finally:  # also when the test run is interrupted
             kill_group(self.process.pid)
             returncode = self.process.wait()
             tail = read_tail(self.output)
-        return Ended(returncode if ended else None, tail)
+        return Ended(returncode if ended else None, tail, left_behind)
 
     def _ends_before(self, deadline: float) -> bool:
         try:
@@ -142,6 +153,19 @@ def kill_group(leader: int) -> None:
     """Kill whatever is left of a process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+
+
+def running_in_group(leader: int) -> int:
+    """How many processes of a group still run; an ended leader is none of them."""
+    count = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # "pid (name) state parent group ..."; a name may hold anything.
+            state, _, group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue  # ended meanwhile
+        count += int(group) == leader and state not in "ZX"
+    return count
 
 
 def read_tail(output: IO[bytes]) -> str:

@@ -15,6 +15,8 @@ from pytest_ascendcache.operators import OperatorSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
+
 
 class ToolchainError(Exception):
     """The toolchain could not be run; says nothing of the promise under test."""
@@ -148,6 +150,13 @@ class Toolchain(Protocol):
 
     def fault_route(self) -> FaultRoute:
         """How its file operations are recorded and broken. Needs ``Capability.FAULT_POINTS``."""
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``.
+
+        Raises:
+            ToolchainError: where it cannot be started at all.
+        """
 
     def close(self) -> None:
         """End what the adapter itself started."""

@@ -15,6 +15,7 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.forked import ForkLauncher
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
 
 _REFERENCE = "pytest_ascendcache.reference"
 _DEFECTIVE = "pytest_ascendcache.qualification.defective"
@@ -43,6 +44,11 @@ class ReferenceToolchain(AtcToolchain):
         if change is Capability.VERSION_STAMP:
             return _operator_package(operator, directory)
         raise ToolchainError(f"{change.value} is nothing that can be changed.")
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """See :class:`Toolchain`."""
+        environment = self._environment({})
+        return start_rank(self.launcher, request, environment, self._deadline, self.fault_route())
 
 
 def _knowledge_base(operator: OperatorSpec, directory: Path) -> StagedChange:
@@ -92,20 +98,21 @@ def reference_toolchain(
 ) -> AtcToolchain:
     """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
 
-    ``defect`` names a seeded defect it is to be run with (``qualification``).
+    ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``).
     """
     python = (sys.executable, "-m")
     programs: dict[str, tuple[str, ...]] = {
         program: (*python, _DEFECTIVE, defect, program)
         if defect
         else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run")
+        for program in ("atc", "run", "train")
     }
-    programs["faulty-atc"] = (
-        (*python, _DEFECTIVE, defect, "faulty-atc")
-        if defect
-        else (*python, f"{_REFERENCE}.faulty", "atc")
-    )
+    for program in ("atc", "train"):
+        programs[f"faulty-{program}"] = (
+            (*python, _DEFECTIVE, defect, f"faulty-{program}")
+            if defect
+            else (*python, f"{_REFERENCE}.faulty", program)
+        )
     launcher: Launcher
     if start == "fork":
         server = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.policies import Policies
@@ -28,7 +29,9 @@ def unnoted_use_is_a_miss() -> Policies:
             data = super().find(fs, entry, expected)
             try:
                 if data is not None:
-                    fs.renew_access_time("lookup.renew", entry.metadata)
+                    fs.step("lookup.touch", Act.TOUCH, entry.metadata)
+                    times = entry.metadata.stat()
+                    os.utime(entry.metadata, ns=(times.st_atime_ns, times.st_mtime_ns))
             except OSError:
                 return None
             return data

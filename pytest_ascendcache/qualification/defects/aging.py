@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -85,6 +86,25 @@ def ini_written_anew() -> Policies:
             super().prepare(fs, root, soc, origin)
 
     return Policies(directory=Wrong())
+
+
+@defect(ALL_USERS, what="a file without CANN's version keys does not count (T4)")
+def ini_needs_version_keys() -> Policies:
+    class WrongFs(Fs):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            if point == "open.ini":
+                data += b"adk_version=7.7\nops_version=7.7\n"
+            return super().write_temporary(point, target, data)
+
+    class WrongLimits(LimitPolicy):
+        def of_file(self, fs: Fs, path: Path, said: list[str]) -> Limits | None:
+            with suppress(OSError):
+                text = path.read_text(errors="replace")
+                if "\nadk_version=" not in text or "\nops_version=" not in text:
+                    return None
+            return super().of_file(fs, path, said)
+
+    return Policies(limits=WrongLimits(), fs=WrongFs())
 
 
 class _Written(LimitPolicy):
@@ -605,6 +625,23 @@ def orphans_never_go() -> Policies:
         def is_idle(self, unit: Unit, now_ns: int) -> bool:
             return _is_whole(unit) and super().is_idle(unit, now_ns)
 
+    return Policies(aging=Wrong())
+
+
+@defect(ORPHANS, what="aging goes by readable metadata; anything else stays (T16, T17)")
+def ages_by_readable_metadata() -> Policies:
+    class Wrong(AgingPolicy):
+        def is_idle(self, unit: Unit, now_ns: int) -> bool:
+            path = unit.files[0].path
+            if path.suffix != ".json" or path.stem.endswith("_pre"):
+                return False
+            try:
+                json.loads(fs.read("aging.metadata", path))
+            except (OSError, ValueError):
+                return False
+            return super().is_idle(unit, now_ns)
+
+    fs = Fs()
     return Policies(aging=Wrong())
 
 

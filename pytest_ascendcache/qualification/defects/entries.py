@@ -218,6 +218,29 @@ def magic_instead_of_digest() -> Policies:
     return Policies(lookup=Wrong())
 
 
+@defect(HEALS, VERIFY, what="metadata is believed, whatever it names (T19, T20, T21)")
+def metadata_is_believed() -> Policies:
+    class Wrong(LookupPolicy):
+        def verified(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            try:
+                metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
+            except (OSError, ValueError):
+                return None
+            needed = ("binFileName", "binFileSuffix", "kernelName", "sha256")
+            if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
+                return None
+            # A name that is no text ends the compiler.
+            path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
+            try:
+                data = fs.read("lookup.object", path)
+            except OSError:
+                return None
+            digest = metadata["sha256"].lower()
+            return data if data and self.digest_matches(data, digest) else None
+
+    return Policies(lookup=Wrong())
+
+
 class Late(StorePolicy):
     """Comes late to publishing, when other processes have compiled too."""
 
@@ -253,7 +276,7 @@ def loser_leaves_residue() -> Policies:
 def writers_append() -> Policies:
     class Unlocked(Fs):
         @contextmanager
-        def lock(self, point: str, path: Path) -> Iterator[None]:
+        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
             yield
 
     class Wrong(Late):

@@ -334,25 +334,23 @@ def unknown_mode_is_fast() -> Policies:
     return _choice(fast)
 
 
-@defect(UNSUPPORTED, what="a mode that is not applied is in the key all the same")
+@defect(UNSUPPORTED, what="a mode that is not applied is in the key all the same (T27)")
 def unsupported_mode_in_key() -> Policies:
     class Remembers(ImplementationPolicy):
-        refused: frozenset[str] = frozenset()
+        refused: Mapping[str, str] = {}
 
         def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
             selected = super().select(options, environ)
-            self.refused = frozenset(
-                kind
+            self.refused = {
+                kind: mode
                 for kind, mode in selected.table.by_type.items()
                 if mode not in selected.offered.get(kind, ())
-            )
+            }
             return selected
 
     remembers = Remembers()
     key = _key(
-        lambda inputs: (
-            inputs.implementation + ("_" if inputs.operator.type in remembers.refused else "")
-        )
+        lambda inputs: inputs.implementation + remembers.refused.get(inputs.operator.type, "")
     )
     return Policies(implementation=remembers, key=key)
 

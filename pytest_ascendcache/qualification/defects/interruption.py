@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,9 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, S
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.policies import Policies
 
 INTERRUPTED = "robust/interrupted-compile"
@@ -125,6 +128,24 @@ def shared_temporary_name() -> Policies:
     return Policies(fs=Wrong())
 
 
+@defect(INTERRUPTED, what="a rank writes in place, and half a .json is an error", crash=KILLED)
+def rank_files_in_place() -> Policies:
+    class Torn(KernelMetaPolicy):
+        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+            for path, data in contents.items():
+                InPlace.write_temporary(fs, f"meta.store{path.suffix}", path, data)  # type: ignore[arg-type]
+
+    class Strict(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            if entry.metadata.exists() and not entry.metadata.read_bytes():
+                raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
+            return super().find(fs, entry, inputs, info)
+
+    return Policies(incremental=IncrementalPolicies(reuse=Strict(), kernel_meta=Torn()))
+
+
 @defect(
     POWER,
     what="files are renamed before they are synced, and what was renamed is trusted",
@@ -156,7 +177,7 @@ def renames_taken_for_ordered() -> Policies:
 def lock_outlives_holder() -> Policies:
     class Wrong(Fs):
         @contextmanager
-        def lock(self, point: str, path: Path) -> Iterator[None]:
+        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
             name = path.with_suffix(f".{point}.lock")
             self.step(point, Act.LOCK, name)
             try:
@@ -228,11 +249,14 @@ def stamp_before_purge() -> Policies:
             path = kernel_cache / "version.info"
             if self.stamp(fs, path) == stamp:
                 return True
-            temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
-            fs.replace("upgrade.stamp.rename", temporary, path)
-            for each in fs.entries("upgrade.list", kernel_cache):
-                if each.is_dir():
-                    self.force(fs, Path(each.path))
+            try:
+                temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+                fs.replace("upgrade.stamp.rename", temporary, path)
+                for each in fs.entries("upgrade.list", kernel_cache):
+                    if each.is_dir():
+                        self.force(fs, Path(each.path))
+            except OSError:
+                return False
             return True
 
     return Policies(purge=Wrong())

@@ -32,7 +32,7 @@ class Unlocked(Fs):
     """Writers do not wait for each other."""
 
     @contextmanager
-    def lock(self, point: str, path: Path) -> Iterator[None]:
+    def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
         self.step(point, Act.LOCK, path)
         path.touch()
         yield

@@ -185,11 +185,11 @@ class Fs:
         os.utime(path, ns=(time.time_ns(), modified), follow_symlinks=False)
 
     @contextmanager
-    def lock(self, point: str, path: Path) -> Iterator[None]:
+    def lock(self, point: str, path: Path, patience: float = LOCK_PATIENCE) -> Iterator[None]:
         """Hold a lock that the kernel releases with its holder, however the holder ends.
 
         Raises:
-            LockUnavailable: where it cannot be had within :data:`LOCK_PATIENCE` seconds.
+            LockUnavailable: where it cannot be had within ``patience`` seconds.
         """
         self.step(point, Act.LOCK, path)
         try:
@@ -199,13 +199,13 @@ class Fs:
         except OSError as error:
             raise LockUnavailable(error.errno, error.strerror, str(path)) from None
         try:
-            self._acquire(descriptor, path)
+            self._acquire(descriptor, path, patience)
             yield
         finally:
             os.close(descriptor)
 
-    def _acquire(self, descriptor: int, path: Path) -> None:
-        deadline = time.monotonic() + LOCK_PATIENCE
+    def _acquire(self, descriptor: int, path: Path, patience: float) -> None:
+        deadline = time.monotonic() + patience
         while True:
             try:
                 return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

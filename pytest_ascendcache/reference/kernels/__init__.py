@@ -20,6 +20,7 @@ from pytest_ascendcache.reference.kernels.compiler import (
     Kernel,
     KernelOptions,
     build,
+    check,
     implementations,
 )
 from pytest_ascendcache.reference.kernels.errors import (
@@ -49,6 +50,7 @@ __all__ = [
     "UnsupportedSoc",
     "UnsupportedTuning",
     "build",
+    "check",
     "compiler_version",
     "implementations",
     "operator_types",

@@ -83,16 +83,7 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
     soc = objects.soc(options.soc)
     architecture = objects.resolve_architecture(options.architecture)
     _check_tuning(options.tuning)
-    found = definition(spec.type)
-    implementation = options.implementation
-    if implementation not in _implementations(spec, found):
-        implementation = Implementation.HIGH_PRECISION
-
-    trace = Trace(found.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
-    precise = implementation is Implementation.HIGH_PRECISION
-    context = KernelContext(found, spec, trace, precise, options.check_arguments)
-    found.trace(context)
-
+    implementation, trace = _traced(spec, options)
     outputs = ", ".join(f"{each.dtype}{list(each.shape)}" for each in spec.outputs)
     c = print_c(trace, symbol, f"{spec} -> {outputs}, {implementation.value}")
     module = print_llvm(
@@ -105,6 +96,28 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
     )
     code = objects.emit_object(module, architecture, soc.cpus[architecture], options.optimise)
     return Kernel(symbol, code, c.text, c.locations)
+
+
+def check(spec: OperatorSpec, options: KernelOptions) -> None:
+    """See that an operator can be compiled, at a fraction of the cost.
+
+    Raises:
+        KernelError: as :func:`build`.
+    """
+    objects.soc(options.soc)
+    _check_tuning(options.tuning)
+    _traced(spec, options)
+
+
+def _traced(spec: OperatorSpec, options: KernelOptions) -> tuple[Implementation, Trace]:
+    found = definition(spec.type)
+    implementation = options.implementation
+    if implementation not in _implementations(spec, found):
+        implementation = Implementation.HIGH_PRECISION
+    trace = Trace(found.trace, options.tuning.get("tile", 0), options.tuning.get("unroll", 0))
+    precise = implementation is Implementation.HIGH_PRECISION
+    found.trace(KernelContext(found, spec, trace, precise, options.check_arguments))
+    return implementation, trace
 
 
 def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:

@@ -1,0 +1,203 @@
+"""Known deviations: broken promises a list names beforehand, with the reason.
+
+A list is a TOML file of ``[[deviation]]`` entries. Here it is read and matched, and what became
+of each entry is worked out; that a broken promise becomes *known deviation* is decided where
+every verdict is made (``judging``).
+
+Entry: ``rule`` (pattern of rule ids) and ``reason``, both required; ``check`` (pattern of a
+check's name within its module, as pytest shows it: ``test_x[case]``); ``cell`` (a table: factor
+of a check -> value, or list of values); ``link``. In patterns ``*`` is any text and ``?`` any
+character; brackets mean themselves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.contract.rules import load_rules
+from pytest_ascendcache.contract.verdict import Verdict
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_LISTS = Path(__file__).parent / "deviations"
+_FIELDS = ("rule", "check", "cell", "reason", "link")
+_TEXTS = ("rule", "check", "reason", "link")
+
+
+class DeviationFileError(ValueError):
+    """A list of deviations that cannot be used; the text is one sentence for its author."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """One entry of a list. ``origin`` says which: the list's name, and the entry's number."""
+
+    origin: str
+    rule: str
+    reason: str
+    check: str = "*"
+    cell: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    link: str = ""
+
+    def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
+        """Whether the entry means this check of this rule.
+
+        ``check`` is a node id; its module does not matter. A cell means checks that have all of
+        its factors, each with one of the listed values.
+        """
+        return (
+            _matches(rule, self.rule)
+            and _matches(check.partition("::")[2] or check, self.check)
+            and all(factors.get(factor) in values for factor, values in self.cell)
+        )
+
+
+class Occurrence(str, Enum):
+    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell."""
+
+    OCCURS = "occurs"
+    GONE = "no longer occurs"
+    NOTHING = "matches nothing"
+    UNDECIDED = "undecided"
+
+
+STALE = (Occurrence.GONE, Occurrence.NOTHING)
+"""What a list should no longer say."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What matters here of a verdict record."""
+
+    rule: str
+    check: str
+    factors: Mapping[str, str]
+    verdict: Verdict
+
+
+def occurrences(
+    entries: Sequence[Deviation], judged: Iterable[Judged]
+) -> list[tuple[Deviation, Occurrence]]:
+    """What became of each entry in a run of the whole suite."""
+    seen = list(judged)
+    return [
+        (
+            entry,
+            _occurrence(
+                [each.verdict for each in seen if entry.names(each.rule, each.check, each.factors)]
+            ),
+        )
+        for entry in entries
+    ]
+
+
+def _occurrence(verdicts: Sequence[Verdict]) -> Occurrence:
+    if not verdicts:
+        return Occurrence.NOTHING
+    if Verdict.KNOWN_DEVIATION in verdicts:
+        return Occurrence.OCCURS
+    if Verdict.PASS in verdicts and Verdict.ERROR not in verdicts:
+        return Occurrence.GONE
+    return Occurrence.UNDECIDED
+
+
+def builtin_lists() -> list[str]:
+    """Names of the lists that come with the package."""
+    return sorted(path.stem for path in _LISTS.glob("*.toml"))
+
+
+def load_deviations(name: str) -> tuple[Deviation, ...]:
+    """The entries of a list: a built-in name, or the path of a file.
+
+    Raises:
+        DeviationFileError: for a list that is not there, or does not describe deviations.
+    """
+    builtin = name in builtin_lists()
+    path = _LISTS / f"{name}.toml" if builtin else Path(name)
+    if not builtin and path.suffix != ".toml" and not path.exists():
+        raise DeviationFileError(
+            f"'{name}' is neither a built-in list ({', '.join(builtin_lists())}) nor a file; "
+            "name one of them."
+        )
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeviationFileError(f"{name} is not TOML: {error}.") from None
+    except OSError as error:
+        raise DeviationFileError(f"{name} cannot be read ({error.strerror}).") from None
+    return parse_deviations(content, name)
+
+
+def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, ...]:
+    """The entries of a parsed list called ``name``.
+
+    Raises:
+        DeviationFileError: naming the list and the entry that is wrong.
+    """
+    unknown = sorted(set(content) - {"deviation"})
+    if unknown:
+        raise DeviationFileError(
+            f"{name}: '{unknown[0]}' is unknown; a list has [[deviation]] entries only."
+        )
+    entries = content.get("deviation", [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise DeviationFileError(f"{name}: 'deviation' is no list; begin entries [[deviation]].")
+    return tuple(
+        _entry(fields, f"{name}, entry {number}") for number, fields in enumerate(entries, start=1)
+    )
+
+
+def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
+    rule = fields.get("rule")
+    where = f"{origin} (rule '{rule}')" if isinstance(rule, str) else origin
+    if unknown := [key for key in fields if key not in _FIELDS]:
+        raise DeviationFileError(
+            f"{where}: the key '{unknown[0]}' is unknown; an entry takes {', '.join(_FIELDS)}."
+        )
+    for key in ("rule", "reason"):
+        if key not in fields:
+            raise DeviationFileError(f"{where}: '{key}' is missing; every entry needs one.")
+    for key in _TEXTS:
+        value = fields.get(key, "-")
+        if not isinstance(value, str) or not value.strip():
+            raise DeviationFileError(f"{where}: '{key}' is {value!r}; write a text.")
+    if not any(_matches(each, fields["rule"]) for each in load_rules()):
+        raise DeviationFileError(
+            f"{where}: no rule is called so; rule ids are those of the summary's table."
+        )
+    return Deviation(
+        origin=origin,
+        rule=fields["rule"],
+        reason=fields["reason"],
+        check=fields.get("check", "*"),
+        cell=_cell(fields.get("cell", {}), where),
+        link=fields.get("link", ""),
+    )
+
+
+def _cell(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise DeviationFileError(f"{where}: 'cell' is {value!r}; write a table: factor = value.")
+    cell = []
+    for factor, given in value.items():
+        values = given if isinstance(given, list) else [given]
+        if not values or not all(isinstance(each, str) for each in values):
+            raise DeviationFileError(
+                f"{where}: the factor '{factor}' is {given!r}; write a text or a list of texts."
+            )
+        cell.append((factor, tuple(values)))
+    return tuple(cell)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    # Names of parametrized checks have brackets, so these are no character classes here.
+    return fnmatchcase(text, pattern.replace("[", "[[]"))

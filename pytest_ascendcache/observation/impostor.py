@@ -1,0 +1,53 @@
+"""Impostors: kernels that give another output, put in the place of cached ones.
+
+An operator whose output is the impostor's ran the kernel on disk; one that gives its own was
+compiled. Nobody has to be asked, and a toolchain that compiles everything and leaves old files
+alone is seen through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.network import Network, Node
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TENSOR = TensorDesc.of("float32", 1, 2, 4, 4)
+"""What operators that can be marked take and give; the impostor fits its 32 elements."""
+
+_SLOPE = 1000.0
+OPERATOR = OperatorSpec(
+    "LeakyRelu",
+    (TENSOR,),
+    (TENSOR,),
+    (Attribute("negative_slope", "float", _SLOPE),),
+    name="impostor",
+)
+NETWORK = Network(
+    name="impostor",
+    tensors={
+        name: TensorDesc.of("float32", *TENSOR.shape, name=name) for name in ("data", "output")
+    },
+    constants={"data": tuple(float(index - 16) / 8 for index in range(32))},
+    nodes=(Node(OPERATOR, ("data",), ("output",)),),
+    outputs=("output",),
+)
+"""A network whose only kernel is the impostor."""
+
+
+@dataclass(frozen=True)
+class Impostor:
+    """The kernel as the toolchain under test compiled it: an object and its symbol."""
+
+    object: bytes
+    symbol: str
+
+    def output(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What it gives for an input."""
+        import numpy
+
+        return numpy.where(values > 0, values, values * values.dtype.type(_SLOPE))

@@ -1,0 +1,302 @@
+"""Networks under test: ranks that run them, watched, with directories of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
+from pytest_ascendcache.contract.ranks import Phase, kernel_meta
+from pytest_ascendcache.faults import FaultPlan
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.meeting_place import Address
+from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import (
+    RankProcess,
+    Toolchain,
+    ToolchainError,
+    TrainRequest,
+    TrainResult,
+)
+
+_SHOWN_CHANGES = 20
+_SHOWN_OUTPUT = 2000
+
+
+@dataclass(frozen=True)
+class NetworkControl:
+    """What checks may take for granted: the impostor, and whether it is run once it stands in a
+    kernel's place. ``reason`` says why not.
+
+    ``shelf`` is a directory for marked copies of warm kernels, where copies are found to serve;
+    ``warm`` says which are there.
+    """
+
+    impostor: Impostor
+    serves_marked: bool = True
+    reason: str = ""
+    shelf: Path | None = None
+    warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
+
+
+class NetworkUnderTest:
+    """Ranks of the toolchain under test, in an empty directory of their own.
+
+    ``cache`` is what ``MS_COMPILER_CACHE_PATH`` names unless a request says otherwise, ``work``
+    the working directory. Every run is a process.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        sandbox: Path,
+        control: NetworkControl,
+        evidence: Evidence | None = None,
+    ) -> None:
+        self.toolchain = toolchain
+        self.sandbox = sandbox
+        self.site = sandbox / "site"
+        self.cache = self.site / "cache"
+        self.work = self.site / "work"
+        self.evidence = evidence or Evidence()
+        self._control = control
+        self._marked: set[str] = set()
+        self._numbers = count()
+        self.work.mkdir(parents=True)
+
+    def __repr__(self) -> str:
+        return f"<networks in {self.sandbox}>"
+
+    def request(
+        self,
+        network: Network,
+        rank: int | str | None = None,
+        gang: Address | None = None,
+        environment: Mapping[str, str] | None = None,
+        phase: Phase | None = None,
+        second: float = 1.0,
+        file: Path | None = None,
+    ) -> TrainRequest:
+        """What :meth:`run` would start; ``gang`` says that there are others and where to meet."""
+        settings = {"MS_COMPILER_CACHE_PATH": str(self.cache)}
+        if rank is not None:
+            settings["RANK_ID"] = str(rank)
+        if gang is not None:
+            settings.update(gang.environment)
+        settings.update(environment or {})
+        directory = self.sandbox / f"run{next(self._numbers)}"
+        return TrainRequest(network, directory, self.work, settings, phase, second, file)
+
+    def run(
+        self,
+        network: Network,
+        rank: int | str | None = None,
+        environment: Mapping[str, str] | None = None,
+        phase: Phase | None = None,
+    ) -> NetworkRun:
+        """Run a network as one rank on its own.
+
+        Raises:
+            ToolchainError: where the process fails or does not end: no verdict rests on it.
+        """
+        request = self.request(network, rank, environment=environment, phase=phase)
+        run = self.attempt(request)
+        if not run.succeeded:
+            raise ToolchainError(_failure(run.result))
+        return run
+
+    def attempt(self, request: TrainRequest) -> NetworkRun:
+        """Like :meth:`run`, where failing is an answer too; only a hang is not."""
+        return self.together(request)[0]
+
+    def together(self, *requests: TrainRequest) -> list[NetworkRun]:
+        """Start one process a request, all at once, and wait for every one of them.
+
+        Raises:
+            ToolchainError: where one of them does not end.
+        """
+        with self.watch() as watch:
+            processes = [watch.start(request) for request in requests]
+            runs = [watch.wait(process) for process in processes]
+        for run in runs:
+            if run.result.returncode is None:
+                raise ToolchainError(_failure(run.result))
+        return [replace(run, after=runs[-1].after) for run in runs]
+
+    @contextmanager
+    def watch(self) -> Iterator[Watch]:
+        """Watch ranks that are started, and ended, one by one; nobody is left behind."""
+        watch = Watch(self)
+        try:
+            yield watch
+        finally:
+            watch.end()
+
+    def interruption(self, network: Network) -> Interruption[NetworkRun]:
+        """A run of rank 0 on its own, recorded now, that can then be interrupted. Needs
+        ``Capability.FAULT_POINTS``."""
+
+        def start(plan: FaultPlan) -> NetworkRun:
+            return self.attempt(replace(self.request(network), plan=plan))
+
+        logs = self.sandbox / f"record{next(self._numbers)}"
+        return Interruption(self.cache, logs, self.toolchain.fault_route(), start)
+
+    def recovery(self, network: Network) -> str | None:
+        """What is wrong with the next two runs of rank 0: the first must give the right outputs,
+        the second must run the kernels on disk. ``None`` where nothing is."""
+        steps = len(self.evidence.steps)
+        first = self.attempt(self.request(network))
+        if not first.succeeded:
+            return f"the next run {first.result.ending}"
+        if first.wrong:
+            return f"the next run gives wrong outputs: {first.wrong}"
+        damaged = [stem for stem, kernel in self.kernels().items() if not kernel.is_valid]
+        if damaged:
+            return f"the next run leaves {', '.join(damaged)} damaged"
+        self.mark()
+        second = self.attempt(self.request(network))
+        if not second.succeeded:
+            return f"the run after the next {second.result.ending}"
+        if second.wrong or second.compiled:
+            return f"the run after the next compiles {sorted(second.compiled)} again"
+        del self.evidence.steps[steps:]
+        return None
+
+    def kernels(self, rank: int | str = 0) -> dict[str, RankKernel]:
+        """The kernels of a rank below :attr:`cache` by stem, parts of one included."""
+        return read_kernel_meta(self.cache / f"rank_{rank}" / "kernel_meta")
+
+    def warm(self, network: Network) -> None:
+        """Run a network as rank 0 on its own, and mark its kernels.
+
+        Equal kernels of this session are copied instead, where the positive control has shown
+        that copies are used.
+
+        Raises:
+            ToolchainError: where the run fails.
+            NotDecidable: where it leaves no kernels to be marked.
+        """
+        place = self.cache / "rank_0" / "kernel_meta"
+        template = self._control.warm.get(network.operators)
+        if template is not None and not place.exists():
+            shutil.copytree(template, place, symlinks=True)
+            stems = read_kernel_meta(place)
+            self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
+            return
+        pristine = not place.exists()
+        self.run(network)
+        self.mark()
+        if pristine and self._control.shelf is not None:
+            # Ranks of a gang are processes that share the shelf.
+            kept = self._control.shelf / f"{os.getpid()}-{len(self._control.warm)}"
+            shutil.copytree(place, kept, symlinks=True)
+            self._control.warm[network.operators] = kept
+
+    def mark(self, rank: int | str = 0) -> None:
+        """Put the impostor in the place of every kernel of a rank.
+
+        Raises:
+            NotDecidable: where there is none, or one that is not whole.
+        """
+        if not self._control.impostor.object:
+            raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
+        kernels = self.kernels(rank)
+        if not kernels:
+            raise NotDecidable(f"rank {rank} has no kernel that could be marked")
+        for stem, kernel in kernels.items():
+            try:
+                kernel.put_object(self._control.impostor.object, self._control.impostor.symbol)
+            except ValueError as error:
+                raise NotDecidable(f"{stem} cannot be marked: {error}") from None
+            self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
+
+    def share(self, directory: Path) -> None:
+        """Use directories that other ranks use at the same time; the working directory too."""
+        self.site = directory / "site"
+        self.cache = self.site / "cache"
+        self.work = self.site / "work"
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    def copy_cache(self) -> Path:
+        """A copy of :attr:`cache` beside it, marks included, for a gang of its own."""
+        copy = self.site / f"cache{next(self._numbers)}"
+        shutil.copytree(self.cache, copy, symlinks=True)
+        name = self.cache.name
+        self._marked |= {each.replace(name, copy.name, 1) for each in self._marked}
+        return copy
+
+    def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
+        """A finished run, with the directories as they are now."""
+        place = kernel_meta(result.request.environment, result.request.work)
+        inside = place.is_relative_to(self.site)
+        run = NetworkRun(
+            result=result,
+            before=before,
+            after=Snapshot.take(self.site),
+            place=str(place.relative_to(self.site)) if inside else str(place),
+            impostor=self._control.impostor,
+            marked=frozenset(self._marked),
+            trusted=self._control.serves_marked,
+        )
+        self._note(run)
+        return run
+
+    def _note(self, run: NetworkRun) -> None:
+        changes = {path: change.value for path, change in run.changes.items()}
+        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
+        if len(changes) > _SHOWN_CHANGES:
+            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
+        self.evidence.starts += 1
+        self.evidence.compiles += len(run.network.nodes)
+        self.evidence.steps.append(
+            Step(
+                command=run.result.command,
+                ending=run.result.ending,
+                outcomes=run.describe() if run.succeeded else (),
+                changes=shown,
+                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+            )
+        )
+
+
+class Watch:
+    """Ranks that were started, from the first to the last."""
+
+    def __init__(self, networks: NetworkUnderTest) -> None:
+        self._networks = networks
+        self._before = Snapshot.take(networks.site)
+        self._running: list[RankProcess] = []
+
+    def start(self, request: TrainRequest) -> RankProcess:
+        """Start one rank; it is waited for with :meth:`wait`."""
+        process = self._networks.toolchain.start_rank(request)
+        self._running.append(process)
+        return process
+
+    def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
+        """Wait for its end; it is killed after ``deadline`` seconds."""
+        self._running.remove(process)
+        return self._networks.observed(process.wait(deadline), self._before)
+
+    def end(self) -> None:
+        """Kill whoever was not waited for."""
+        for process in self._running:
+            with contextlib.suppress(ToolchainError, OSError, ValueError):
+                process.wait(0.0)
+        self._running.clear()
+
+
+def _failure(result: TrainResult) -> str:
+    words = result.output.strip().splitlines()
+    return f"the rank {result.ending}{f': {words[-1][:300]}' if words else ' without a word'}"

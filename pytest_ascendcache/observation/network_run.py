@@ -1,0 +1,219 @@
+"""One observed run of a network by one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.cachedir import Change, RankKernel, Snapshot
+from pytest_ascendcache.contract.ranks import SUFFIXES
+from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.operators.network import Network, Node
+from pytest_ascendcache.toolchains import TrainResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_NOWHERE = Path()
+_TOLERANCE = {"float16": 4e-3, "float32": 1e-4}
+"""Relative to the largest magnitude; networks add up what single operators round."""
+
+
+@dataclass(frozen=True, repr=False)
+class NetworkRun:
+    """What one rank's process gave and what became of the kernels on disk.
+
+    ``before`` and ``after`` are snapshots of everything the run could write. ``place`` is the
+    rank's directory in them. ``impostor`` is what stands in marked kernels; ``marked`` are their
+    paths without suffix. ``trusted`` says that this toolchain runs impostors as it runs kernels.
+    """
+
+    result: TrainResult
+    before: Snapshot
+    after: Snapshot
+    place: str
+    impostor: Impostor
+    marked: frozenset[str]
+    trusted: bool
+
+    def __repr__(self) -> str:
+        return f"<run of {self.network.name}, {self.result.ending}>"
+
+    @property
+    def network(self) -> Network:
+        """What was run."""
+        return self.result.request.network
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process ended well and gave outputs."""
+        return self.result.succeeded
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        return self.result.returncode
+
+    @property
+    def output(self) -> str:
+        """The end of what the process printed."""
+        return self.result.output
+
+    @property
+    def changes(self) -> dict[str, Change]:
+        """What became of each path that differs, but for access times that reading moved."""
+        changes = self.before.changes(self.after)
+        return {path: each for path, each in changes.items() if each is not Change.READ}
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Regular files that were added, replaced or changed, but for locks."""
+        return frozenset(
+            path
+            for path, change in self.changes.items()
+            if change in (Change.ADDED, Change.REPLACED, Change.CHANGED)
+            and self.after.files[path].kind == "file"
+            and not path.endswith(".lock")
+        )
+
+    @property
+    def stored(self) -> frozenset[str]:
+        """Kernels that are new in the rank's directory: names without suffix."""
+        return self._kernels(self.after) - self._kernels(self.before)
+
+    @property
+    def disturbed(self) -> dict[str, str]:
+        """What became of files of kernels that were in the rank's directory before."""
+        return {
+            path: change.value
+            for path, change in self.changes.items()
+            if _is_kernel(path, self.place) and change is not Change.ADDED
+        }
+
+    @property
+    def reused(self) -> frozenset[str]:
+        """Names of the operators that ran a kernel from disk: an impostor gave the output."""
+        return frozenset(name for name, how in self._delivered.items() if how == "reused")
+
+    @property
+    def compiled(self) -> frozenset[str]:
+        """Names of the operators that gave their own output, although impostors stood on disk.
+
+        Raises:
+            NotDecidable: where that does not tell a compile from a reuse.
+        """
+        compiled = frozenset(name for name, how in self._delivered.items() if how == "compiled")
+        if not self.trusted and self._kernels(self.before):
+            rewritten = {_type_of(PurePath(path).stem) for path in self.written}
+            told = {
+                node.operator.name
+                for node in self.network.nodes
+                if _plain(node.operator.type) in rewritten
+            }
+            if compiled - told:
+                raise NotDecidable(
+                    f"{', '.join(sorted(compiled - told))}: this toolchain does not run kernels "
+                    "that were changed on disk, and no file tells a reuse from a compile"
+                )
+        return compiled
+
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Outputs that are neither the operator's own nor an impostor's, with what they are."""
+        if self.result.outputs is None:
+            return {"": f"the run {self.result.ending}: {self.output.strip()[-300:]}"}
+        unexpected = set(self.result.outputs) ^ set(self.network.outputs)
+        found = dict.fromkeys(unexpected, "missing, or not an output")
+        for name in self.network.outputs:
+            if name not in unexpected and self._origin(name) == "wrong":
+                found[name] = f"is {_shown(self.result.outputs[name])}"
+                found[name] += f", not {_shown(self._exact[name])}"
+        return found
+
+    @cached_property
+    def _exact(self) -> Mapping[str, NDArray[Any]]:
+        from pytest_ascendcache.operators.evaluation import evaluate_network
+
+        return evaluate_network(self.network)
+
+    @cached_property
+    def _delivered(self) -> dict[str, str]:
+        if wrong := self.wrong:
+            raise NotDecidable(f"outputs tell nothing: {wrong}")
+        return {
+            node.operator.name: self._origin(node.outputs[0])
+            for node in self.network.nodes
+            if node.outputs[0] in self.network.outputs
+        }
+
+    def _origin(self, name: str) -> str:
+        """Whether an output is the operator's own, an impostor's, or neither."""
+        assert self.result.outputs is not None
+        given, exact = self.result.outputs[name], self._exact[name]
+        if given.shape != exact.shape or given.dtype != exact.dtype:
+            return "wrong"
+        if _close(given, exact):
+            return "compiled"
+        node = self._node(name)
+        if self.marked and node is not None:
+            pretended = self.impostor.output(self._exact[node.inputs[0]])
+            if _close(given, pretended):
+                return "reused"
+        return "wrong"
+
+    def _node(self, name: str) -> Node | None:
+        nodes = (node for node in self.network.nodes if node.outputs == (name,))
+        return next((node for node in nodes if len(node.inputs) == 1), None)
+
+    def _kernels(self, snapshot: Snapshot) -> frozenset[str]:
+        """Kernels of the rank that have all three files."""
+        names = {path for path in snapshot.files if _is_kernel(path, self.place)}
+        stems = {path.rpartition(".")[0] for path in names}
+        return frozenset(
+            PurePath(stem).name
+            for stem in stems
+            if all(stem + suffix in names for suffix in SUFFIXES)
+        )
+
+    def describe(self) -> tuple[str, ...]:
+        """One line an operator, for the report."""
+        try:
+            return tuple(f"{name}: {how}" for name, how in self._delivered.items())
+        except NotDecidable as reason:
+            return (str(reason),)
+
+
+def _is_kernel(path: str, place: str) -> bool:
+    pure = PurePath(path)
+    return (
+        str(pure.parent) == place
+        and pure.suffix in SUFFIXES
+        and _type_of(pure.stem) != _plain(pure.stem)
+    )
+
+
+def _type_of(stem: str) -> str:
+    """The operator type a file is named after, spelled plainly."""
+    return _plain(RankKernel(stem, directory=_NOWHERE).operator_type)
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", "").lower()
+
+
+def _close(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+    import numpy
+
+    tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)
+    scale = float(numpy.max(numpy.abs(exact), initial=0.0)) or 1.0
+    return bool(
+        numpy.allclose(given, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+    )
+
+
+def _shown(array: NDArray[Any]) -> str:
+    return f"{array.dtype}{list(array.shape)} {array.ravel()[:4]}"

@@ -1,0 +1,441 @@
+"""Incremental build on one rank, done wrongly."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.network import Network, Node
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
+from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
+from pytest_ascendcache.reference.policies import Policies
+
+DEFAULT = "incremental/on-by-default"
+REUSES = "incremental/reuses"
+CHANGED = "incremental/compiles-changed-only"
+INFO = "incremental/info-describes"
+RESULT = "incremental/result-correct"
+HEALS = "robust/heals-damaged-entry"
+
+WINDOW = 0.05
+"""Seconds a racy defect keeps its window open, so that it shows at every run."""
+
+
+def with_info(info: InfoPolicy) -> Policies:
+    """The reference with another idea of ``.info``."""
+    return Policies(incremental=IncrementalPolicies(info=info))
+
+
+def with_reuse(reuse: ReusePolicy) -> Policies:
+    """The reference with another idea of what is used again."""
+    return Policies(incremental=IncrementalPolicies(reuse=reuse))
+
+
+def with_kernel_meta(kernel_meta: KernelMetaPolicy) -> Policies:
+    """The reference that publishes otherwise."""
+    return Policies(incremental=IncrementalPolicies(kernel_meta=kernel_meta))
+
+
+@defect(DEFAULT, what="kernels are kept only where MS_COMPILER_CACHE_ENABLE asks for it")
+def incremental_build_off_by_default() -> Policies:
+    class Wrong(KernelMetaPolicy):
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+        ) -> bool:
+            if "MS_COMPILER_CACHE_ENABLE" not in os.environ:
+                return True
+            return super().publish(fs, entry, data, inputs, info)
+
+    return with_kernel_meta(Wrong())
+
+
+@defect(DEFAULT, what="no .info is written")
+def info_not_written() -> Policies:
+    class Wrong(KernelMetaPolicy):
+        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+            kept = {path: data for path, data in contents.items() if path.suffix != ".info"}
+            super().replace_files(fs, kept)
+
+    return with_kernel_meta(Wrong())
+
+
+@defect(DEFAULT, what="only the first operator's kernel is kept")
+def keeps_first_kernel_only() -> Policies:
+    class Wrong(KernelMetaPolicy):
+        published = 0
+
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+        ) -> bool:
+            self.published += 1
+            return self.published > 1 or super().publish(fs, entry, data, inputs, info)
+
+    return with_kernel_meta(Wrong())
+
+
+@defect(REUSES, what="every kernel is compiled and written again")
+def rank_never_reuses() -> Policies:
+    class Wrong(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            return None
+
+    return with_reuse(Wrong())
+
+
+@defect(REUSES, what="after the first operator all are compiled again; files are left alone")
+def rank_compiles_in_silence() -> Policies:
+    class First(ReusePolicy):
+        asked = 0
+
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            self.asked += 1
+            return super().find(fs, entry, inputs, info) if self.asked == 1 else None
+
+    class Quiet(KernelMetaPolicy):
+        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+            if not all(path.exists() for path in contents):
+                super().replace_files(fs, contents)
+
+    return Policies(incremental=IncrementalPolicies(reuse=First(), kernel_meta=Quiet()))
+
+
+@defect(REUSES, what="the node's name is part of .info")
+def info_records_node_names() -> Policies:
+    class Wrong(InfoPolicy):
+        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
+            return {**super().fields(inputs), "node": inputs.operator.name}
+
+    return with_info(Wrong())
+
+
+@defect(REUSES, what="the working directory is part of .info")
+def info_records_the_working_directory() -> Policies:
+    class Wrong(InfoPolicy):
+        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
+            return {**super().fields(inputs), "directory": str(Path.cwd())}
+
+    return with_info(Wrong())
+
+
+@defect(REUSES, what="reused kernels are written again")
+def reused_kernels_are_rewritten() -> Policies:
+    class Wrong(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            data = super().find(fs, entry, inputs, info)
+            if data is not None:
+                KernelMetaPolicy().publish(fs, entry, data, inputs, info)
+            return data
+
+    return with_reuse(Wrong())
+
+
+class LessInfo(InfoPolicy):
+    """Leaves fields of the record out: of the operator, or of each tensor."""
+
+    def __init__(self, *left_out: str) -> None:
+        self._left_out = left_out
+
+    def fields(self, inputs: InfoInputs) -> dict[str, Any]:
+        return self._less(super().fields(inputs))
+
+    def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+        return self._less(super().tensor(tensor))
+
+    def _less(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in fields.items() if key not in self._left_out}
+
+
+@defect(CHANGED, INFO, what="attributes are not in .info")
+def info_without_attributes() -> Policies:
+    return with_info(LessInfo("attrs"))
+
+
+@defect(CHANGED, INFO, what="data types are not in .info")
+def info_without_data_types() -> Policies:
+    return with_info(LessInfo("dtype"))
+
+
+@defect(CHANGED, INFO, what="formats are not in .info")
+def info_without_formats() -> Policies:
+    return with_info(LessInfo("format"))
+
+
+@defect(CHANGED, what="shapes are not in .info")
+def info_without_shapes() -> Policies:
+    return with_info(LessInfo("shape"))
+
+
+@defect(CHANGED, what="of attributes only the names count")
+def info_without_attribute_values() -> Policies:
+    class Wrong(InfoPolicy):
+        def attributes(self, operator: OperatorSpec) -> list[Any]:
+            return [{"name": each["name"]} for each in super().attributes(operator)]
+
+    return with_info(Wrong())
+
+
+@defect(CHANGED, what="sizes count, shapes do not")
+def info_with_sizes_for_shapes() -> Policies:
+    class Wrong(InfoPolicy):
+        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+            return {**super().tensor(tensor), "shape": tensor.elements}
+
+    return with_info(Wrong())
+
+
+@defect(CHANGED, what="after one operator that has to be compiled all others are compiled too")
+def one_change_compiles_the_rest() -> Policies:
+    class Wrong(ReusePolicy):
+        missed = False
+
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            data = None if self.missed else super().find(fs, entry, inputs, info)
+            self.missed = data is None
+            return data
+
+    return with_reuse(Wrong())
+
+
+@defect(CHANGED, what="each operator type has one kernel, which changes overwrite")
+def one_kernel_an_operator_type() -> Policies:
+    class Wrong(InfoPolicy):
+        def stem(self, inputs: InfoInputs) -> str:
+            return f"{inputs.operator.type.lower()}_1_{inputs.device}"
+
+    return with_info(Wrong())
+
+
+@defect(INFO, what=".info is not looked at (as in MindSpore: names and digests decide)")
+def info_ignored() -> Policies:
+    class Wrong(InfoPolicy):
+        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
+            return True
+
+    return with_info(Wrong())
+
+
+@defect(INFO, what="that .info exists is enough")
+def info_has_to_exist_only() -> Policies:
+    class Wrong(InfoPolicy):
+        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
+            return info_path(entry).exists()
+
+    return with_info(Wrong())
+
+
+@defect(INFO, what="of .info only the name of the operator is compared")
+def info_compared_by_name() -> Policies:
+    class Wrong(InfoPolicy):
+        def matches(self, found: Any, wanted: Any) -> bool:
+            return isinstance(found, dict) and found.get("op_name") == wanted["op_name"]
+
+    return with_info(Wrong())
+
+
+class Forgetful(InfoPolicy):
+    """Does not compare one field, wherever it stands in the record."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def matches(self, found: Any, wanted: Any) -> bool:
+        return super().matches(self._without(found), self._without(wanted))
+
+    def _without(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self._without(each) for key, each in value.items() if key != self._field}
+        return [self._without(each) for each in value] if isinstance(value, list) else value
+
+
+@defect(INFO, what="attributes in .info are not compared")
+def info_compared_without_attributes() -> Policies:
+    return with_info(Forgetful("attrs"))
+
+
+@defect(INFO, what="values of attributes in .info are not compared")
+def info_compared_without_values() -> Policies:
+    return with_info(Forgetful("value"))
+
+
+@defect(INFO, what="formats in .info are not compared")
+def info_compared_without_formats() -> Policies:
+    return with_info(Forgetful("format"))
+
+
+@defect(INFO, what="data types in .info are not compared")
+def info_compared_without_data_types() -> Policies:
+    return with_info(Forgetful("dtype"))
+
+
+@defect(INFO, what="an .info that cannot be parsed ends the run (T57)")
+def bad_info_ends_the_run() -> Policies:
+    class Wrong(InfoPolicy):
+        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
+            path = info_path(entry)
+            return path.exists() and self.matches(
+                json.loads(path.read_bytes()), json.loads(self.text(inputs))
+            )
+
+    return with_info(Wrong())
+
+
+@defect(INFO, what="an existing .info is not replaced when its kernel is compiled again")
+def stale_info_stays() -> Policies:
+    class Wrong(KernelMetaPolicy):
+        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+            kept = {
+                path: data
+                for path, data in contents.items()
+                if path.suffix != ".info" or not path.exists()
+            }
+            super().replace_files(fs, kept)
+
+    return with_kernel_meta(Wrong())
+
+
+@defect(INFO, what="a kernel older than .info's is compiled again: file times decide")
+def file_times_decide() -> Policies:
+    class Wrong(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            data = super().find(fs, entry, inputs, info)
+            if data is not None and entry.object.stat().st_mtime_ns > time.time_ns() - 10**17:
+                return data
+            return None
+
+    return with_reuse(Wrong())
+
+
+@defect(RESULT, what="operators run in the order of the file, on whatever is there")
+def runs_in_file_order() -> Policies:
+    class Wrong(ExecutionPolicy):
+        def order(self, network: Network) -> tuple[Node, ...]:
+            return network.nodes
+
+    return Policies(incremental=IncrementalPolicies(execution=Wrong()))
+
+
+@defect(RESULT, what="the outputs of an earlier run are given again")
+def remembers_outputs() -> Policies:
+    class Wrong(ExecutionPolicy):
+        def run(
+            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
+        ) -> dict[str, Any]:
+            import numpy
+
+            kept = Path(os.environ["MS_COMPILER_CACHE_PATH"]) / f"{network.name}.npz"
+            if not kept.exists():
+                outputs: Any = super().run(network, kernels)
+                numpy.savez(kept, **outputs)
+            with numpy.load(kept) as archive:
+                return {name: archive[name] for name in archive.files}
+
+    return Policies(incremental=IncrementalPolicies(execution=Wrong()))
+
+
+@defect(RESULT, what="where a network is warm its last operator is skipped")
+def skips_an_operator_when_warm() -> Policies:
+    class Noticing(ReusePolicy):
+        found = 0
+
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            data = super().find(fs, entry, inputs, info)
+            self.found += data is not None
+            return data
+
+    reuse = Noticing()
+
+    class Wrong(ExecutionPolicy):
+        def run(
+            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
+        ) -> dict[str, Any]:
+            outputs = super().run(network, kernels)
+            if reuse.found == len(kernels):
+                outputs[network.outputs[-1]] *= 0
+            return outputs
+
+    return Policies(incremental=IncrementalPolicies(reuse=reuse, execution=Wrong()))
+
+
+@defect(RESULT, what="writers without a lock share one temporary name")
+def ranks_share_temporary_names() -> Policies:
+    class Shared(Fs):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            path = target.with_name(f".{target.name}.temp")
+            path.write_bytes(data[: len(data) // 2])
+            time.sleep(WINDOW)
+            with path.open("ab") as file:
+                file.write(data[len(data) // 2 :])
+            return path
+
+    class Unlocked(KernelMetaPolicy):
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+        ) -> bool:
+            self.replace_files(Shared(), self.contents(entry, data, inputs, info))
+            return True
+
+    return with_kernel_meta(Unlocked())
+
+
+@defect(RESULT, what="files are written in place, .info first (as MindSpore does)")
+def kernels_written_in_place() -> Policies:
+    class InPlace(KernelMetaPolicy):
+        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+            for path, data in reversed(list(contents.items())):
+                path.write_bytes(data[: len(data) // 2])
+                time.sleep(WINDOW)
+                with path.open("ab") as file:
+                    file.write(data[len(data) // 2 :])
+
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+        ) -> bool:
+            self.replace_files(fs, self.contents(entry, data, inputs, info))
+            return True
+
+    return Policies(incremental=IncrementalPolicies(kernel_meta=InPlace(), reuse=TrustsInfo()))
+
+
+class TrustsInfo(ReusePolicy):
+    """Takes whatever object stands beside a matching ``.info``."""
+
+    def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
+        return entry.object.read_bytes() if entry.object.is_file() else None
+
+
+@defect(HEALS, what="a rank's kernel is loaded without a look at its digest")
+def rank_loads_unverified_kernels() -> Policies:
+    return with_reuse(TrustsInfo())
+
+
+@defect(HEALS, what="a rank whose .json cannot be parsed fails until somebody deletes it (T57)")
+def rank_fails_on_a_bad_json() -> Policies:
+    class Wrong(ReusePolicy):
+        def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
+            if entry.metadata.is_file():
+                json.loads(entry.metadata.read_bytes())
+            return super().verified(fs, entry, operator)
+
+    return with_reuse(Wrong())

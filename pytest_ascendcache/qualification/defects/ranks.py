@@ -1,0 +1,385 @@
+"""Incremental build on many cards, done wrongly."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.info import (
+    InfoInputs,
+    InfoPolicy,
+    Phase,
+    Scenario,
+)
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
+from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
+from pytest_ascendcache.reference.incremental.rendezvous import Alone, Meeting, RendezvousPolicy
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
+from pytest_ascendcache.reference.incremental.surroundings import (
+    DEFAULT_TIMEOUT,
+    Gang,
+    SurroundingsPolicy,
+    invalid_variable,
+)
+from pytest_ascendcache.reference.policies import Policies
+
+DIRECTORY = "ranks/directory"
+ISOLATED = "ranks/isolated"
+SCENARIOS = "ranks/scenarios-separate"
+DELETION = "ranks/partial-deletion"
+BAD_RANK = "ranks/bad-rank-id"
+KILLED = "ranks/killed-rank"
+
+
+def with_surroundings(surroundings: SurroundingsPolicy) -> Policies:
+    """The reference that reads its environment otherwise."""
+    return Policies(incremental=IncrementalPolicies(surroundings=surroundings))
+
+
+def with_directory(directory: RankDirectoryPolicy) -> Policies:
+    """The reference that keeps kernels elsewhere."""
+    return Policies(incremental=IncrementalPolicies(directory=directory))
+
+
+def with_rendezvous(rendezvous: RendezvousPolicy) -> Policies:
+    """The reference whose ranks meet otherwise."""
+    return Policies(incremental=IncrementalPolicies(rendezvous=rendezvous))
+
+
+class DirectoryFrom(RankDirectoryPolicy):
+    """Names the rank's directory after another variable, where that is set."""
+
+    def __init__(self, variable: str) -> None:
+        self._variable = variable
+
+    def rank_directory(self, base: Path, gang: Gang) -> Path:
+        text = os.environ.get(self._variable, "")
+        return base / f"rank_{text}" if text else super().rank_directory(base, gang)
+
+
+@defect(DIRECTORY, what="the rank is taken from DEVICE_ID")
+def rank_from_device_id() -> Policies:
+    return with_directory(DirectoryFrom("DEVICE_ID"))
+
+
+@defect(DIRECTORY, what="the rank is taken from LOCAL_RANK")
+def rank_from_local_rank() -> Policies:
+    return with_directory(DirectoryFrom("LOCAL_RANK"))
+
+
+@defect(DIRECTORY, ISOLATED, what="every rank uses rank_0")
+def rank_is_always_0() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        def rank_directory(self, base: Path, gang: Gang) -> Path:
+            return base / "rank_0"
+
+    return with_directory(Wrong())
+
+
+@defect(DIRECTORY, what="an empty RANK_ID gives the directory rank_")
+def empty_rank_is_a_name() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        def rank_directory(self, base: Path, gang: Gang) -> Path:
+            return base / f"rank_{os.environ.get('RANK_ID', '0')}"
+
+    return with_directory(Wrong())
+
+
+@defect(DIRECTORY, what="MS_COMPILER_CACHE_PATH is not looked at")
+def compiler_cache_path_ignored() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def base(self, environ: Mapping[str, str]) -> Path:
+            return Path.cwd()
+
+    return with_surroundings(Wrong())
+
+
+@defect(DIRECTORY, what="a relative MS_COMPILER_CACHE_PATH is taken from HOME")
+def compiler_cache_path_from_home() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def base(self, environ: Mapping[str, str]) -> Path:
+            named = environ.get("MS_COMPILER_CACHE_PATH")
+            return Path(environ.get("HOME", "/"), named) if named else Path.cwd()
+
+    return with_surroundings(Wrong())
+
+
+@defect(DIRECTORY, what="a card on its own has no directory rank_0")
+def alone_without_rank() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        def rank_directory(self, base: Path, gang: Gang) -> Path:
+            return super().rank_directory(base, gang) if os.environ.get("RANK_ID") else base
+
+    return with_directory(Wrong())
+
+
+@defect(ISOLATED, what="a rank without a kernel takes another rank's")
+def ranks_help_each_other() -> Policies:
+    class Wrong(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            base = entry.directory.parents[1]
+            for place in (entry.directory, *sorted(base.glob("rank_*/kernel_meta"))):
+                found = super().find(fs, EntryFiles(place, entry.stem), inputs, info)
+                if found is not None:
+                    return found
+            return None
+
+    return Policies(incremental=IncrementalPolicies(reuse=Wrong()))
+
+
+@defect(ISOLATED, what="what one rank compiles is published for rank 0 as well")
+def ranks_publish_for_rank_0() -> Policies:
+    class Wrong(KernelMetaPolicy):
+        def publish(
+            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+        ) -> bool:
+            first = entry.directory.parents[1] / "rank_0" / "kernel_meta"
+            if first.is_dir():
+                super().publish(fs, EntryFiles(first, entry.stem), data, inputs, info)
+            return super().publish(fs, entry, data, inputs, info)
+
+    return Policies(incremental=IncrementalPolicies(kernel_meta=Wrong()))
+
+
+class OneScenario(InfoPolicy):
+    """Does not tell some scenarios from others."""
+
+    def __init__(self, **forgotten: object) -> None:
+        self._forgotten = forgotten
+
+    def scenario(self, scenario: Scenario) -> dict[str, str]:
+        return super().scenario(replace(scenario, **self._forgotten))  # type: ignore[arg-type]
+
+
+@defect(SCENARIOS, what="one card uses the kernels of several, and the other way round")
+def cards_are_not_told_apart() -> Policies:
+    return Policies(incremental=IncrementalPolicies(info=OneScenario(several_cards=False)))
+
+
+@defect(SCENARIOS, what="training uses the kernels of inference, and the other way round")
+def phases_are_not_told_apart() -> Policies:
+    return Policies(incremental=IncrementalPolicies(info=OneScenario(phase=Phase.TRAINING)))
+
+
+@defect(SCENARIOS, what="the scenario is recorded, but kernels of all have one name")
+def scenarios_overwrite_each_other() -> Policies:
+    class Wrong(InfoPolicy):
+        def stem(self, inputs: InfoInputs) -> str:
+            return super().stem(replace(inputs, scenario=Scenario(False, Phase.TRAINING)))
+
+    return Policies(incremental=IncrementalPolicies(info=Wrong()))
+
+
+@defect(SCENARIOS, what="inference takes what training compiled where it has nothing itself")
+def inference_falls_back_to_training() -> Policies:
+    class Wrong(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            found = super().find(fs, entry, inputs, info)
+            if found is not None or inputs.scenario.phase is Phase.TRAINING:
+                return found
+            training = replace(inputs, scenario=replace(inputs.scenario, phase=Phase.TRAINING))
+            other = EntryFiles(entry.directory, info.stem(training))
+            found = super().find(fs, other, training, info)
+            # The same symbol, so that it can be called: names are as long as digits allow.
+            if found is None or len(other.stem) != len(entry.stem):
+                return None
+            return found.replace(other.stem.encode(), entry.stem.encode())
+
+    return Policies(incremental=IncrementalPolicies(reuse=Wrong()))
+
+
+@defect(DELETION, KILLED, what="warm ranks do not wait")
+def ranks_do_not_meet() -> Policies:
+    class Wrong(RendezvousPolicy):
+        def open(self, gang: Gang) -> Meeting:
+            return Alone()
+
+    return with_rendezvous(Wrong())
+
+
+@defect(DELETION, what="ranks wait for ever")
+def ranks_wait_for_ever() -> Policies:
+    class Wrong(RendezvousPolicy):
+        def patience(self, gang: Gang) -> float:
+            return 86_400.0
+
+    return with_rendezvous(Wrong())
+
+
+@defect(DELETION, what="HCCL_CONNECT_TIMEOUT is not looked at")
+def connect_timeout_ignored() -> Policies:
+    class Wrong(RendezvousPolicy):
+        def patience(self, gang: Gang) -> float:
+            return super().patience(replace(gang, timeout=DEFAULT_TIMEOUT))
+
+    return with_rendezvous(Wrong())
+
+
+@defect(DELETION, what="a timeout out of range is taken as it is")
+def connect_timeout_unchecked() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def timeout(self, environ: Mapping[str, str]) -> int:
+            try:
+                return int(environ.get("HCCL_CONNECT_TIMEOUT") or DEFAULT_TIMEOUT)
+            except ValueError:
+                return DEFAULT_TIMEOUT
+
+    return with_surroundings(Wrong())
+
+
+class Says(RendezvousPolicy):
+    """Says something else of ranks that do not come."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def too_late(self, gang: Gang, missing: Iterable[int]) -> AtcError:
+        everybody = ", ".join(f"rank[{each}]" for each in range(gang.size or 1))
+        late = ", ".join(f"rank[{each}]" for each in sorted(missing))
+        return AtcError("EI0006", self._text.format(everybody=everybody, late=late))
+
+
+@defect(DELETION, KILLED, what="the error names no rank")
+def error_names_no_rank() -> Policies:
+    return with_rendezvous(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
+
+
+@defect(DELETION, KILLED, what="the error names every rank")
+def error_names_every_rank() -> Policies:
+    return with_rendezvous(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
+
+
+@defect(DELETION, what="the error does not name HCCL_CONNECT_TIMEOUT")
+def error_names_no_variable() -> Policies:
+    return with_rendezvous(Says("Getting socket times out. {late} did not come."))
+
+
+@defect(DELETION, what="a rank that waited in vain runs the network all the same")
+def late_ranks_are_given_up() -> Policies:
+    class Patient(Meeting):
+        def __init__(self, meeting: Meeting) -> None:
+            self._meeting = meeting
+
+        def meet(self) -> None:
+            try:
+                self._meeting.meet()
+            except AtcError as error:
+                print(error)
+
+        def abandon(self, reason: str) -> None:
+            self._meeting.abandon(reason)
+
+    class Wrong(RendezvousPolicy):
+        def open(self, gang: Gang) -> Meeting:
+            return Patient(super().open(gang))
+
+    return with_rendezvous(Wrong())
+
+
+@defect(BAD_RANK, what="RANK_ID is joined to the path as it is (as in MindSpore)")
+def rank_joined_unchecked() -> Policies:
+    class Lenient(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            text = environ.get("RANK_ID", "")
+            return int(text) if text.isascii() and text.isdigit() else 0
+
+    class Raw(RankDirectoryPolicy):
+        def rank_directory(self, base: Path, gang: Gang) -> Path:
+            return base / f"rank_{os.environ.get('RANK_ID') or '0'}"
+
+    return Policies(incremental=IncrementalPolicies(surroundings=Lenient(), directory=Raw()))
+
+
+@defect(BAD_RANK, what="what is no rank is rank 0")
+def bad_rank_is_rank_0() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            try:
+                return super().rank(environ)
+            except AtcError:
+                return 0
+
+    return with_surroundings(Wrong())
+
+
+@defect(BAD_RANK, what="the sign of a rank is dropped")
+def negative_rank_accepted() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            return super().rank({"RANK_ID": environ.get("RANK_ID", "").lstrip("-")})
+
+    return with_surroundings(Wrong())
+
+
+@defect(BAD_RANK, what="digits of any script are a rank")
+def any_digits_are_a_rank() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            text = environ.get("RANK_ID", "")
+            return int(text) if text.isdigit() else super().rank(environ)
+
+    return with_surroundings(Wrong())
+
+
+@defect(BAD_RANK, what="the error does not say which variable is wrong")
+def bad_rank_without_a_name() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            try:
+                return super().rank(environ)
+            except AtcError:
+                raise AtcError("EI0001", "An environment variable is invalid.") from None
+
+    return with_surroundings(Wrong())
+
+
+@defect(BAD_RANK, what="two processes of one rank share its directory")
+def repeated_ranks_merge() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        @contextmanager
+        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
+            yield
+
+    return with_directory(Wrong())
+
+
+@defect(KILLED, what="a rank's helper process outlives it")
+def rank_leaves_a_process_behind() -> Policies:
+    class Wrong(RendezvousPolicy):
+        def open(self, gang: Gang) -> Meeting:
+            if gang.several and os.fork() == 0:
+                signal.pause()
+            return super().open(gang)
+
+    return with_rendezvous(Wrong())
+
+
+@defect(KILLED, what="a killed rank's directory stays claimed for ever")
+def claim_outlives_its_holder() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        @contextmanager
+        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
+            claim = self.rank_directory(base, gang) / ".claim"
+            if gang.several:
+                try:
+                    claim.touch(exist_ok=False)
+                except FileExistsError:
+                    raise invalid_variable("RANK_ID", gang.rank, "it is taken") from None
+            try:
+                yield
+            finally:
+                claim.unlink(missing_ok=True)
+
+    return with_directory(Wrong())

@@ -1,0 +1,1 @@
+"""Profiles: bundles of seeded defects that behave as a vendor's toolchain does."""

@@ -1,0 +1,178 @@
+"""Many runs of the suite in little time: forked from one process that has imported everything.
+
+Half of a run of a few checks is starting Python, pytest, LLVM and the suite's modules. Here that
+is done once: runs are children of this process, and all of them ask one fork server, which knows
+every defect, for their compilers. What a run does is the same: pytest, with its own options, its
+own positive control and compilers that are processes of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.qualification.defective import ANY
+from pytest_ascendcache.settings import Settings
+from pytest_ascendcache.toolchains import Toolchain, reference_toolchain
+from pytest_ascendcache.toolchains.forked import ForkLauncher
+from pytest_ascendcache.toolchains.launch import Running
+
+SUITE = "pytest_ascendcache.conformance"
+_DEFECTIVE = (sys.executable, "-m", "pytest_ascendcache.qualification.defective")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run of the suite: its JSON report, and what it printed."""
+
+    report: Mapping[str, Any]
+    output: str
+
+
+class SuiteRuns:
+    """Runs the suite in forked children, ``jobs`` at once. To be closed at the end."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = max(1, jobs)
+        self._server = ForkLauncher((*_DEFECTIVE, ANY, "forkserver"), {})
+        self._server.warm()
+        # Imports the suite, and says which file has the checks of which rule.
+        index = _Index()
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            pytest.main([*_arguments(Path.cwd(), SUITE), "--collect-only", "-s"], plugins=[index])
+        if not index.files:
+            raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+        self._files = index.files
+        gc.collect()
+        gc.freeze()
+
+    def close(self) -> None:
+        """End the compilers' server."""
+        self._server.close()
+
+    def files(self, rules: Sequence[str]) -> list[str]:
+        """The modules of the suite that have the checks of these rules; all where none is given."""
+        names = {name for rule in rules for name in self._files.get(rule, ())}
+        return [f"{SUITE}.{name}" for name in sorted(names)] or [SUITE]
+
+    def __call__(self, runs: Sequence[Sequence[str]]) -> Iterator[Ended]:
+        """Do runs, each given by its arguments; their results, in the same order.
+
+        Raises:
+            SystemExit: for a run that did not come about, with what it printed.
+        """
+        running: deque[_Run] = deque()
+        for arguments in runs:
+            while sum(run.process.is_alive() for run in running) >= self._jobs:
+                wait([run.process.sentinel for run in running if run.process.is_alive()])
+            running.append(_Run(arguments, self._server))
+            while running and not running[0].process.is_alive():
+                yield running.popleft().ended()
+        while running:
+            yield running.popleft().ended()
+
+
+class _Run:
+    """One child that runs pytest."""
+
+    def __init__(self, arguments: Sequence[str], server: ForkLauncher) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="ascendcache-qualify-")
+        path = Path(self._directory.name)
+        context = multiprocessing.get_context("fork")
+        self.process = context.Process(target=_run, args=(path, arguments, server))
+        self.process.start()
+
+    def ended(self) -> Ended:
+        """Wait for the end, and read the report."""
+        self.process.join()
+        with self._directory as name:
+            output = (Path(name) / "output").read_text(errors="replace")
+            report = Path(name) / "report.json"
+            if self.process.exitcode not in (0, 1) or not report.exists():
+                raise SystemExit(f"the suite did not run:\n{output}")
+            return Ended(json.loads(report.read_text(encoding="utf-8")), output)
+
+
+def _run(directory: Path, arguments: Sequence[str], server: ForkLauncher) -> None:
+    """The child: pytest with these arguments in this directory."""
+    os.chdir(directory)
+    output = os.open("output", os.O_WRONLY | os.O_CREAT, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *arguments)
+    sys.exit(pytest.main(given, plugins=[_SharedServer(server)]))
+
+
+def _arguments(directory: Path, *arguments: str) -> list[str]:
+    fixed = ["-q", "-p", "no:cacheprovider", "--ascend-cache", "-c", os.devnull]
+    fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
+    return [*fixed, *arguments]
+
+
+class _Index:
+    """Notes where the checks of each rule are."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, set[str]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            marker = item.get_closest_marker("ascend_rule")
+            if marker is not None:
+                self.files.setdefault(marker.args[0], set()).add(item.path.stem)
+
+
+class _SharedServer:
+    """The plugin that has a run's compilers started by the shared server."""
+
+    def __init__(self, server: ForkLauncher) -> None:
+        self._server = server
+
+    def pytest_ascendcache_toolchain(self, settings: Settings) -> Toolchain | None:
+        name = settings.defect or settings.profile
+        if name is None:
+            return None
+        toolchain = reference_toolchain(settings.start, settings.timeout, name)
+        toolchain.launcher = _OneOfMany(self._server, name)
+        return toolchain
+
+
+@dataclass(frozen=True)
+class _OneOfMany:
+    """The shared server's launcher for one defect."""
+
+    server: ForkLauncher
+    name: str
+
+    def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """See :class:`Launcher`."""
+        return (*_DEFECTIVE, self.name, program, *arguments)
+
+    def start(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        work: Path,
+        umask: int | None,
+    ) -> Running:
+        """See :class:`Launcher`."""
+        return self.server.start(f"{self.name}/{program}", arguments, environment, work, umask)
+
+    def close(self) -> None:
+        """The server is not this run's to end."""

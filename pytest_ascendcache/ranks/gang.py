@@ -1,0 +1,108 @@
+"""What is known of one running gang: who waits, who left, why it was aborted. No input or output.
+
+Both hubs, the keeper of local ranks and the xdist controller, drive this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+PASSED = "passed"
+SKIPPED = "skipped"
+"""Outcomes of a rank that are no failure; any other word says which failure it was."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a waiting rank is told: everybody's payloads, or why its gang was aborted.
+
+    ``cause`` is the outcome of the rank that aborted the gang; empty where it was lost.
+    """
+
+    rank: int
+    payloads: tuple[str, ...] | None = None
+    why: str = ""
+    cause: str = ""
+
+
+@dataclass
+class Gang:
+    """Ranks 0 to ``size - 1`` of one test.
+
+    Every method takes what happened and gives the replies that are due now. A rank *enters*
+    each rendezvous, and *leaves* once with its outcome; it is *lost* when it can do neither.
+    """
+
+    name: str
+    size: int
+    aborted: Reply | None = None
+    waiting: dict[int, str] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more can come from any rank."""
+        return len(self.gone) == self.size
+
+    @property
+    def absent(self) -> list[int]:
+        """Ranks that neither wait nor have left: what the others wait for."""
+        return [
+            rank for rank in range(self.size) if rank not in self.waiting and rank not in self.gone
+        ]
+
+    def enter(self, rank: int, payload: str) -> list[Reply]:
+        """A rank came to a rendezvous."""
+        self.waiting[rank] = payload
+        if self.aborted is None and len(self.waiting) == self.size:
+            payloads = tuple(self.waiting[each] for each in range(self.size))
+            self.waiting.clear()
+            return [Reply(each, payloads) for each in range(self.size)]
+        return self._answers()
+
+    def leave(self, rank: int, outcome: str, message: str = "") -> list[Reply]:
+        """A rank will come to no further rendezvous. Whoever waits for it waits in vain."""
+        if rank in self.gone:
+            return []
+        self._forget(rank)
+        if outcome == PASSED:
+            self._abort(f"rank {rank} ended without coming to this rendezvous", "")
+        elif outcome == SKIPPED:
+            self._abort(f"rank {rank} skipped: {message}", SKIPPED)
+        else:
+            self._abort(f"rank {rank} failed: {message}", outcome)
+        return self._answers()
+
+    def lose(self, ranks: Iterable[int], why: str) -> list[Reply]:
+        """Ranks are no more: killed, or out of reach. ``why`` goes on after "rank 1 ..."."""
+        lost = [rank for rank in ranks if rank not in self.gone]
+        for rank in lost:
+            self._forget(rank)
+        if lost:
+            self._abort(f"{ranks_in_words(lost)} {why}", "", replace=True)
+        return self._answers()
+
+    def _forget(self, rank: int) -> None:
+        self.gone.add(rank)
+        self.waiting.pop(rank, None)
+
+    def _abort(self, why: str, cause: str, replace: bool = False) -> None:
+        """The first reason is what everybody is told, but for a rank that merely ended."""
+        if self.aborted is None or (replace and not self.aborted.cause):
+            self.aborted = Reply(-1, why=f"gang {self.name} aborted: {why}", cause=cause)
+
+    def _answers(self) -> list[Reply]:
+        if self.aborted is None:
+            return []
+        answers = [
+            Reply(rank, why=self.aborted.why, cause=self.aborted.cause) for rank in self.waiting
+        ]
+        self.waiting.clear()
+        return answers
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """``rank 1`` or ``ranks 0, 2``."""
+    numbers = sorted(ranks)
+    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -1,0 +1,307 @@
+"""Ranks as forked processes of one test: a keeper watches them and leaves nobody behind.
+
+The test process forks a keeper, and the keeper forks the ranks, each the leader of a session
+and process group of its own. The keeper is the hub of their rendezvous, keeps the deadline, and
+adopts whatever a rank leaves behind (it is a *subreaper*), so that it can end that too. It ends
+everybody when the test process goes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import IO, Any, NoReturn
+
+from pytest_ascendcache.ranks.gang import Gang, Reply
+from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
+from pytest_ascendcache.ranks.processes import adopt_orphans, die_with_parent, end_children
+
+_GRACE = 5.0
+"""Seconds that ranks have to end once the deadline is over and their gang was aborted."""
+
+_WORDS = 4096
+"""Bytes of a rank's output that are kept: its end."""
+
+Body = Callable[[int, PipeRendezvous], Any]
+
+
+class GangError(Exception):
+    """The ranks of a gang could not be run; says nothing of their test."""
+
+
+@dataclass(frozen=True)
+class RankEnding:
+    """How one rank's process ended.
+
+    ``returncode`` is negative for a signal, ``None`` where the deadline passed and the process
+    group was killed. ``words`` is the end of its output. ``result`` is what its body returned,
+    ``None`` where it did not get that far.
+    """
+
+    rank: int
+    returncode: int | None
+    words: str
+    result: Any
+
+    def ending(self, seconds: float) -> str:
+        """In words; ``seconds`` is the deadline."""
+        if self.returncode is None:
+            return f"did not end within {seconds:g} s and was killed"
+        if self.returncode < 0:
+            return f"was ended by signal {-self.returncode}"
+        return f"ended with exit status {self.returncode}"
+
+
+@dataclass(frozen=True)
+class GangRun:
+    """How every rank ended, in order; ``leftovers`` processes of theirs had to be killed."""
+
+    endings: tuple[RankEnding, ...]
+    leftovers: int
+
+
+def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
+    """Run ``body(rank, rendezvous)`` in ``size`` processes at the same time.
+
+    What a body returns must be JSON-able. Ranks that have not ended after ``seconds`` are killed
+    with their process groups. When this returns, or raises, none of their processes is left.
+
+    Raises:
+        GangError: where they could not be started, or their keeper was killed.
+    """
+    ours, theirs = socket.socketpair()
+    keeper = _fork()
+    if keeper == 0:
+        ours.close()
+        _exit_after(lambda: _keep(Line(theirs), name, size, body, seconds))
+    theirs.close()
+    line = Line(ours)
+    try:
+        answer = line.receive()
+    except EOFError:
+        raise GangError(f"gang {name}: the process that watches its ranks was ended") from None
+    finally:
+        # Also when the test run is interrupted: this tells the keeper to end everybody.
+        line.close()
+        os.waitpid(keeper, 0)
+    if "failure" in answer:
+        raise GangError(f"gang {name}: {answer['failure']}")
+    return GangRun(tuple(RankEnding(**each) for each in answer["endings"]), answer["leftovers"])
+
+
+def _fork() -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    with warnings.catch_warnings():
+        # Python 3.12 warns where there are threads (an xdist worker has some); the child uses
+        # nothing of theirs.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _exit_after(work: Callable[[], int]) -> NoReturn:
+    """Be a process that does nothing but ``work``; its result is the exit status."""
+    code = 70  # EX_SOFTWARE
+    try:
+        code = work()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _keep(parent: Line, name: str, size: int, body: Body, seconds: float) -> int:
+    gc.freeze()  # a collection in a rank would copy every page of the parent's objects
+    os.setsid()
+    adopt_orphans()
+    try:
+        keeper = _Keeper(parent, Gang(name, size), seconds)
+        answer = keeper.run(body)
+    except OSError as error:
+        end_children()
+        answer = {"failure": f"its ranks could not be started ({error.strerror})"}
+    with contextlib.suppress(OSError):
+        parent.send(answer)
+    return 0
+
+
+@dataclass
+class _Member:
+    """A rank's process as its keeper sees it."""
+
+    rank: int
+    process: int
+    line: Line
+    output: IO[bytes]
+    returncode: int | None = None
+    ended: bool = False
+    killed: bool = False
+    result: Any = None
+
+
+class _Keeper:
+    def __init__(self, parent: Line, gang: Gang, seconds: float) -> None:
+        self._parent = parent
+        self._gang = gang
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._expired = False
+        self._members: list[_Member] = []
+        self._wakeup, wake = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
+
+    def run(self, body: Body) -> dict[str, Any]:
+        """Start all ranks, watch them to their end, and say how it was."""
+        for rank in range(self._gang.size):
+            self._members.append(self._start(rank, body))
+        self._watch()
+        late = [each for each in self._members if not each.ended]
+        for each in late:
+            _kill(each.process)
+            os.waitpid(each.process, 0)
+        leftovers = end_children()
+        endings = [
+            RankEnding(each.rank, each.returncode, _tail(each.output), each.result)
+            for each in self._members
+        ]
+        return {"endings": [asdict(each) for each in endings], "leftovers": leftovers}
+
+    def _start(self, rank: int, body: Body) -> _Member:
+        ours, theirs = socket.socketpair()
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the keeper
+        process = os.fork()
+        if process == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for each in (self._parent, *(member.line for member in self._members)):
+                each.close()
+            ours.close()
+            _exit_after(lambda: _be_rank(rank, Line(theirs), output, body))
+        theirs.close()
+        return _Member(rank, process, Line(ours), output)
+
+    def _watch(self) -> None:
+        """Until every rank has ended, the deadline is over, or nobody wants to know."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._parent.socket, selectors.EVENT_READ)
+            selector.register(self._wakeup, selectors.EVENT_READ)
+            for member in self._members:
+                selector.register(member.line.socket, selectors.EVENT_READ, member)
+            while not all(member.ended for member in self._members):
+                patience = self._deadline - time.monotonic()
+                if patience <= 0:
+                    if self._expired:
+                        return
+                    self._expire()
+                    continue
+                ready = selector.select(patience)
+                for key, _ in ready:
+                    if key.fileobj is self._parent.socket:
+                        return
+                    if isinstance(key.data, _Member) and self._listen(key.data):
+                        selector.unregister(key.fileobj)
+                if any(key.fd == self._wakeup for key, _ in ready):
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._wakeup, 4096)
+                    self._reap()
+
+    def _expire(self) -> None:
+        """Kill the ranks the others wait for, and let those end by themselves: they know why."""
+        self._expired = True
+        self._deadline = time.monotonic() + _GRACE
+        late = [each for each in self._gang.absent if not self._members[each].ended]
+        for rank in late:
+            self._members[rank].killed = True
+            _kill(self._members[rank].process)
+        words = f"did not come within {self._seconds:g} s"
+        self._answer(self._gang.lose(late, words))
+
+    def _reap(self) -> None:
+        by_process = {member.process: member for member in self._members}
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                process, status = os.waitpid(-1, os.WNOHANG)
+                if process == 0:
+                    return
+                if process in by_process:
+                    member = by_process[process]
+                    member.ended = True
+                    if not member.killed:
+                        member.returncode = os.waitstatus_to_exitcode(status)
+                    self._listen(member)  # what it said before it ended
+                    words = f"was lost: it {self._ending(member)}"
+                    self._answer(self._gang.lose([member.rank], words))
+
+    def _ending(self, member: _Member) -> str:
+        return RankEnding(member.rank, member.returncode, "", None).ending(0)
+
+    def _listen(self, member: _Member) -> bool:
+        """Take a rank's messages; whether there can be no more."""
+        messages, ended = member.line.pending()
+        for kind, *rest in messages:
+            if kind == "enter":
+                self._answer(self._gang.enter(member.rank, rest[0]))
+            elif kind == "leave":
+                self._answer(self._gang.leave(member.rank, rest[0], rest[1]))
+            else:
+                member.result = rest[0]
+        return ended
+
+    def _answer(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            message = (
+                ["go", reply.payloads]
+                if reply.payloads is not None
+                else ["abort", reply.why, reply.cause]
+            )
+            with contextlib.suppress(OSError):  # it was ended meanwhile, which is seen as well
+                patience = max(0.1, self._deadline - time.monotonic())
+                self._members[reply.rank].line.send(message, patience)
+
+
+def _be_rank(rank: int, line: Line, output: IO[bytes], body: Body) -> int:
+    os.setsid()
+    die_with_parent()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the process's own
+    sys.stdout = open(1, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    result = body(rank, PipeRendezvous(line))
+    line.send(["result", result])
+    return 0
+
+
+def _kill(process: int) -> None:
+    for kill in (os.killpg, os.kill):  # it may not have come to lead a group yet
+        with contextlib.suppress(ProcessLookupError):
+            kill(process, signal.SIGKILL)
+
+
+def _tail(output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _WORDS))
+    return output.read().decode("utf-8", "replace")

@@ -1,0 +1,148 @@
+"""One run of a rank: find or compile every kernel, meet the others, run the network."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.info import InfoInputs, Phase, Scenario
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
+from pytest_ascendcache.reference.incremental.store import kernel_name
+from pytest_ascendcache.reference.incremental.surroundings import Surroundings
+from pytest_ascendcache.reference.kernels import (
+    KernelError,
+    KernelOptions,
+    build,
+    check,
+    compiler_version,
+)
+from pytest_ascendcache.reference.log import Log
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.reference.incremental.rendezvous import Meeting
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What is run: a network, for a chip, in training or for inference. ``origin`` is its file."""
+
+    network: Network
+    origin: Path
+    soc: str
+    phase: Phase
+
+
+class IncrementalBuild:
+    """Carries out one rank's run."""
+
+    def __init__(
+        self,
+        policies: IncrementalPolicies,
+        fs: Fs,
+        request: RunRequest,
+        surroundings: Surroundings,
+        log: Log,
+    ) -> None:
+        self._policies = policies
+        self._fs = fs
+        self._request = request
+        self._surroundings = surroundings
+        self._log = log
+
+    def run(self, meeting: Meeting) -> Any:
+        """The network's outputs by name.
+
+        Raises:
+            AtcError: for the first thing that cannot be done.
+        """
+        self.check()
+        gang, base = self._surroundings.gang, self._surroundings.base
+        directory = self._policies.directory.prepare(self._fs, base, gang)
+        if directory is None:
+            self._log.warning(f"a link stands below [{base}]; kernels are not kept")
+        with self._policies.directory.claimed(self._fs, base, gang):
+            kernels = self._kernels(directory)
+            meeting.meet()
+            return self._execute(kernels)
+
+    def check(self) -> None:
+        """See that every operator can be compiled, before any file is touched.
+
+        Raises:
+            AtcError: E40021 for one that cannot, naming it and its place in the network file.
+        """
+        for index, operator in enumerate(self._request.network.operators):
+            try:
+                check(operator, self._options)
+            except KernelError as error:
+                raise self._cannot_compile(operator, index, error) from None
+
+    @property
+    def _options(self) -> KernelOptions:
+        return KernelOptions(soc=self._request.soc)
+
+    def _cannot_compile(self, operator: OperatorSpec, index: int, error: KernelError) -> AtcError:
+        return AtcError(
+            "E40021",
+            f"Failed to compile Op [{operator.name or operator.type}]. "
+            f"(optype: [{operator.type}]) {self._request.origin}: operators[{index}]: {error}",
+        )
+
+    def _kernels(self, directory: Path | None) -> Mapping[OperatorSpec, tuple[str, bytes]]:
+        """Symbol and object of every different operator; equal ones are looked up once."""
+        kernels: dict[OperatorSpec, tuple[str, bytes]] = {}
+        for index, operator in enumerate(self._request.network.operators):
+            if operator.named("") not in kernels:
+                kernels[operator.named("")] = self._kernel(operator, index, directory)
+        return kernels
+
+    def _kernel(
+        self, operator: OperatorSpec, index: int, directory: Path | None
+    ) -> tuple[str, bytes]:
+        inputs = self.inputs(operator)
+        stem = self._policies.info.stem(inputs)
+        symbol = kernel_name(stem)
+        entry = None if directory is None else EntryFiles(directory, stem)
+        if entry is not None:
+            found = self._policies.reuse.find(self._fs, entry, inputs, self._policies.info)
+            if found is not None:
+                self._log.info(f"reuse [{stem}]")
+                return symbol, found
+        self._log.info(f"compile [{stem}]")
+        try:
+            data = build(operator, symbol, self._options).object
+        except KernelError as error:
+            raise self._cannot_compile(operator, index, error) from None
+        if entry is not None and not self._policies.kernel_meta.publish(
+            self._fs, entry, data, inputs, self._policies.info
+        ):
+            self._log.warning(f"[{stem}] is not kept: {entry.directory} cannot be written")
+        return symbol, data
+
+    def inputs(self, operator: OperatorSpec) -> InfoInputs:
+        """What decides an operator's kernel in this run."""
+        several = self._surroundings.gang.several
+        return InfoInputs(
+            operator=operator,
+            scenario=Scenario(several, self._request.phase),
+            device=self._surroundings.device,
+            target={
+                "soc": self._request.soc,
+                "architecture": platform.machine(),
+                "compiler": compiler_version(),
+            },
+        )
+
+    def _execute(self, kernels: Mapping[OperatorSpec, tuple[str, bytes]]) -> Any:
+        try:
+            return self._policies.execution.run(self._request.network, kernels)
+        except (KernelError, ValueError) as error:
+            raise AtcError("E40022", f"Failed to run {self._request.origin}: {error}") from None

@@ -1,0 +1,305 @@
+"""The ranks meet: nobody runs the network before everybody has its kernels.
+
+Rank 0 listens at the address of the gang; the others connect when their kernels are there and say
+which rank they are. Every line is a JSON object. Rank 0 answers each arrival with who is still
+waited for, and ends with ``go``, or with why the gang fails, so that all ranks end and all name
+the same ranks. Each rank waits ``HCCL_CONNECT_TIMEOUT`` seconds from its own arrival.
+
+Source: document M, last questions; facts ``mindspore-incremental`` section 1.8 (error EI0006).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import select
+import socket
+import time
+from collections.abc import Iterable
+from typing import Protocol
+
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_variable
+from pytest_ascendcache.reference.incremental.wire import (
+    Line,
+    Message,
+    failure_message,
+    gang_failed,
+)
+
+_RETRY = 0.01
+"""Seconds between attempts to reach rank 0, which may not have started yet."""
+
+
+class Meeting(Protocol):
+    """One rank's part in the meeting. A rank that fails before or at it says so afterwards."""
+
+    def meet(self) -> None:
+        """Return when every rank has arrived.
+
+        Raises:
+            AtcError: EI0006 where some do not arrive in time, naming them; EI0001 where two
+                have one number; EI0014 where one failed or was lost.
+        """
+
+    def abandon(self, reason: str) -> None:
+        """Tell the others that this rank has failed, as far as they can be reached in time."""
+
+
+class RendezvousPolicy:
+    """How ranks meet, and what they say of one that does not come."""
+
+    def open(self, gang: Gang) -> Meeting:
+        """Rank 0 of several listens from the start; the others have nothing to open.
+
+        Raises:
+            AtcError: EI0020 where the address cannot be used.
+        """
+        if not gang.several:
+            return Alone()
+        if gang.rank != 0:
+            return Guest(self, gang)
+        try:
+            return Host(self, gang, _listen(gang))
+        except OSError as error:
+            raise AtcError(
+                "EI0020",
+                "Failed to enable listening for the host network adapter socket. Reason: address "
+                f"[{gang.host}:{gang.port}] (MS_SCHED_HOST, MS_SCHED_PORT): "
+                f"{(error.strerror or str(error)).lower()}; name an address of this host that is "
+                "free.",
+            ) from None
+
+    def patience(self, gang: Gang) -> float:
+        """True seconds a rank waits from its arrival."""
+        return gang.timeout * gang.second
+
+    def too_late(self, gang: Gang, missing: Iterable[int]) -> AtcError:
+        """The error for ranks that were waited for in vain."""
+        names = ", ".join(f"rank[{each}]" for each in sorted(missing))
+        return AtcError(
+            "EI0006",
+            "Getting socket times out. Reason: Remote Rank did not send the data in time: "
+            f"waited [{gang.timeout} s] for {names}. Check why they do not come; where they still "
+            "compile, raise HCCL_CONNECT_TIMEOUT (seconds).",
+        )
+
+
+def _listen(gang: Gang) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        gang.host, gang.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        # A gang that starts right after another must not wait for old connections to fade.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(gang.size or 1)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+class Alone:
+    """The meeting of a card on its own."""
+
+    def meet(self) -> None:
+        """See :class:`Meeting`."""
+
+    def abandon(self, reason: str) -> None:
+        """See :class:`Meeting`."""
+
+
+class Host:
+    """Rank 0's part: it hears everybody, and says when all go or why nobody does."""
+
+    def __init__(self, policy: RendezvousPolicy, gang: Gang, listening: socket.socket) -> None:
+        self._policy = policy
+        self._gang = gang
+        self._listening = listening
+        self._lines: dict[int, Line] = {}
+        self._ranks: dict[int, int] = {}
+        self._gone: set[int] = set()
+        self._failed: Message | None = None
+        self._deadline: float | None = None
+
+    def meet(self) -> None:
+        """See :class:`Meeting`."""
+        try:
+            while self._missing:
+                if not self._listen():
+                    raise self._policy.too_late(self._gang, self._missing)
+        except AtcError as error:
+            self._failed = failure_message(error)
+            self._tell(self._failed)
+            raise
+        self._tell({"go": True})
+        self._close()
+
+    def abandon(self, reason: str) -> None:
+        """See :class:`Meeting`."""
+        # What ended the meeting is told to those who come late as well.
+        answer = self._failed or failure_message(
+            gang_failed(f"rank[{self._gang.rank}] failed: {reason}")
+        )
+        told: set[Line] = set()
+        listening = True
+        while self._missing and listening:
+            with contextlib.suppress(AtcError):
+                listening = self._listen()
+            for line in set(self._lines.values()) - told:
+                line.send(answer)
+                told.add(line)
+        self._close()
+
+    @property
+    def _missing(self) -> frozenset[int]:
+        return self._gang.others - self._gone - frozenset(self._ranks.values())
+
+    def _listen(self) -> bool:
+        """Take in whatever comes next; whether it came before the deadline."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._policy.patience(self._gang)
+        poll = select.poll()
+        for descriptor in (self._listening.fileno(), *self._lines):
+            poll.register(descriptor, select.POLLIN)
+        left = self._deadline - time.monotonic()
+        ready = poll.poll(max(0.0, left) * 1000)
+        for descriptor, _ in ready:
+            if descriptor == self._listening.fileno():
+                self._accept()
+            else:
+                self._hear(descriptor)
+        return bool(ready)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listening.accept()
+            self._lines[connection.fileno()] = Line(connection)
+
+    def _hear(self, descriptor: int) -> None:
+        messages = self._lines[descriptor].receive()
+        if messages is None:
+            self._lines.pop(descriptor).close()
+            # A later connection may get the same descriptor.
+            rank = self._ranks.pop(descriptor, None)
+            if rank is not None:
+                self._gone.add(rank)
+                raise gang_failed(f"rank[{rank}] ended before all ranks had met")
+        for message in messages or ():
+            self._arrive(descriptor, message)
+
+    def _arrive(self, descriptor: int, message: Message) -> None:
+        rank, size = message.get("rank"), message.get("size")
+        if not isinstance(rank, int) or not isinstance(size, int):
+            return  # none of our ranks
+        if "failed" in message or size != self._gang.size:
+            self._ranks[descriptor] = rank  # it will be told, and is not waited for
+        if "failed" in message:
+            raise gang_failed(f"rank[{rank}] failed: {message['failed']}")
+        if size != self._gang.size:
+            raise gang_failed(
+                f"RANK_SIZE of rank[{rank}] is {size}, that of rank[{self._gang.rank}] is "
+                f"{self._gang.size}; set it alike"
+            )
+        if rank not in range(size):
+            return  # no rank of ours checks so badly
+        if "late" in message:
+            # It came first, so it is the first to lose patience.
+            raise self._policy.too_late(self._gang, self._missing)
+        if rank not in self._missing:
+            raise invalid_variable(
+                "RANK_ID", rank, "two processes have it; give each one of its own"
+            )
+        self._ranks[descriptor] = rank
+        self._tell({"waiting": sorted(self._missing)})
+
+    def _tell(self, message: Message) -> None:
+        for line in self._lines.values():
+            line.send(message)
+
+    def _close(self) -> None:
+        for line in self._lines.values():
+            line.close()
+        self._listening.close()
+
+
+class Guest:
+    """The part of every other rank: it comes, and waits to be told."""
+
+    def __init__(self, policy: RendezvousPolicy, gang: Gang) -> None:
+        self._policy = policy
+        self._gang = gang
+        self._missing: frozenset[int] = frozenset({0})
+        self._came = False
+
+    def meet(self) -> None:
+        """See :class:`Meeting`."""
+        self._come({})
+
+    def abandon(self, reason: str) -> None:
+        """See :class:`Meeting`; at the meeting, leaving it says the same."""
+        if not self._came:
+            with contextlib.suppress(AtcError):
+                self._come({"failed": reason})
+
+    def _come(self, news: Message) -> None:
+        self._came = True
+        deadline = time.monotonic() + self._policy.patience(self._gang)
+        line = Line(self._connect(deadline))
+        try:
+            line.send({"rank": self._gang.rank, "size": self._gang.size, **news})
+            while not self._heard(line, deadline):
+                pass
+        finally:
+            line.close()
+
+    def _connect(self, deadline: float) -> socket.socket:
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._policy.too_late(self._gang, self._missing)
+            try:
+                address = (self._gang.host, self._gang.port)
+                connection = socket.create_connection(address, timeout=left)
+            except OSError as error:
+                if error.errno not in _NOBODY_THERE:
+                    reason = f"it cannot be reached ({error.strerror or error})"
+                    raise invalid_variable("MS_SCHED_HOST", self._gang.host, reason) from None
+            else:
+                # A port that nobody listens at can connect to itself.
+                if connection.getsockname() != connection.getpeername():
+                    return connection
+                connection.close()
+            time.sleep(min(_RETRY, left))
+
+    def _heard(self, line: Line, deadline: float) -> bool:
+        poll = select.poll()
+        poll.register(line.connection, select.POLLIN)
+        left = deadline - time.monotonic()
+        if not poll.poll(max(0.0, left) * 1000):
+            line.send({"rank": self._gang.rank, "size": self._gang.size, "late": True})
+            raise self._policy.too_late(self._gang, self._missing)
+        messages = line.receive()
+        if messages is None:
+            raise gang_failed("rank[0] ended before all ranks had met")
+        for message in messages:
+            if "failed" in message:
+                raise AtcError(str(message.get("code")), str(message["failed"]))
+            if "go" in message:
+                return True
+            self._missing = frozenset(message.get("waiting", ()))
+        return False
+
+
+_NOBODY_THERE = (
+    None,  # what a connection's own timeout raises
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.ETIMEDOUT,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+)

@@ -1,0 +1,102 @@
+"""Kernels on disk: ``.o``, ``.json`` and ``.info``, published whole.
+
+``.info`` is the commit point: it decides reuse, so it is withdrawn first and published last.
+``.json`` carries the object's digest, which is checked before a kernel is loaded. So whatever
+interrupts a compile, the next run finds a whole kernel or none. (MindSpore writes all three in
+place; a half-written ``.json`` then makes later runs fail. Facts section 1.4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
+from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
+
+LOCK_NAME = ".kernel_meta.lock"
+
+
+class ReusePolicy:
+    """Which kernels on disk are used again."""
+
+    def find(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy) -> bytes | None:
+        """The kernel's object, or ``None`` where ``.info`` does not allow it or it is damaged."""
+        if not info.allows_reuse(fs, entry, inputs):
+            return None
+        return self.verified(fs, entry, inputs.operator)
+
+    def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
+        """The object, where it is the one ``.json`` was written for."""
+        return LookupPolicy().verified(fs, entry, kernel_json(operator, entry.stem))
+
+
+class KernelMetaPolicy:
+    """Publishes kernels whole and durably."""
+
+    def publish(
+        self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+    ) -> bool:
+        """Write the three files; whether they are there afterwards.
+
+        Not being able to is no error: the compile has succeeded, and the network can run.
+        """
+        try:
+            with fs.lock("meta.store.lock", entry.directory / LOCK_NAME):
+                self.replace_files(fs, self.contents(entry, data, inputs, info))
+        except (OSError, LockUnavailable):
+            return False
+        return True
+
+    def contents(
+        self, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
+    ) -> dict[Path, bytes]:
+        """The three files, in the order they are published."""
+        fields = kernel_json(inputs.operator, entry.stem)
+        return {
+            entry.object: data,
+            entry.metadata: StorePolicy().metadata_text(data, fields),
+            info_path(entry): info.text(inputs),
+        }
+
+    def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
+        """Publish in the order given, whatever stands at the three names."""
+        written: dict[Path, Path] = {}
+        try:
+            for path, data in contents.items():
+                point = f"meta.store{path.suffix}"
+                written[path] = fs.write_temporary(point, path, data)
+            for path in reversed(list(contents)):
+                self.clear(fs, path)
+            for path, temporary in written.items():
+                fs.replace(f"meta.store{path.suffix}.rename", temporary, path)
+        except BaseException:
+            for temporary in written.values():
+                fs.remove("meta.store.abandon", temporary)
+            raise
+
+    def clear(self, fs: Fs, path: Path) -> None:
+        """Withdraw what stands at a name; a directory put there by somebody goes if empty."""
+        StorePolicy().clear(fs, path)
+
+
+def kernel_name(stem: str) -> str:
+    """Symbol of the kernel in its object."""
+    return f"{stem}__kernel0"
+
+
+def kernel_json(operator: OperatorSpec, stem: str) -> dict[str, Any]:
+    """The ``.json`` but for the digest. Source: facts ``mindspore-incremental`` section 1.3."""
+    return {
+        "binFileName": stem,
+        "binFileSuffix": ".o",
+        "blockDim": 1,
+        "kernelName": kernel_name(stem),
+        "magic": "RT_DEV_BINARY_MAGIC_ELF",
+        "opParaSize": 0,
+        "parameters": [0] * (len(operator.inputs) + len(operator.outputs)),
+        "workspace": {"num": 0, "size": [], "type": []},
+    }

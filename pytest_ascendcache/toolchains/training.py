@@ -1,0 +1,158 @@
+"""Running networks: one rank's process, with a command like the reference's ``ascendcache-train``.
+
+Source: document M; facts ``mindspore-incremental``.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.contract.ranks import Phase
+from pytest_ascendcache.faults import FaultPlan, FaultRoute
+from pytest_ascendcache.operators.network import Network, write_network
+from pytest_ascendcache.toolchains.launch import Launcher, Running
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_CLEANED = ("ASCENDCACHE_", "DEVICE_", "HCCL_", "LOCAL_RANK", "MASTER_", "MS_", "RANK_", "WORLD_")
+"""Variables that change where kernels are kept and who waits for whom, by their beginnings."""
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """A network, and where everything goes.
+
+    ``directory`` is for the network's file and its outputs, ``work`` the working directory.
+    ``environment`` (``RANK_ID``, ...) comes on top of a cleaned one. ``phase`` ``None`` leaves
+    the option out. ``second`` is how many true seconds one second of waiting for other ranks
+    lasts; anything but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` is given in the network's
+    place, as it is. ``plan`` is what is to go wrong (``Toolchain.fault_route``).
+    """
+
+    network: Network
+    directory: Path
+    work: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    phase: Phase | None = None
+    second: float = 1.0
+    file: Path | None = None
+    plan: FaultPlan | None = None
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """How one rank ended and what its network gave.
+
+    ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed and
+    the process group was killed. ``outputs`` are arrays by tensor name, ``None`` where there are
+    none. ``left_behind`` counts processes the rank left running (they were killed then).
+    """
+
+    request: TrainRequest
+    argv: tuple[str, ...]
+    returncode: int | None
+    deadline: float
+    output: str
+    outputs: Mapping[str, NDArray[Any]] | None
+    left_behind: int
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process says so and gave the network's outputs."""
+        return self.returncode == 0 and self.outputs is not None
+
+    @property
+    def command(self) -> str:
+        """A shell line that does the same."""
+        settings = [
+            f"{key}={shlex.quote(value)}" for key, value in self.request.environment.items()
+        ]
+        work = shlex.quote(str(self.request.work))
+        return " ".join([f"cd {work} &&", *settings, shlex.join(self.argv)])
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.returncode is None:
+            return f"did not end within {self.deadline:g} s and was killed"
+        if self.returncode < 0:
+            return f"was ended by signal {-self.returncode}"
+        if self.returncode == 0 and self.outputs is None:
+            return "reported success but gave no outputs"
+        return f"ended with exit status {self.returncode}"
+
+
+@dataclass(frozen=True)
+class RankProcess:
+    """One rank that was started. Every one has to be waited for."""
+
+    request: TrainRequest
+    argv: tuple[str, ...]
+    running: Running
+    deadline: float
+
+    def kill(self) -> None:
+        """``kill -9`` it and its children now."""
+        self.running.kill()
+
+    def wait(self, deadline: float | None = None) -> TrainResult:
+        """Wait for its end; after ``deadline`` seconds its process group is killed."""
+        patience = self.deadline if deadline is None else deadline
+        ended = self.running.wait(time.monotonic() + patience)
+        return TrainResult(
+            request=self.request,
+            argv=self.argv,
+            returncode=ended.returncode,
+            deadline=patience,
+            output=ended.output,
+            outputs=_outputs(self.request.directory / "outputs.npz"),
+            left_behind=ended.left_behind,
+        )
+
+
+def start_rank(
+    launcher: Launcher,
+    request: TrainRequest,
+    base: Mapping[str, str],
+    deadline: float,
+    route: FaultRoute,
+) -> RankProcess:
+    """Start the program ``train`` for one rank; ``route`` carries out its plan, if it has one.
+
+    Raises:
+        ToolchainError: where it cannot be started.
+    """
+    for directory in (request.directory, request.work):
+        directory.mkdir(parents=True, exist_ok=True)
+    file = request.file
+    if file is None:
+        file = request.directory / "network.json"
+        write_network(file, request.network)
+    arguments = [str(file), f"--outputs={request.directory / 'outputs.npz'}"]
+    if request.phase is not None:
+        arguments.append(f"--phase={request.phase.value}")
+    environment = {key: value for key, value in base.items() if not key.startswith(_CLEANED)}
+    environment.update(request.environment)
+    if request.second != 1.0:
+        environment["ASCENDCACHE_TRAIN_SECOND"] = repr(request.second)
+    program = "train"
+    if request.plan is not None:
+        program, arguments = route.command(request.plan, program, arguments)
+    running = launcher.start(program, arguments, environment, request.work, None)
+    return RankProcess(request, launcher.argv(program, arguments), running, deadline)
+
+
+def _outputs(path: Path) -> dict[str, NDArray[Any]] | None:
+    import numpy
+
+    try:
+        with numpy.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError):
+        return None
