@@ -26,7 +26,13 @@ from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.session import CONTROL_OPERATOR
-from pytest_ascendcache.toolchains import CompileRequest, TrainRequest, reference_toolchain
+from pytest_ascendcache.stress import Campaign, Kind, population
+from pytest_ascendcache.toolchains import (
+    CompileRequest,
+    Toolchain,
+    TrainRequest,
+    reference_toolchain,
+)
 
 ITEMS = 2000
 
@@ -211,6 +217,56 @@ def warm_hit(directory: Path) -> None:
     )
 
 
+def stress(directory: Path) -> None:
+    """Ranks at random, and what it costs that ranks work at the same time."""
+    toolchain = reference_toolchain()
+    try:
+        campaign = Campaign(
+            toolchain=toolchain,
+            directory=directory / "stress",
+            history=directory / "history.jsonl",
+            seed=1,
+            seconds=20,
+            ranks=16,
+            operators=64,
+        )
+        campaign.directory.mkdir()
+        result = campaign.run()
+        wrong = sum(each.kind is Kind.WRONG_KERNEL for each in result.violations)
+        print(f"{result.summary}; wrong kernels {wrong}")
+        alone, together = (
+            statistics.median(
+                _wall(toolchain, directory / f"{ranks}-{number}", ranks) for number in range(3)
+            )
+            for ranks in (1, 16)
+        )
+        print(
+            f"64 operators compiled in one cold cache: 16 ranks with 4 each {together:.2f} s, one "
+            f"rank with all {alone:.2f} s; ratio {together / alone:.2f}"
+        )
+    finally:
+        toolchain.close()
+
+
+def _wall(toolchain: Toolchain, directory: Path, ranks: int) -> float:
+    """Seconds until all ranks have compiled their share of 64 operators under enable."""
+    operators = population(64)
+    requests = [
+        CompileRequest(
+            operators[rank::ranks],
+            CompileOptions(cache_mode=CacheMode.ENABLE),
+            directory / "cache",
+            *(directory / f"rank{rank}" / part for part in ("out", "work", "home")),
+        )
+        for rank in range(ranks)
+    ]
+    start = time.perf_counter()
+    results = toolchain.compile_together(requests)
+    seconds = time.perf_counter() - start
+    assert all(each.succeeded for each in results)
+    return seconds
+
+
 def crash_states(directory: Path) -> None:
     """Recovery from rebuilt crash states, and from real kills."""
     toolchain = reference_toolchain()
@@ -316,7 +372,17 @@ def networks(directory: Path) -> None:
     )
 
 
-_IN_DIRECTORY = (suite, full_matrix, accuracy, per_check, warm_hit, networks, gangs, crash_states)
+_IN_DIRECTORY = (
+    suite,
+    full_matrix,
+    accuracy,
+    per_check,
+    warm_hit,
+    networks,
+    gangs,
+    crash_states,
+    stress,
+)
 _ALONE = (arrays, barriers, imports)
 
 

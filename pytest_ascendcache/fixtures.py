@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
     from pytest_ascendcache.session import AscendSession
+    from pytest_ascendcache.stress import Campaign
     from pytest_ascendcache.toolchains import Toolchain
 
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
@@ -85,6 +86,27 @@ def ascend_cache(
     yield ascend_session.cache(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
+    """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
+    from pytest_ascendcache.settings import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.stress import Campaign
+
+    asked = ascend_session.settings.stress
+    unbounded = asked.seconds is None and asked.steps is None
+    directory = ascend_cache.sandbox / "stress"
+    directory.mkdir()
+    return Campaign(
+        toolchain=ascend_session.toolchain,
+        directory=directory,
+        history=asked.history or ascend_session.base / f"stress-{asked.seed}.jsonl",
+        seed=asked.seed,
+        seconds=asked.seconds,
+        steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
+        replay=asked.replay,
+    )
 
 
 @pytest.fixture(scope="session")

@@ -25,10 +25,11 @@ from pytest_ascendcache.fixtures import (
     ascend_rank,
     ascend_session,
     ascend_session_of,
+    ascend_stress,
     ascend_toolchain,
     tells_a_story,
 )
-from pytest_ascendcache.settings import add_options, check_ranks
+from pytest_ascendcache.settings import add_options, asks_for_stress, check_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -44,6 +45,7 @@ __all__ = [
     "ascend_operators",
     "ascend_rank",
     "ascend_session",
+    "ascend_stress",
     "ascend_toolchain",
 ]
 
@@ -97,7 +99,9 @@ def pytest_collection(session: pytest.Session) -> None:
     if session.config.getoption("--ascend-cache"):
         from pytest_ascendcache.suite import with_suite
 
-        session.config.args = with_suite(session.config.args, _SUITE)
+        session.config.args = with_suite(
+            session.config.args, _SUITE, asks_for_stress(session.config)
+        )
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,40 @@ DEFAULT_TIMEOUT = 120.0
 
 DEFAULT_RANKS = 4
 """Ranks of a gang whose size nobody gave."""
+
+
+STRESS_RULE = "robust/stress"
+
+DEFAULT_STRESS_STEPS = 120
+"""Steps of a stress run whose check is asked for without saying for how long."""
+
+
+@dataclass(frozen=True)
+class StressSettings:
+    """How long ranks are set against each other (``seconds`` or ``steps``), and by which ``seed``.
+
+    ``history`` is where every step is written, ``replay`` a history to be carried out again.
+    """
+
+    seconds: float | None = None
+    steps: int | None = None
+    seed: int = 1
+    history: Path | None = None
+    replay: Path | None = None
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options that repeat it; a history is written elsewhere the next time."""
+        if self.replay is not None:
+            return [f"--ascend-stress-replay={self.replay}"]
+        if self.seconds is None and self.steps is None:
+            return []
+        arguments = [f"--ascend-stress-seed={self.seed}"]
+        if self.seconds is not None:
+            arguments.append(f"--ascend-stress={self.seconds:g}")
+        if self.steps is not None:
+            arguments.append(f"--ascend-stress-steps={self.steps}")
+        return arguments
 
 
 @dataclass(frozen=True)
@@ -40,6 +76,7 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    stress: StressSettings = StressSettings()
 
     @property
     def arguments(self) -> list[str]:
@@ -66,7 +103,7 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments
+        return arguments + self.stress.arguments
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -155,6 +192,111 @@ def add_options(parser: pytest.Parser) -> None:
         help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
         "with -n no more than workers)",
     )
+    _add_stress_options(group)
+
+
+def _add_stress_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--ascend-stress",
+        metavar="SECONDS",
+        type=float,
+        default=None,
+        help="let ranks compile, age, delete, damage and kill at random for so long, and check",
+    )
+    group.addoption(
+        "--ascend-stress-steps",
+        metavar="N",
+        type=int,
+        default=None,
+        help="the same for so many steps; with --ascend-stress, whatever is reached first",
+    )
+    group.addoption(
+        "--ascend-stress-seed",
+        metavar="N",
+        type=int,
+        default=None,
+        help="what decides the steps (default: drawn, and printed)",
+    )
+    group.addoption(
+        "--ascend-stress-history",
+        metavar="FILE.jsonl",
+        default=None,
+        help="write every step here (default: beside the sandboxes)",
+    )
+    group.addoption(
+        "--ascend-stress-replay",
+        metavar="FILE.jsonl",
+        default=None,
+        help="carry out the steps of a history again",
+    )
+
+
+def asks_for_stress(config: pytest.Config) -> bool:
+    """Whether the stress checks are to be collected: for a time, by a history, or by their rule."""
+    names = ("--ascend-stress", "--ascend-stress-steps", "--ascend-stress-replay")
+    asked = any(config.getoption(name) is not None for name in names)
+    return asked or STRESS_RULE in config.getoption("--ascend-rule")
+
+
+def _read_stress(config: pytest.Config) -> StressSettings:
+    seconds, steps = config.getoption("--ascend-stress"), config.getoption("--ascend-stress-steps")
+    seed = config.getoption("--ascend-stress-seed")
+    history = config.getoption("--ascend-stress-history")
+    replay = config.getoption("--ascend-stress-replay")
+    if seconds is not None and not 0 < seconds < math.inf:
+        raise pytest.UsageError(
+            f"--ascend-stress={seconds:g} is no time to run; give seconds greater than 0."
+        )
+    if steps is not None and steps < 1:
+        raise pytest.UsageError(f"--ascend-stress-steps={steps}: give 1 step or more.")
+    if seed is not None and seed < 0:
+        raise pytest.UsageError(f"--ascend-stress-seed={seed}: give a number from 0 on.")
+    given = seconds is not None or steps is not None
+    if replay is not None and (given or seed is not None):
+        raise pytest.UsageError(
+            f"--ascend-stress-replay={replay} already says what is done; leave out the seed and "
+            "how long."
+        )
+    if replay is not None and not Path(replay).is_file():
+        raise pytest.UsageError(
+            f"--ascend-stress-replay={replay} is no file; name a history of --ascend-stress."
+        )
+    if replay is not None:
+        _check_history(replay)
+    _check_file("--ascend-stress-history", history)
+    if given and seed is None:
+        seed = secrets.randbelow(2**32)
+        # xdist hands the options on to its workers: they are to take the same one.
+        config.option.ascend_stress_seed = seed
+    return StressSettings(
+        seconds=seconds,
+        steps=steps,
+        seed=1 if seed is None else seed,
+        history=Path(history).absolute() if history is not None else None,
+        replay=Path(replay).absolute() if replay is not None else None,
+    )
+
+
+def _check_history(name: str) -> None:
+    from pytest_ascendcache.stress import HistoryError, read_history
+
+    try:
+        read_history(Path(name))
+    except HistoryError as error:
+        raise pytest.UsageError(f"--ascend-stress-replay: {error}") from None
+
+
+def _check_file(option: str, name: str | None) -> None:
+    """A file that is to be written later can be refused now."""
+    if name is None:
+        return
+    if Path(name).is_dir():
+        raise pytest.UsageError(f"{option}={name} is a directory; name a file in it.")
+    if not Path(name).absolute().parent.is_dir():
+        raise pytest.UsageError(
+            f"{option}={name}: the directory {Path(name).absolute().parent} does not "
+            "exist; create it or name another."
+        )
 
 
 def check_ranks(config: pytest.Config) -> None:
@@ -200,13 +342,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
-    if report is not None and Path(report).is_dir():
-        raise pytest.UsageError(f"--ascend-report={report} is a directory; name a file in it.")
-    if report is not None and not Path(report).absolute().parent.is_dir():
-        raise pytest.UsageError(
-            f"--ascend-report={report}: the directory {Path(report).absolute().parent} does not "
-            "exist; create it or name another."
-        )
+    _check_file("--ascend-report", report)
     return Settings(
         toolchain=toolchain,
         atc=atc,
@@ -218,6 +354,7 @@ def read_settings(config: pytest.Config) -> Settings:
         real_waits=config.getoption("--ascend-real-waits"),
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
+        stress=_read_stress(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

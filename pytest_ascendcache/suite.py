@@ -17,13 +17,16 @@ SUITE_NODES = PACKAGE.replace(".", "/") + "/"
 """What the node ids of the suite's checks begin with."""
 
 
-def with_suite(arguments: Sequence[str], suite: Path) -> list[str]:
+def with_suite(arguments: Sequence[str], suite: Path, stress: bool = False) -> list[str]:
     """The arguments of a run with the suite's files added.
 
     An argument that names something of the suite already means just that. Files are named
-    one by one, so that a user's own ``python_files`` does not hide them.
+    one by one, so that a user's own ``python_files`` does not hide them. Those of stress take
+    time and are there only if they are asked for.
     """
     files = [str(path) for path in sorted(suite.glob("test_*.py"))]
+    if stress:
+        files.append(str(suite / "stress_test.py"))
     whole = {PACKAGE, str(suite)}
     expanded: list[str] = []
     chosen = False

@@ -32,6 +32,7 @@ ALLOWED = {
     "ranks": set(),
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
+    "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
     "conformance": {
         "operators",
         "contract",
@@ -41,6 +42,7 @@ ALLOWED = {
         "ranks",
         "toolchains",
         "observation",
+        "stress",
     },
     "reference": {"operators"},
     "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},

@@ -97,7 +97,7 @@ class Evidence:
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
     of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
     check that several ranks do at the same time. ``crash`` is the kind of interruption the check
-    makes, where it makes one.
+    makes, where it makes one. ``notes`` are told under the rule whatever the verdict.
     """
 
     sandbox: str = ""
@@ -107,6 +107,7 @@ class Evidence:
     observed: str = ""
     crash: str = ""
     readings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     accuracy: list[Accuracy] = field(default_factory=list)
     factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0

@@ -19,6 +19,7 @@ from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, load_defects, load_profiles
 from pytest_ascendcache.qualification.runs import SUITE, Ended, SuiteRuns
+from pytest_ascendcache.settings import STRESS_RULE
 
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
@@ -110,6 +111,9 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
     first. What needs a power loss to be found is also shown to stand everything simpler.
     """
     chosen = [f"--ascend-defect={defect.name}"]
+    if STRESS_RULE in defect.breaks:
+        # The whole suite has no stress in it unless it is asked for.
+        chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
     if full:
         return [*chosen, SUITE]
     judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]

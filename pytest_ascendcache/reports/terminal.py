@@ -51,6 +51,8 @@ def write_summary(
         reporter.line(f"  {counts:>6}  {result.rule.id:<{longest}} {result.rule.title_en}")
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
+        for note in (note for record in result.records for note in record.evidence["notes"]):
+            reporter.line(f"{'':>{_WIDTH}}          {note}")
     _accuracy(reporter, accuracy_rows(checks))
     for line in matrix:
         reporter.line(line)

@@ -1,0 +1,186 @@
+"""One stress run from its seed to its result: carried out, checked from its file, made shorter."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
+from pytest_ascendcache.stress.executor import Executor
+from pytest_ascendcache.stress.ground import Ground, prepare
+from pytest_ascendcache.stress.history import (
+    History,
+    HistoryError,
+    HistoryWriter,
+    Round,
+    read_history,
+)
+from pytest_ascendcache.stress.narrative import tell
+from pytest_ascendcache.stress.population import population
+from pytest_ascendcache.stress.schedule import Schedule
+from pytest_ascendcache.stress.shrink import Shrunk, shrink
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+
+_SHRINKING = (5.0, 30.0)
+"""Seconds a failing run may take to become shorter: as long as it took, between these."""
+_REPLAYS = 3
+"""How often a history is carried out before it counts as sound: ranks race."""
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run, as its history in ``path`` proves it; ``seconds`` of carrying it out."""
+
+    history: History
+    path: Path
+    seconds: float
+    violations: tuple[Violation, ...]
+    shortest: Shrunk | None = None
+
+    @property
+    def summary(self) -> str:
+        """One line for the report."""
+        compiles = sum(len(each.deliveries) for each in self.history.rounds)
+        kernels = sum(
+            len(each.kernels)
+            for record in self.history.rounds
+            for each in record.deliveries
+            if not each.killed
+        )
+        return (
+            f"stress: seed {self.history.header.seed}, {self.history.header.ranks} ranks x "
+            f"{len(self.history.header.operators)} operators, {self.history.steps} steps in "
+            f"{self.seconds:.1f} s ({self.history.steps / max(self.seconds, 1e-9):.0f} a second), "
+            f"{compiles} compiles, {kernels} kernels compared, {len(self.violations)} violations"
+        )
+
+    @property
+    def story(self) -> str:
+        """What is wrong, and the shortest history that still shows it."""
+        lines = [f"{len(self.violations)} violations", *map(str, self.violations[:_SHOWN])]
+        if self.shortest is not None:
+            steps = self.shortest.history.steps
+            how = "" if self.shortest.done else ", and there was no time for more"
+            lines.append(
+                f"shortest history that still fails: {steps} of {self.history.steps} steps, found "
+                f"in {self.shortest.executions} executions{how}"
+            )
+            lines += tell(self.shortest.history)
+            lines += map(str, violations(self.shortest.history)[:1])
+            lines.append(f"carry it out again: --ascend-stress-replay={shortest_path(self.path)}")
+        lines.append(self.summary)
+        return "\n".join(lines)
+
+
+def shortest_path(history: Path) -> Path:
+    """Where the shortest failing history goes, beside the whole one."""
+    return history.with_suffix(f".shortest{history.suffix}")
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A run to be made below ``directory``, which is empty; ``history`` is the file it leaves.
+
+    It ends after ``seconds`` or ``steps``, whichever is first, and with the round that breaks a
+    promise. ``replay`` is a history to be carried out again instead of a seed's schedule.
+    """
+
+    toolchain: Toolchain
+    directory: Path
+    history: Path
+    seed: int
+    seconds: float | None = None
+    steps: int | None = None
+    ranks: int = 4
+    operators: int = 8
+    replay: Path | None = None
+
+    def run(self) -> Result:
+        """Carry it out, and check what the file says.
+
+        Raises:
+            Undecided: where a process did not end.
+            NotDecidable: where fresh compiles differ.
+            HistoryError: for a history that cannot be carried out again.
+        """
+        if self.replay is not None:
+            return self._run_again(read_history(self.replay))
+        ground = self._ground(self.ranks, self.operators, self.seed)
+        schedule = Schedule(self.seed, self.ranks, self.operators, ground.actions, ground.settings)
+        started = time.monotonic()
+        self._carry_out(ground, self._bounded(schedule.rounds()), "whole", self.history)
+        return self._result(ground, time.monotonic() - started)
+
+    def _run_again(self, recorded: History) -> Result:
+        header = recorded.header
+        known = tuple(each.name for each in population(len(header.operators)))
+        if header.operators != known:
+            raise HistoryError(f"{self.replay}:1: operators of another version of this plugin.")
+        ground = self._ground(header.ranks, len(known), header.seed)
+        rounds = [each.round for each in recorded.rounds]
+        started = time.monotonic()
+        for number in range(_REPLAYS):
+            if self._carry_out(ground, rounds, f"replay{number}", self.history) is not None:
+                break
+        return self._result(ground, time.monotonic() - started)
+
+    def _ground(self, ranks: int, operators: int, seed: int) -> Ground:
+        directory = self.directory / "ground"
+        directory.mkdir()
+        return prepare(self.toolchain, population(operators), ranks, seed, directory)
+
+    def _bounded(self, rounds: Iterator[Round]) -> Iterator[Round]:
+        deadline = None if self.seconds is None else time.monotonic() + self.seconds
+        steps = 0
+        for one in rounds:
+            yield one
+            steps += one.steps
+            if self.steps is not None and steps >= self.steps:
+                return
+            if deadline is not None and time.monotonic() >= deadline:
+                return
+
+    def _carry_out(
+        self, ground: Ground, rounds: Sequence[Round] | Iterator[Round], name: str, path: Path
+    ) -> History | None:
+        """Do the rounds up to the first that breaks a promise; the history if one does."""
+        checker = Checker(ground.header)
+        executor = Executor(ground, self.directory / name)
+        with HistoryWriter(path, ground.header) as writer:
+            for one in rounds:
+                checker.take(executor.carry_out(one, writer))
+                if checker.found:
+                    return writer.history
+        return None
+
+    def _result(self, ground: Ground, seconds: float) -> Result:
+        # The verdict rests on the file alone, and so can anybody's who was sent it.
+        history = read_history(self.history)
+        found = tuple(violations(history))
+        shortest = self._shortest(ground, history, seconds) if found else None
+        return Result(history, self.history, seconds, found, shortest)
+
+    def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
+        numbers = itertools.count()
+        candidate = self.directory / "candidate.jsonl"
+
+        def attempt(rounds: Sequence[Round]) -> History | None:
+            name = f"shorter{next(numbers)}"
+            try:
+                return self._carry_out(ground, rounds, name, candidate)
+            except (Undecided, ToolchainError):
+                return None  # says nothing; the history that failed still does
+            finally:
+                shutil.rmtree(self.directory / name, ignore_errors=True)
+
+        least, most = _SHRINKING
+        shrunk = shrink(history, attempt, min(most, max(least, seconds)))
+        with HistoryWriter(shortest_path(self.history), ground.header) as writer:
+            for line in shrunk.history.lines():
+                writer.write(line)
+        return shrunk

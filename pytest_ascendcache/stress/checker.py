@@ -1,0 +1,178 @@
+"""Judges a history, and nothing but the history.
+
+Rule robust/stress. Whether an entry had to be hit or missed is left open: with others at work at
+the same time the documents do not say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from pytest_ascendcache.stress.history import (
+    SHARED,
+    CacheSeen,
+    Compile,
+    Delivery,
+    EntrySeen,
+    Header,
+    History,
+    RoundRecord,
+)
+
+
+class Kind(str, Enum):
+    """What can be wrong."""
+
+    WRONG_KERNEL = "wrong kernel"
+    NO_KERNEL = "no kernel"
+    MIXED_ENTRY = "mixed entry"
+    RESIDUE = "residue"
+    FOREIGN_DIRECTORY = "directory of another"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken promise, and where in the history."""
+
+    kind: Kind
+    round: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.value} in round {self.round}: {self.text}"
+
+
+class Undecided(Exception):
+    """A history that does not say enough to tell."""
+
+
+def violations(history: History) -> list[Violation]:
+    """Everything that is wrong, in the history's order.
+
+    Raises:
+        Undecided: where a process did not end, or a round before the last is not whole.
+    """
+    checker = Checker(history.header)
+    for record in history.rounds:
+        if not record.is_whole and record is not history.rounds[-1]:
+            raise Undecided(f"round {record.round.number} of the history is not whole")
+        checker.take(record)
+    return checker.found
+
+
+@dataclass
+class _Cache:
+    """What of a cache may be broken, since somebody broke it, and whose kernel each stem had."""
+
+    broken: set[EntrySeen] = field(default_factory=set)
+    residue: set[str] = field(default_factory=set)
+
+
+class Checker:
+    """Judges round by round; ``found`` grows."""
+
+    def __init__(self, header: Header) -> None:
+        self._header = header
+        self._caches: dict[str, _Cache] = {}
+        self._stems: dict[str, str] = {}
+        self._types = {
+            digest: header.operators[number].rpartition("_")[0]
+            for digests in header.right.values()
+            for number, digest in enumerate(digests)
+        }
+        self.found: list[Violation] = []
+
+    def take(self, record: RoundRecord) -> None:
+        """Judge one more round."""
+        number = record.round.number
+        compiles = {each.rank: each for each in record.round.compiles}
+        for cache in record.disturbed.caches if record.disturbed else ():
+            # What is broken now was broken on purpose.
+            self._excuse(cache)
+        killed = set()
+        for delivery in record.deliveries:
+            compile_ = compiles[delivery.rank]
+            if delivery.killed:
+                killed.add(compile_.cache)
+            self._delivered(number, compile_, delivery)
+        if record.seen is None:
+            return
+        for cache in record.seen.caches:
+            if cache.cache in killed:
+                # A process that was killed may leave halves; nobody may be served from them.
+                self._excuse(cache)
+            self._entries(number, cache)
+        self._touched(record)
+
+    def _cache(self, name: str) -> _Cache:
+        return self._caches.setdefault(name, _Cache())
+
+    def _excuse(self, seen: CacheSeen) -> None:
+        known = self._cache(seen.cache)
+        known.broken.update(each for each in seen.entries if each.problems)
+        known.residue.update(seen.residue)
+
+    def _add(self, kind: Kind, number: int, text: str) -> None:
+        self.found.append(Violation(kind, number, text))
+
+    def _delivered(self, number: int, compile_: Compile, delivery: Delivery) -> None:
+        who = f"rank {delivery.rank} under {compile_.mode.value}"
+        if delivery.returncode is None:
+            raise Undecided(f"round {number}: the compile of rank {delivery.rank} did not end")
+        if delivery.killed:
+            return
+        if delivery.returncode != 0 or "" in delivery.kernels:
+            said = f": {delivery.said}" if delivery.said else ""
+            self._add(Kind.NO_KERNEL, number, f"{who} ended with {delivery.returncode}{said}")
+            return
+        for operator, kernel in zip(compile_.operators, delivery.kernels, strict=True):
+            right = self._header.kernel(compile_.setting, operator)
+            if kernel != right:
+                name = self._header.operators[operator]
+                self._add(
+                    Kind.WRONG_KERNEL,
+                    number,
+                    f"{who} got {kernel[:12]} for {name}, {self._whose(kernel)}; right is "
+                    f"{right[:12]}",
+                )
+
+    def _whose(self, kernel: str) -> str:
+        for setting, digests in self._header.right.items():
+            if kernel in digests:
+                return f"which is {self._header.operators[digests.index(kernel)]} {setting}"
+        return "which no compile gives"
+
+    def _entries(self, number: int, seen: CacheSeen) -> None:
+        known = self._cache(seen.cache)
+        for entry in seen.entries:
+            where = f"{seen.cache}: {entry.stem[:24]}"
+            if entry.problems:
+                if entry not in known.broken:
+                    self._add(Kind.MIXED_ENTRY, number, f"{where}: {'; '.join(entry.problems)}")
+            elif self._stems.setdefault(entry.stem, entry.object) != entry.object:
+                self._add(Kind.MIXED_ENTRY, number, f"{where}: two kernels under one name")
+            elif not entry.stem.startswith(f"te_{self._types.get(entry.object, '')}_"):
+                self._add(
+                    Kind.MIXED_ENTRY,
+                    number,
+                    f"{where}: holds {entry.object[:12]}, {self._whose(entry.object)}",
+                )
+        for name in seen.residue:
+            if name not in known.residue:
+                known.residue.add(name)
+                self._add(Kind.RESIDUE, number, f"{seen.cache}: {name} is left, nobody was killed")
+
+    def _touched(self, record: RoundRecord) -> None:
+        assert record.seen is not None
+        allowed = set()
+        for each in record.round.compiles:
+            allowed |= {f"rank{each.rank}/{part}/" for part in ("home", "work", "out")}
+            allowed.add(f"{SHARED}/" if each.shared else f"rank{each.rank}/cache/")
+        for path in record.seen.touched:
+            if not any(f"{path}/".startswith(each) for each in allowed):
+                self._add(
+                    Kind.FOREIGN_DIRECTORY,
+                    record.round.number,
+                    f"{path} was changed, and nobody who compiled was given that directory",
+                )

@@ -1,0 +1,48 @@
+"""A history for people: one line for each thing that was done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pytest_ascendcache.stress.history import (
+    Compile,
+    Delivery,
+    Disturbance,
+    Harm,
+    Header,
+    History,
+)
+
+
+def tell(history: History) -> Iterator[str]:
+    """The lines of a history."""
+    for record in history.rounds:
+        yield f"round {record.round.number}:"
+        for disturbance in record.round.disturbances:
+            yield f"  {_harm(disturbance)}"
+        ends = {each.rank: each for each in record.deliveries}
+        together = " at the same time" if len(record.round.compiles) > 1 else ""
+        for each in record.round.compiles:
+            yield f"  {_compile(history.header, each, ends.get(each.rank))}{together}"
+
+
+def _harm(disturbance: Disturbance) -> str:
+    what = {
+        Harm.AGE: "entries of {0} were last used hours ago, and it is over its limit",
+        Harm.DELETE: "valid entry {1} of {0} is deleted",
+        Harm.CLEAR: "{0} is deleted",
+        Harm.DAMAGE: "valid entry {1} of {0} is damaged: {2}",
+    }[disturbance.harm]
+    return what.format(disturbance.cache, disturbance.entry, disturbance.damage)
+
+
+def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> str:
+    names = ", ".join(header.operators[each] for each in compile_.operators)
+    limit = ", smallest limits" if compile_.limited else ""
+    end = ""
+    if delivery is not None:
+        end = f" -> {delivery.struck or f'exit status {delivery.returncode}'}"
+    return (
+        f"rank {compile_.rank}: {compile_.mode.value} {names} ({compile_.setting.value}{limit}) "
+        f"in {compile_.cache}{end}"
+    )

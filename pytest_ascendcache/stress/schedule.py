@@ -1,0 +1,81 @@
+"""What a seed makes the ranks do: rounds without end, each a function of seed and number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.faults import DAMAGES, Action
+from pytest_ascendcache.stress.history import (
+    SHARED,
+    Compile,
+    Disturbance,
+    Fault,
+    Harm,
+    Round,
+    Setting,
+)
+
+_HOT = 3
+"""Operators a round is about: few, so that ranks meet."""
+
+_MODES = (CacheMode.ENABLE,) * 7 + (CacheMode.FORCE,) * 2 + (CacheMode.DISABLE,)
+_SETTINGS = (Setting.PLAIN,) * 7 + (Setting.PRECISION, Setting.PERFORMANCE, Setting.DEBUG)
+_HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR,)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``actions`` are the faults that can be brought into the toolchain, ``settings`` what is
+    known to give the same kernel each time."""
+
+    seed: int
+    ranks: int
+    operators: int
+    actions: frozenset[Action] = frozenset()
+    settings: frozenset[Setting] = frozenset(Setting)
+
+    def rounds(self) -> Iterator[Round]:
+        """Round after round; whoever carries them out says when it is enough."""
+        return map(self.round, count())
+
+    def round(self, number: int) -> Round:
+        """One round. Its first half decides alone, so that no round depends on another."""
+        chance = random.Random(f"{self.seed}/{number}")
+        hot = chance.sample(range(self.operators), min(_HOT, self.operators))
+        disturbances = tuple(
+            self._disturbance(chance)
+            for _ in range(chance.choice((0, 0, 1, 1, 2)) if number else 0)
+        )
+        aged = {each.cache for each in disturbances if each.harm is Harm.AGE}
+        acting = sorted(chance.sample(range(self.ranks), chance.randint(1, self.ranks)))
+        compiles = [self._compile(chance, rank, hot, aged) for rank in acting]
+        return Round(number, disturbances, tuple(compiles))
+
+    def _disturbance(self, chance: random.Random) -> Disturbance:
+        cache = SHARED if chance.random() < 0.7 else f"rank{chance.randrange(self.ranks)}"
+        harm = chance.choice(_HARMS)
+        damage = chance.choice(DAMAGES).name if harm is Harm.DAMAGE else ""
+        return Disturbance(harm, cache, chance.randrange(1000), damage)
+
+    def _compile(self, chance: random.Random, rank: int, hot: list[int], aged: set[str]) -> Compile:
+        operators = tuple(chance.sample(hot, chance.randint(1, len(hot))))
+        setting = chance.choice(_SETTINGS)
+        shared = chance.random() < 0.75
+        return Compile(
+            rank=rank,
+            operators=operators,
+            mode=chance.choice(_MODES),
+            setting=setting if setting in self.settings else Setting.PLAIN,
+            shared=shared,
+            limited=(SHARED if shared else f"rank{rank}") in aged,
+            fault=self._fault(chance),
+        )
+
+    def _fault(self, chance: random.Random) -> Fault | None:
+        action = chance.choice((Action.KILL, Action.TEAR, Action.HOLD, Action.HOLD))
+        fault = Fault(action, chance.randrange(1000))
+        return fault if chance.random() < 0.25 and action in self.actions else None

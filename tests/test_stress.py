@@ -1,0 +1,319 @@
+"""Stress: schedules, histories, the checker and shrinking, without a toolchain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.faults import Action
+from pytest_ascendcache.stress import (
+    Compile,
+    Disturbance,
+    Header,
+    History,
+    HistoryError,
+    HistoryWriter,
+    Kind,
+    Round,
+    Schedule,
+    Undecided,
+    population,
+    read_history,
+    shrink,
+    tell,
+    violations,
+)
+from pytest_ascendcache.stress.history import (
+    CacheSeen,
+    Delivery,
+    Disturbed,
+    EntrySeen,
+    Fault,
+    Harm,
+    RoundRecord,
+    Seen,
+    Setting,
+)
+
+ADD, EXP, FAST = "a" * 64, "e" * 64, "f" * 64
+HEADER = Header(
+    7, 2, ("add_0", "exp_1"), "reference 1", {"plain": (ADD, EXP), "high_performance": (ADD, FAST)}
+)
+SOUND = EntrySeen("te_add_0123", ADD, "m")
+HALF = EntrySeen("te_add_0123", "", "m", ("the object file is missing",))
+OTHERS = EntrySeen("te_add_0123", EXP, "m")
+
+
+def record(
+    number: int = 0,
+    compiles: Sequence[Compile] = (Compile(0, (0,), CacheMode.ENABLE),),
+    kernels: Sequence[str] = (ADD,),
+    entries: Sequence[EntrySeen] = (SOUND,),
+    returncode: int | None = 0,
+    struck: str = "",
+    touched: Sequence[str] = (),
+    residue: Sequence[str] = (),
+    disturbed: Sequence[EntrySeen] = (),
+    cache: str = "shared",
+) -> RoundRecord:
+    """One round; every compile ends alike."""
+    harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
+    return RoundRecord(
+        Round(number, harmed, tuple(compiles)),
+        tuple(Delivery(number, each.rank, returncode, tuple(kernels), struck) for each in compiles),
+        Disturbed(number, (CacheSeen(cache, tuple(disturbed)),)) if disturbed else None,
+        Seen(number, (CacheSeen(cache, tuple(entries), tuple(residue)),), tuple(touched)),
+    )
+
+
+def kinds(*records: RoundRecord) -> list[Kind]:
+    """What the checker finds in a history."""
+    return [each.kind for each in violations(History(HEADER, records))]
+
+
+TWO = (Compile(0, (0,), CacheMode.ENABLE), Compile(1, (0,), CacheMode.FORCE))
+OWN = (Compile(1, (0,), CacheMode.ENABLE, shared=False),)
+FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param([record()], id="a hit or a miss"),
+        pytest.param([record(compiles=TWO)], id="two at once"),
+        pytest.param([record(compiles=FAST_EXP, kernels=[FAST])], id="another setting"),
+        pytest.param([record(touched=["shared/kernel_cache", "rank0/work/x"])], id="own places"),
+        pytest.param(
+            [record(compiles=OWN, touched=["rank1/cache/a"], cache="rank1")], id="own cache"
+        ),
+        pytest.param(
+            [record(returncode=-9, kernels=[""], struck="killed before x", entries=[HALF])],
+            id="killed half way",
+        ),
+        pytest.param(
+            [record(returncode=-9, kernels=[""], struck="killed", residue=["te_x.temp"])] * 1
+            + [record(1, residue=["te_x.temp"])],
+            id="a killed one's residue stays",
+        ),
+        pytest.param([record(disturbed=[HALF], entries=[HALF])], id="damage nobody looked at"),
+        pytest.param(
+            [record(disturbed=[HALF], entries=[HALF]), record(1, entries=[HALF])],
+            id="damage stays a while",
+        ),
+    ],
+)
+def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None:
+    assert kinds(*records) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "kind"),
+    [
+        pytest.param([record(kernels=[EXP])], Kind.WRONG_KERNEL, id="another's kernel"),
+        pytest.param([record(kernels=["0" * 64])], Kind.WRONG_KERNEL, id="nobody's kernel"),
+        pytest.param(
+            [record(compiles=FAST_EXP, kernels=[EXP])], Kind.WRONG_KERNEL, id="another setting's"
+        ),
+        pytest.param([record(kernels=[""])], Kind.NO_KERNEL, id="nothing delivered"),
+        pytest.param([record(returncode=1)], Kind.NO_KERNEL, id="failed"),
+        pytest.param([record(returncode=-9)], Kind.NO_KERNEL, id="killed by nobody"),
+        pytest.param([record(entries=[HALF])], Kind.MIXED_ENTRY, id="half an entry"),
+        pytest.param([record(entries=[OTHERS])], Kind.MIXED_ENTRY, id="another's object"),
+        pytest.param(
+            [record(), record(1, entries=[replace(SOUND, object=FAST)])],
+            Kind.MIXED_ENTRY,
+            id="two kernels under one name",
+        ),
+        pytest.param(
+            [
+                record(disturbed=[HALF], entries=[HALF]),
+                record(1, entries=[replace(HALF, metadata="n")]),
+            ],
+            Kind.MIXED_ENTRY,
+            id="broken otherwise than by the damage",
+        ),
+        pytest.param([record(residue=["te_x.temp"])], Kind.RESIDUE, id="temporary file"),
+        pytest.param(
+            [record(touched=["rank1/cache/a"])], Kind.FOREIGN_DIRECTORY, id="another rank's cache"
+        ),
+        pytest.param(
+            [record(touched=["rank0/cache/a"])], Kind.FOREIGN_DIRECTORY, id="own, but not given"
+        ),
+        pytest.param(
+            [record(compiles=OWN, touched=["shared/a"], cache="rank1")],
+            Kind.FOREIGN_DIRECTORY,
+            id="shared, but not given",
+        ),
+        pytest.param(
+            [record(touched=["rank10/work/a"])], Kind.FOREIGN_DIRECTORY, id="a longer number"
+        ),
+    ],
+)
+def test_each_kind_of_violation_is_found(records: list[RoundRecord], kind: Kind) -> None:
+    assert kinds(*records) == [kind]
+
+
+def test_a_hang_and_a_hole_cannot_be_judged() -> None:
+    with pytest.raises(Undecided, match="rank 0 did not end"):
+        kinds(record(returncode=None))
+    with pytest.raises(Undecided, match="round 0 of the history is not whole"):
+        kinds(replace(record(), seen=None), record(1))
+    assert kinds(record(), replace(record(1), seen=None)) == []
+
+
+# --- schedules ---------------------------------------------------------------------------------
+
+
+def test_a_seed_decides_everything() -> None:
+    def rounds(seed: int) -> list[Round]:
+        schedule = Schedule(seed, 4, 8, frozenset({Action.KILL, Action.TEAR, Action.HOLD}))
+        return list(islice(schedule.rounds(), 200))
+
+    assert rounds(3) == rounds(3)
+    assert rounds(3) != rounds(4)
+    compiles = [each for one in rounds(3) for each in one.compiles]
+    assert {each.mode for each in compiles} == set(CacheMode)
+    assert {each.setting for each in compiles} == set(Setting)
+    assert {each.shared for each in compiles} == {True, False}
+    assert {each.fault.action for each in compiles if each.fault} == {
+        Action.KILL,
+        Action.TEAR,
+        Action.HOLD,
+    }
+    assert {each.harm for one in rounds(3) for each in one.disturbances} == set(Harm)
+    assert all(len({each.rank for each in one.compiles}) == len(one.compiles) for one in rounds(3))
+
+
+def test_no_fault_is_planned_that_cannot_be_brought_in() -> None:
+    rounds = islice(Schedule(1, 4, 8, settings=frozenset({Setting.PLAIN})).rounds(), 100)
+    compiles = [each for one in rounds for each in one.compiles]
+    assert {each.fault for each in compiles} == {None}
+    assert {each.setting for each in compiles} == {Setting.PLAIN}
+
+
+def test_the_population_does_not_depend_on_its_size() -> None:
+    assert population(64)[:8] == population(8)
+    assert len(set(population(64))) == 64
+
+
+# --- histories ---------------------------------------------------------------------------------
+
+
+def written(path: Path, *records: RoundRecord) -> History:
+    """A history as it was written."""
+    with HistoryWriter(path, HEADER) as writer:
+        for line in History(HEADER, records).lines():
+            writer.write(line)
+    return writer.history
+
+
+def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    fault = (
+        Compile(1, (1, 0), CacheMode.FORCE, Setting.DEBUG, False, True, Fault(Action.TEAR, 5)),
+    )
+    records = (record(disturbed=[HALF]), record(1, compiles=fault, kernels=[EXP, ADD]))
+    history = written(path, *records)
+    assert history == History(HEADER, records)
+    assert read_history(path) == history
+
+
+def test_a_run_that_was_killed_leaves_what_it_did(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    written(path, record(), record(1))
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]))
+    assert [each.is_whole for each in read_history(path).rounds] == [True, False]
+
+
+def _edit(**changes: object) -> Callable[[str], str]:
+    return lambda line: json.dumps({**json.loads(line), **changes})
+
+
+@pytest.mark.parametrize(
+    ("line", "edit", "said"),
+    [
+        (1, lambda line: line[: len(line) // 2], r"h\.jsonl:1: no line of a history"),
+        (3, lambda line: line[: len(line) // 2], r"h\.jsonl:3: no line of a history"),
+        (2, _edit(line="strange"), r"h\.jsonl:2: no line of a history"),
+        (2, _edit(extra=1), r"h\.jsonl:2: .*unknown field 'extra'"),
+        (2, _edit(number="0"), r"h\.jsonl:2: .*'0' is no int"),
+        (3, _edit(round=9), r"h\.jsonl:3: this line is not of the round before it"),
+        (1, _edit(schema=2), r"h\.jsonl:1: schema 2; this version reads 1"),
+        (1, _edit(ranks=0), r"h\.jsonl:2: there is no rank 0"),
+        (1, _edit(operators=[]), r"h\.jsonl:2: operators \(0,\) are not all there"),
+        (1, lambda _: "[]", r"h\.jsonl:1: no line of a history"),
+    ],
+)
+def test_a_damaged_history_is_refused_by_its_line(
+    tmp_path: Path, line: int, edit: Callable[[str], str], said: str
+) -> None:
+    path = tmp_path / "h.jsonl"
+    written(path, record())
+    lines = path.read_text().splitlines()
+    lines[line - 1] = edit(lines[line - 1])
+    path.write_text("\n".join(lines))
+    with pytest.raises(HistoryError, match=said):
+        read_history(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", None])
+def test_what_is_no_history_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "h.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(HistoryError, match=r"h\.jsonl"):
+        read_history(path)
+
+
+def test_a_history_is_told_step_by_step() -> None:
+    told = "\n".join(tell(History(HEADER, (record(compiles=TWO, disturbed=[HALF]),))))
+    assert "valid entry 0 of shared is damaged: object-empty" in told
+    assert "rank 1: force add_0 (plain) in shared -> exit status 0 at the same time" in told
+
+
+# --- shrinking ---------------------------------------------------------------------------------
+
+
+def test_the_shortest_failing_history_is_found() -> None:
+    """It takes exp_1 forced by rank 1, and later add_0 with rank 0, in whatever round."""
+    schedule = Schedule(5, 2, 2, frozenset({Action.KILL}))
+    rounds = list(islice(schedule.rounds(), 60))
+    executions = 0
+
+    def attempt(candidate: Sequence[Round]) -> History | None:
+        nonlocal executions
+        executions += 1
+        forced = False
+        for index, one in enumerate(candidate):
+            if forced and any(each.rank == 0 and 0 in each.operators for each in one.compiles):
+                return History(HEADER, tuple(map(RoundRecord, candidate[: index + 1])))
+            forced = forced or any(
+                each.mode is CacheMode.FORCE and each.rank == 1 and 1 in each.operators
+                for each in one.compiles
+            )
+        return None
+
+    failing = attempt(rounds)
+    assert failing is not None
+    shrunk = shrink(failing, attempt, seconds=60, tries=1)
+    first, second = (each.round for each in shrunk.history.rounds)
+    assert shrunk.done
+    assert shrunk.executions == executions - 1
+    assert [(each.rank, each.operators, each.fault) for each in first.compiles] == [(1, (1,), None)]
+    assert [(each.rank, each.operators) for each in second.compiles] == [(0, (0,))]
+    assert not first.disturbances
+    assert not second.disturbances
+
+
+def test_shrinking_ends_with_its_budget() -> None:
+    rounds = tuple(map(RoundRecord, islice(Schedule(1, 2, 2).rounds(), 8)))
+    history = History(HEADER, rounds)
+    shrunk = shrink(history, lambda _: None, seconds=60, tries=2, most=5)
+    assert (shrunk.history, shrunk.executions, shrunk.done) == (history, 5, False)

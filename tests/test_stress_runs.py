@@ -1,0 +1,148 @@
+"""Stress on the reference, as users run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.faults import Action
+from pytest_ascendcache.stress import (
+    Compile,
+    Executor,
+    HistoryWriter,
+    Round,
+    population,
+    prepare,
+    read_history,
+    violations,
+)
+from pytest_ascendcache.stress.history import Fault, Setting
+from pytest_ascendcache.toolchains import reference_toolchain
+
+RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
+
+
+def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        *RANDOM,
+        "--ascend-stress-steps=12",
+        "--ascend-stress-seed=3",
+        "--ascend-stress-history=h.jsonl",
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*stress: seed 3, 4 ranks x 8 operators, * 0 violations"])
+    history = read_history(pytester.path / "h.jsonl")
+    assert history.steps >= 12
+    assert violations(history) == []
+    again = pytester.runpytest_subprocess(
+        *RANDOM, "--ascend-stress-replay=h.jsonl", "--ascend-stress-history=again.jsonl"
+    )
+    assert again.ret == 0
+    replayed = read_history(pytester.path / "again.jsonl")
+    assert [each.round for each in replayed.rounds] == [each.round for each in history.rounds]
+
+
+def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        *RANDOM,
+        "--ascend-strict",
+        "--ascend-stress=600",
+        "--ascend-stress-steps=60",
+        "--ascend-stress-seed=1",
+        "--ascend-stress-history=h.jsonl",
+        "--ascend-defect=force-reaches-other-ranks",
+    )
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "*directory of another in round *: rank*",
+            "*shortest history that still fails: * steps*",
+            "*carry it out again: --ascend-stress-replay=*h.shortest.jsonl",
+            "repeat *--ascend-stress-seed=1 --ascend-stress=600 --ascend-stress-steps=60 *",
+        ]
+    )
+    assert violations(read_history(pytester.path / "h.jsonl"))
+    shortest = read_history(pytester.path / "h.shortest.jsonl")
+    assert violations(shortest)
+    assert len(shortest.rounds) <= 3
+    again = pytester.runpytest_subprocess(
+        *RANDOM,
+        "--ascend-strict",
+        "--ascend-stress-replay=h.shortest.jsonl",
+        "--ascend-defect=force-reaches-other-ranks",
+    )
+    assert again.ret == 1
+
+
+def test_one_rank_is_given_the_program_that_fails(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        "--ascend-cache",
+        "--ascend-rule=robust/stress",
+        "--ascend-strict",
+        "-k",
+        "one_rank",
+        "--ascend-defect=stores-nothing",
+    )
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*state = OneRank()", "*state.compile(*"])
+
+
+def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-cache", "--collect-only", "-q")
+    assert result.ret == 0
+    result.stdout.no_fnmatch_line("*stress*")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--ascend-stress=0", "--ascend-stress=0 is no time to run; give seconds greater than 0."),
+        ("--ascend-stress=nan", "--ascend-stress=nan is no time to run*"),
+        ("--ascend-stress-steps=0", "--ascend-stress-steps=0: give 1 step or more."),
+        ("--ascend-stress-seed=-1", "--ascend-stress-seed=-1: give a number from 0 on."),
+        ("--ascend-stress-replay=none", "--ascend-stress-replay=none is no file*"),
+        ("--ascend-stress-replay=bad.jsonl", "--ascend-stress-replay: bad.jsonl:1: no line of*"),
+        ("--ascend-stress-history=.", "--ascend-stress-history=. is a directory*"),
+        ("--ascend-stress-history=no/h", "--ascend-stress-history=no/h: the directory *"),
+    ],
+)
+def test_a_bad_value_is_refused_in_one_sentence(
+    pytester: pytest.Pytester, option: str, said: str
+) -> None:
+    pytester.makefile(".jsonl", bad="{")
+    result = pytester.runpytest_subprocess("--ascend-cache", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_a_replay_and_a_seed_exclude_each_other(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        "--ascend-cache", "--ascend-stress-replay=x", "--ascend-stress-seed=1"
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_kills_and_holds_strike_where_they_are_planned(tmp_path: Path) -> None:
+    toolchain = reference_toolchain()
+    try:
+        (tmp_path / "ground").mkdir()
+        ground = prepare(toolchain, population(2), 2, 1, tmp_path / "ground")
+        assert ground.actions == {Action.KILL, Action.TEAR, Action.HOLD}
+        assert ground.settings == set(Setting)
+        executor = Executor(ground, tmp_path / "run")
+        torn = Compile(0, (0,), CacheMode.ENABLE, fault=Fault(Action.TEAR, 2))
+        beside = Compile(1, (1,), CacheMode.ENABLE, shared=False)
+        held = Compile(0, (0,), CacheMode.ENABLE, fault=Fault(Action.HOLD, 0))
+        forcing = Compile(1, (0,), CacheMode.FORCE)
+        with HistoryWriter(tmp_path / "h.jsonl", ground.header) as writer:
+            first = executor.carry_out(Round(0, (), (torn, beside)), writer)
+            second = executor.carry_out(Round(1, (), (held, forcing)), writer)
+    finally:
+        toolchain.close()
+    assert [each.killed for each in first.deliveries] == [True, False]
+    assert first.deliveries[0].struck.startswith("killed in the middle of ")
+    assert second.deliveries[0].struck.startswith("made to wait before ")
+    assert [each.returncode for each in second.deliveries] == [0, 0]
+    assert violations(writer.history) == []
