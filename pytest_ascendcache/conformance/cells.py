@@ -36,7 +36,7 @@ from pytest_ascendcache.contract import (
 from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -59,6 +59,7 @@ class Observed:
 
     ``old`` and ``environment`` are of a stale entry: the digest of the kernel it has, and the
     variables under which it is stale. ``other`` are the options the other mode's entry has.
+    ``failure`` says how a start failed that succeeds without a cache.
     """
 
     cells: tuple[Cell, ...]
@@ -69,6 +70,7 @@ class Observed:
     old: str
     environment: dict[str, str] | None
     other: dict[OperatorSpec, dict[str, Any]]
+    failure: str = ""
 
     @property
     def options(self) -> CompileOptions:
@@ -108,13 +110,14 @@ def observe(
         key = (states, tuple(sorted(chosen.items(), key=str)))
         cache.prepare(key, lambda: _prepare(cache, cells, chosen, other))
     shelf = _limit(cache, cells[0], options.soc)
-    run = cache.compile(
+    run = cache.attempt(
         *operators,
         mode=options.cache_mode,
         environment={**cells[0].environment, **(environment or {})},
         **{**chosen, **_debug(options)},
     )
-    return Observed(cells, cache, run, shelf, tables, old, environment, other)
+    failure = cache.failed_for_the_cache(run, environment)
+    return Observed(cells, cache, run, shelf, tables, old, environment, other, failure)
 
 
 def _fields(options: CompileOptions) -> dict[str, Any]:
@@ -201,6 +204,8 @@ def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
 
 def outcome_problems(observed: Observed, cell: Cell) -> list[str]:
     """What was delivered, or became of an entry, against the central table."""
+    if observed.failure:
+        return [observed.failure]
     outcome, allowed = observed.run[cell.operator], _allowed(observed, cell)
     problems = []
     if outcome not in allowed:
@@ -297,6 +302,7 @@ def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
 
 def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
     """Whether the delivered kernel is what a fresh compile with the same options gives."""
+    _delivered(observed)
     operator = cell.operator
     delivered = observed.run.unmarked_sha256(operator)
     if observed.old and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
@@ -309,13 +315,21 @@ def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
 
 def number_problems(observed: Observed, cell: Cell, toolchain: Toolchain) -> list[str]:
     """Whether the delivered kernel computes what its implementation mode promises."""
+    _delivered(observed)
     if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
         return []
     return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator])
 
 
+def _delivered(observed: Observed) -> None:
+    if observed.failure:
+        raise NotDecidable(f"no kernel was delivered: {observed.failure}")
+
+
 def healing_problems(observed: Observed, cell: Cell) -> list[str]:
     """Whether a damaged entry was replaced where the operator's kernel is stored."""
+    if observed.failure:
+        return [observed.failure]
     expected = expected_outcomes(
         observed.options.effective_mode,
         is_under_debug(observed.options, cell.operator.type, cell.operator.name),

@@ -367,12 +367,7 @@ class CacheUnderTest:
             NotDecidable: where two fresh compiles differ.
         """
         options = run.result.request.options.but(cache_mode=None)
-        key = (run.operators, options)
-        fresh = self._shared.fresh_runs.get(key) if environment is None else None
-        if fresh is None:
-            fresh = self._fresh_digests(run.operators, environment, options)
-            if environment is None:
-                self._shared.fresh_runs[key] = fresh
+        fresh = self._fresh_run(run.operators, environment, options)
         delivered = {each: run.unmarked_sha256(each) for each in run.operators}
         if delivered == fresh:
             return {}
@@ -383,6 +378,32 @@ class CacheUnderTest:
             for each in run.operators
             if delivered[each] != fresh[each]
         }
+
+    def failed_for_the_cache(self, run: Run, environment: Mapping[str, str] | None = None) -> str:
+        """How a run failed that succeeds without a cache; empty for one that did not fail.
+
+        Raises:
+            ToolchainError: where it fails without a cache too: that says nothing of the cache.
+        """
+        if run.succeeded:
+            return ""
+        options = run.result.request.options.but(cache_mode=None)
+        self._fresh_run(run.operators, environment, options)
+        return f"observed: {_failure(run.result)}, and a fresh compile of the same succeeds"
+
+    def _fresh_run(
+        self,
+        operators: tuple[OperatorSpec, ...],
+        environment: Mapping[str, str] | None,
+        options: CompileOptions,
+    ) -> dict[OperatorSpec, str]:
+        """Digests of a fresh compile, remembered where no environment is given."""
+        key = (operators, options)
+        if environment is not None:
+            return self._fresh_digests(operators, environment, options)
+        if key not in self._shared.fresh_runs:
+            self._shared.fresh_runs[key] = self._fresh_digests(operators, None, options)
+        return self._shared.fresh_runs[key]
 
     def _fresh_digests(
         self,
