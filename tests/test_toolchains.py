@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
+import select
+import signal
+import socket
 import stat
+import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -634,3 +641,51 @@ def test_kernels_cannot_be_run_with_a_plain_atc(scripted, tmp_path):
     assert Capability.RUN_KERNELS not in scripted("").capabilities
     with pytest.raises(ToolchainError):
         scripted("").stage(Capability.KNOWLEDGE_BASE, ABS, tmp_path)
+
+
+def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
+    """Both are told to it at once; it is stopped meanwhile, so that they surely are."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-m", "pytest_ascendcache.reference.forkserver"]
+        server = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+
+    def ask() -> int:
+        """Have a command started; the descriptor on which the server tells of it."""
+        request = {
+            "program": "atc",
+            "argv": ["--version"],
+            "environ": {},
+            "cwd": "/",
+            "umask": None,
+        }
+        status, told = os.pipe()
+        with tempfile.TemporaryFile() as document, open(os.devnull, "wb") as nowhere:  # noqa: PTH123
+            document.write(json.dumps(request).encode())
+            document.flush()
+            descriptors = [document.fileno(), nowhere.fileno(), nowhere.fileno(), told]
+            socket.send_fds(ours, [b"?"], descriptors)
+        os.close(told)
+        return status
+
+    try:
+        for _ in range(3):
+            status = ask()
+            child = int(os.read(status, 64).split()[0])
+            server.send_signal(signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.close(status)
+            server.send_signal(signal.SIGCONT)
+        status, told = ask(), b""
+        while told.count(b"\n") < 2:
+            assert select.select([status], [], [], 60)[0], "the server says nothing any more"
+            chunk = os.read(status, 64)
+            assert chunk, "the server has ended"
+            told += chunk
+        os.close(status)
+        assert told.split()[1] == b"0"
+        assert server.poll() is None
+    finally:
+        ours.close()
+        server.wait(30)

@@ -60,16 +60,12 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     poll.register(requests, select.POLLIN)
     poll.register(wakeup_read, select.POLLIN)
     while True:
-        for descriptor, _ in poll.poll():
-            if descriptor == wakeup_read:
-                os.read(wakeup_read, 4096)
-                _reap(running, poll)
-                continue
-            if descriptor != requests.fileno():
-                # Nobody waits for this child any more: who asked for it was killed.
-                poll.unregister(descriptor)
-                _end(child for child, status in running.items() if status == descriptor)
-                continue
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        for gone in set(ready) - {wakeup_read, requests.fileno()}:
+            # Nobody waits for this child any more: who asked for it was killed.
+            poll.unregister(gone)
+            _end(child for child, status in running.items() if status == gone)
+        if requests.fileno() in ready:
             request, descriptors, _, _ = socket.recv_fds(requests, 1, 4)
             if not request:
                 return _end([*running, *(spare.child for spare in spares)])
@@ -80,6 +76,10 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             _tell(status, spare.child)
             spare.give(given)
             spares.append(_Spare(programs))
+        if wakeup_read in ready:
+            # Last, for it closes descriptors, which the events above are told by.
+            os.read(wakeup_read, 4096)
+            _reap(running, poll)
 
 
 def _preload() -> None:
