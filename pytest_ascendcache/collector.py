@@ -103,6 +103,7 @@ class Collector:
         self._deselected += len(items)
         if self._is_worker:
             # The controller collects nothing itself, and has to know that the run is not whole.
+            # xdist gives the attribute to the configuration of its workers.
             self._config.workeroutput[_DESELECTED] = self._deselected  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)

@@ -36,18 +36,18 @@ BOTH = probe_network("Square", "Exp")
 @pytest.mark.parametrize(
     ("environment", "place"),
     [
-        ({}, "/work/rank_0/kernel_meta"),
-        ({"RANK_ID": ""}, "/work/rank_0/kernel_meta"),
-        ({"RANK_ID": "3"}, "/work/rank_3/kernel_meta"),
-        ({"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "3"}, "/work/rank_3/kernel_meta"),
+        ({}, "/here/rank_0/kernel_meta"),
+        ({"RANK_ID": ""}, "/here/rank_0/kernel_meta"),
+        ({"RANK_ID": "3"}, "/here/rank_3/kernel_meta"),
+        ({"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "3"}, "/here/rank_3/kernel_meta"),
         ({"MS_COMPILER_CACHE_PATH": "/home/workspace/", "RANK_ID": "2"},
          "/home/workspace/rank_2/kernel_meta"),
-        ({"MS_COMPILER_CACHE_PATH": "below"}, "/work/below/rank_0/kernel_meta"),
-        ({"DEVICE_ID": "5", "RANK_SIZE": "8"}, "/work/rank_0/kernel_meta"),
+        ({"MS_COMPILER_CACHE_PATH": "below"}, "/here/below/rank_0/kernel_meta"),
+        ({"DEVICE_ID": "5", "RANK_SIZE": "8"}, "/here/rank_0/kernel_meta"),
     ],
 )  # fmt: skip
 def test_where_kernels_have_to_be(environment, place):
-    assert kernel_meta(environment, PurePosixPath("/work")) == PurePosixPath(place)
+    assert kernel_meta(environment, PurePosixPath("/here")) == PurePosixPath(place)
 
 
 @pytest.mark.parametrize(

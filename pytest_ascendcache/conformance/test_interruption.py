@@ -288,6 +288,7 @@ def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
     """Operations the compile does when it holds the last of its locks."""
     numbers = [each.number for each in compiling.operations if each.act is Act.LOCK]
     if not numbers:
+        # It need not lock: what locks are for is judged by the rules on races.
         pytest.skip("no lock of this toolchain can be seen")
     return [each for each in _changing(compiling) if each.number > numbers[-1]]
 
