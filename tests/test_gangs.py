@@ -211,12 +211,15 @@ class TestRunGang:
     def test_nobody_is_left_behind(self) -> None:
         def body(*_: object) -> int:
             # A daemon as daemons are made: a grandchild in a session of its own.
-            if os.fork() == 0:
+            child = os.fork()
+            if child == 0:
                 os.setsid()
                 if os.fork() == 0:
                     os.write(told, str(os.getpid()).encode())
                     signal.pause()
                 os._exit(0)
+            # Only the grandchild is left, not also a child that has yet to end.
+            os.waitpid(child, 0)
             return int(os.read(read, 64))
 
         read, told = os.pipe()
