@@ -44,6 +44,15 @@ def tells_a_story(report: pytest.TestReport) -> bool:
     return report.failed or verdict in ("warn", "known deviation")
 
 
+def _needs(capability: str, session: AscendSession) -> None:
+    """A test that needs what the toolchain lacks is not applicable."""
+    from pytest_ascendcache.contract import Capability
+
+    needed = Capability[capability]
+    if needed not in session.toolchain.capabilities:
+        pytest.skip(f"{session.toolchain.name}: {needed.lacking}")
+
+
 @pytest.fixture(scope="session")
 def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
     """Shared state of the session; for the fixtures below."""
@@ -81,6 +90,7 @@ def ascend_cache(
     ``compile`` and ``warm`` run the toolchain and tell what it delivered and what became of
     each entry. The directory is kept when the test fails.
     """
+    _needs("OPERATOR_CACHE", ascend_session)
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.cache(sandbox, ascend_evidence)
@@ -134,10 +144,7 @@ def ascend_network(
     ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
     """
     if ascend_network_control is None:
-        from pytest_ascendcache.contract import Capability
-
-        toolchain = ascend_session.toolchain.name
-        pytest.skip(f"{toolchain}: {Capability.INCREMENTAL_BUILD.lacking}")
+        _needs("INCREMENTAL_BUILD", ascend_session)
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.networks(sandbox, ascend_evidence)

@@ -29,7 +29,7 @@ from pytest_ascendcache.fixtures import (
     ascend_toolchain,
     tells_a_story,
 )
-from pytest_ascendcache.settings import add_options, asks_for_stress, check_ranks
+from pytest_ascendcache.settings import add_options, asked_suites, check_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_ascendcache.gangs import join_workers
 
         join_workers(config)
-    if config.getoption("--ascend-cache"):
+    if asked_suites(config):
         from pytest_ascendcache.collector import Collector
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
@@ -89,19 +89,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    if not config.getoption("--ascend-cache"):
+    if not asked_suites(config):
         return []
     return config.stash[_COLLECTOR].header()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    if session.config.getoption("--ascend-cache"):
+    if suites := asked_suites(session.config):
         from pytest_ascendcache.suite import with_suite
 
-        session.config.args = with_suite(
-            session.config.args, _SUITE, asks_for_stress(session.config)
-        )
+        session.config.args = with_suite(session.config.args, _SUITE, suites)
 
 
 @pytest.hookimpl(tryfirst=True)

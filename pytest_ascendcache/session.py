@@ -12,6 +12,7 @@ import pytest
 
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
+from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -135,6 +136,8 @@ class AscendSession:
     @cached_property
     def plan(self) -> Plan:
         """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
+        if Capability.OPERATOR_CACHE not in self.toolchain.capabilities:
+            return self.no_plan
         return plan(Matrix(self.settings.matrix), self.toolchain.capabilities)
 
     @cached_property
@@ -159,7 +162,8 @@ class AscendSession:
 
     def prepare(self) -> None:
         """Know what every check wants to know, and have the toolchain warm."""
-        _ = self.control
+        if Capability.OPERATOR_CACHE in self.toolchain.capabilities:
+            _ = self.control
 
     def move(self, base: Path) -> None:
         """Make sandboxes in ``base`` from now on: a rank's process has its own."""

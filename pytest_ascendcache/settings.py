@@ -231,6 +231,16 @@ def _add_stress_options(group: pytest.OptionGroup) -> None:
     )
 
 
+def asked_suites(config: pytest.Config) -> tuple[str, ...]:
+    """Patterns of the suite's files that are to be collected; with none the plugin is inert."""
+    patterns: list[str] = []
+    if config.getoption("--ascend-cache"):
+        patterns.append("test_*.py")
+        if asks_for_stress(config):
+            patterns.append("stress_test.py")
+    return tuple(patterns)
+
+
 def asks_for_stress(config: pytest.Config) -> bool:
     """Whether the stress checks are to be collected: for a time, by a history, or by their rule."""
     names = ("--ascend-stress", "--ascend-stress-steps", "--ascend-stress-replay")

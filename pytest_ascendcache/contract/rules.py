@@ -32,6 +32,7 @@ class Level(str, Enum):
 class Capability(str, Enum):
     """What a toolchain can do beyond compiling; a rule that needs more is not applicable."""
 
+    OPERATOR_CACHE = "operator-cache"
     RUN_KERNELS = "run-kernels"
     DEBUG_CONFIG = "debug-config"
     KNOWLEDGE_BASE = "knowledge-base"
@@ -46,6 +47,7 @@ class Capability(str, Enum):
     def lacking(self) -> str:
         """What to say where a toolchain does not have it."""
         return {
+            Capability.OPERATOR_CACHE: "compiles no single operators into a cache",
             Capability.RUN_KERNELS: "kernels cannot be run on this machine",
             Capability.DEBUG_CONFIG: "does not forward --op_debug_config for single operators",
             Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",

@@ -250,7 +250,11 @@ def atc_toolchain(program: str, deadline: float) -> AtcToolchain:
     if strace is not None:
         programs["strace"] = (strace,)
     launcher = ProcessLauncher(programs)
-    offered = {Capability.IMPL_MODE_TABLES: tables, Capability.FAULT_POINTS: strace}
+    offered = {
+        Capability.OPERATOR_CACHE: program,
+        Capability.IMPL_MODE_TABLES: tables,
+        Capability.FAULT_POINTS: strace,
+    }
     return AtcToolchain(
         name="atc",
         version=_installed_version(Path(found)),
