@@ -26,6 +26,7 @@ from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import write_json
 from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.terminal import write_stale, write_summary
+from pytest_ascendcache.settings import asked_suites
 from pytest_ascendcache.suite import SUITE_NODES, has_every_file
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -124,7 +125,7 @@ class Collector:
     def _is_whole(self) -> bool:
         """Whether the run says something of every check of the suite."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected)
+        return not left_out and has_every_file(self._expected, asked_suites(self._config))
 
     @cached_property
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:

@@ -13,6 +13,7 @@ import pytest
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.mindspore_settings import MINDSPORE_TOOLCHAINS
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -70,9 +71,15 @@ class AscendSession:
                 return atc_toolchain(settings.atc or "atc", settings.timeout)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        if settings.toolchain in MINDSPORE_TOOLCHAINS:
+            from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+
+            return mindspore_toolchain(
+                settings.toolchain, settings.mindspore.python, settings.timeout
+            )
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference or atc, "
-            "or load the plugin that provides it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
+            f"{' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides it."
         )
 
     def _reference(self) -> Toolchain:

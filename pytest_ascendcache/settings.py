@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_ascendcache.mindspore_settings import (
+    MindSporeSettings,
+    add_mindspore_options,
+    mindspore_suites,
+    read_mindspore,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -77,6 +84,7 @@ class Settings:
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
     stress: StressSettings = StressSettings()
+    mindspore: MindSporeSettings = field(default_factory=MindSporeSettings)
 
     @property
     def arguments(self) -> list[str]:
@@ -86,6 +94,7 @@ class Settings:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
+        arguments += self.mindspore.arguments
         if self.start != "fork":
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
@@ -118,7 +127,8 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, mindspore-operator-cache, mindspore-graph-cache, or one a "
+        "plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -193,6 +203,7 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_mindspore_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -235,7 +246,7 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
     """Patterns of the suite's files that are to be collected; with none the plugin is inert."""
     patterns: list[str] = []
     if config.getoption("--ascend-cache"):
-        patterns.append("test_*.py")
+        patterns += mindspore_suites(config) or ("test_*.py",)
         if asks_for_stress(config):
             patterns.append("stress_test.py")
     return tuple(patterns)
@@ -365,6 +376,7 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        mindspore=read_mindspore(config, toolchain),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

@@ -18,6 +18,7 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "mindspore_settings",
     "plugin",
     "session",
     "settings",
@@ -30,7 +31,7 @@ ALLOWED = {
     "cachedir": {"operators", "contract"},
     "faults": {"cachedir"},
     "ranks": set(),
-    "toolchains": {"operators", "contract", "faults"},
+    "toolchains": {"operators", "contract", "cachedir", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
     "conformance": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_ascendcache.cachedir import KERNEL_META
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
 from pytest_ascendcache.operators import OperatorSpec
@@ -13,6 +14,8 @@ from pytest_ascendcache.toolchains import Toolchain
 @pytest.fixture(autouse=True)
 def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
+    if reason := getattr(ascend_toolchain, "unusable", ""):
+        pytest.skip(f"{ascend_toolchain.name}: {reason}")
     marker = request.node.get_closest_marker("ascend_rule")
     rule = load_rules()[marker.args[0]]
     for missing in sorted(rule.capabilities - ascend_toolchain.capabilities):
@@ -29,6 +32,15 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
     return ascend_network
+
+
+@pytest.fixture(autouse=True)
+def _layout(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
+    """Checks of ranks' ``kernel_meta`` say nothing of another layout, nor the other way round."""
+    other = getattr(ascend_toolchain, "network_layout", KERNEL_META) is not KERNEL_META
+    own = request.path.name.startswith("mindspore_")
+    if own != other and "ascend_network" in request.fixturenames:
+        pytest.skip(f"{ascend_toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture

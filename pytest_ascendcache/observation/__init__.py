@@ -14,6 +14,7 @@ from pytest_ascendcache.observation.evidence import (
     RankNote,
     Step,
 )
+from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
 from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
@@ -24,6 +25,7 @@ from pytest_ascendcache.observation.run import Run
 
 __all__ = [
     "DATA",
+    "SLOPES",
     "Accuracy",
     "Address",
     "CacheUnderTest",

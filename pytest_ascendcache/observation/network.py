@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
-from pytest_ascendcache.contract.ranks import Phase, kernel_meta
+from pytest_ascendcache.cachedir import KERNEL_META, NetworkLayout, Snapshot
+from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.impostor import Marks
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
@@ -23,6 +24,7 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
     RankProcess,
+    Script,
     Toolchain,
     ToolchainError,
     TrainRequest,
@@ -42,7 +44,7 @@ class NetworkControl:
     ``warm`` says which are there.
     """
 
-    impostor: Impostor
+    impostor: Marks
     serves_marked: bool = True
     reason: str = ""
     shelf: Path | None = None
@@ -69,6 +71,7 @@ class NetworkUnderTest:
         self.cache = self.site / "cache"
         self.work = self.site / "work"
         self.evidence = evidence or Evidence()
+        self.layout: NetworkLayout = getattr(toolchain, "network_layout", KERNEL_META)
         self._control = control
         self._marked: set[str] = set()
         self._numbers = count()
@@ -86,6 +89,7 @@ class NetworkUnderTest:
         phase: Phase | None = None,
         second: float = 1.0,
         file: Path | None = None,
+        script: Script | None = None,
     ) -> TrainRequest:
         """What :meth:`run` would start; ``gang`` says that there are others and where to meet."""
         settings = {"MS_COMPILER_CACHE_PATH": str(self.cache)}
@@ -95,7 +99,9 @@ class NetworkUnderTest:
             settings.update(gang.environment)
         settings.update(environment or {})
         directory = self.sandbox / f"run{next(self._numbers)}"
-        return TrainRequest(network, directory, self.work, settings, phase, second, file)
+        return TrainRequest(
+            network, directory, self.work, settings, phase, second, file, script=script or Script()
+        )
 
     def run(
         self,
@@ -173,9 +179,17 @@ class NetworkUnderTest:
         del self.evidence.steps[steps:]
         return None
 
-    def kernels(self, rank: int | str = 0) -> dict[str, RankKernel]:
-        """The kernels of a rank below :attr:`cache` by stem, parts of one included."""
-        return read_kernel_meta(self.cache / f"rank_{rank}" / "kernel_meta")
+    def place(self, rank: int | str = 0) -> Path:
+        """Where what a rank compiled is kept, below :attr:`cache`."""
+        environment = {"MS_COMPILER_CACHE_PATH": str(self.cache), "RANK_ID": str(rank)}
+        return Path(self.layout.place({**environment, "RANK_SIZE": "1"}, self.work))
+
+    def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
+        """The kernels of a rank below :attr:`cache` by stem, parts of one included.
+
+        They are of the toolchain's layout: ``RankKernel`` where it is that of document M.
+        """
+        return self.layout.read(self.place(rank))
 
     def warm(self, network: Network) -> None:
         """Run a network as rank 0 on its own, and mark its kernels.
@@ -187,12 +201,11 @@ class NetworkUnderTest:
             ToolchainError: where the run fails.
             NotDecidable: where it leaves no kernels to be marked.
         """
-        place = self.cache / "rank_0" / "kernel_meta"
+        place = self.place()
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():
             shutil.copytree(template, place, symlinks=True)
-            stems = read_kernel_meta(place)
-            self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
+            self.adopt()
             return
         pristine = not place.exists()
         self.run(network)
@@ -209,17 +222,23 @@ class NetworkUnderTest:
         Raises:
             NotDecidable: where there is none, or one that is not whole.
         """
-        if not self._control.impostor.object:
+        if not self._control.impostor.usable:
             raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
         kernels = self.kernels(rank)
         if not kernels:
             raise NotDecidable(f"rank {rank} has no kernel that could be marked")
         for stem, kernel in kernels.items():
             try:
-                kernel.put_object(self._control.impostor.object, self._control.impostor.symbol)
+                self._control.impostor.put(kernel)
             except ValueError as error:
                 raise NotDecidable(f"{stem} cannot be marked: {error}") from None
             self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
+
+    def adopt(self, rank: int | str = 0) -> None:
+        """Take kernels of a rank for marked that were copied with their marks."""
+        place = self.place(rank)
+        stems = self.layout.read(place)
+        self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
 
     def share(self, directory: Path) -> None:
         """Use directories that other ranks use at the same time; the working directory too."""
@@ -238,7 +257,7 @@ class NetworkUnderTest:
 
     def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
         """A finished run, with the directories as they are now."""
-        place = kernel_meta(result.request.environment, result.request.work)
+        place = self.layout.place(result.request.environment, result.request.work)
         inside = place.is_relative_to(self.site)
         run = NetworkRun(
             result=result,
@@ -248,6 +267,7 @@ class NetworkUnderTest:
             impostor=self._control.impostor,
             marked=frozenset(self._marked),
             trusted=self._control.serves_marked,
+            layout=self.layout,
         )
         self._note(run)
         return run

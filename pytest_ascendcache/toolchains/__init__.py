@@ -11,7 +11,7 @@ from pytest_ascendcache.toolchains.protocol import (
     ToolchainError,
 )
 from pytest_ascendcache.toolchains.reference import reference_toolchain
-from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, TrainResult
+from pytest_ascendcache.toolchains.training import RankProcess, Script, TrainRequest, TrainResult
 
 __all__ = [
     "AtcToolchain",
@@ -21,6 +21,7 @@ __all__ = [
     "Launcher",
     "ProcessLauncher",
     "RankProcess",
+    "Script",
     "StagedChange",
     "Toolchain",
     "ToolchainError",
