@@ -123,7 +123,7 @@ def test_a_damaged_file_heals(
 ) -> None:
     network.warm(ONE)
     damage(_only(network).path(suffix))
-    recovers(network, ONE, f"{suffix} {name}")
+    recovers(network, ONE, f"{suffix} {name}", between=True)
 
 
 @rule("security/verify-before-load")

@@ -29,6 +29,9 @@ from pytest_ascendcache.toolchains import RankProcess, TrainRequest
 HANGS = 60.0
 """Seconds after which a run that has not ended will not end. The slowest takes ten."""
 
+GANG_HANGS = 150.0
+"""The same for a gang, whose launcher takes a minute to notice that a rank has failed."""
+
 
 def leaky(slope: float, name: str) -> Probe:
     """An operator that can be marked in either cache."""
@@ -116,10 +119,14 @@ def last_words(run: NetworkRun) -> str:
     return said[-1][:200] if said else "without a word"
 
 
-def recovers(network: NetworkUnderTest, wanted: Network, where: str) -> None:
-    """The next run is right, the one after it too, and the third reuses everything."""
+def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
+    """The next run is right and leaves everything whole, and the one after it reuses it all.
+
+    ``between`` has one more run in between, for damage that is only put off by the first.
+    """
     run_once(network, wanted, f"{where}: the next run")
-    run_once(network, wanted, f"{where}: the run after the next")
+    if between:
+        run_once(network, wanted, f"{where}: the second run")
     problems = {stem: unit.problems() for stem, unit in network.kernels().items()}
     assert problems == {stem: [] for stem in problems}, f"{where}: what is cached stays damaged"
     assert problems, f"{where}: nothing is cached"
@@ -127,8 +134,8 @@ def recovers(network: NetworkUnderTest, wanted: Network, where: str) -> None:
         network.mark()
     except NotDecidable as error:
         pytest.fail(f"{where}: {error}")
-    run = run_once(network, wanted, f"{where}: the third run")
-    assert run.compiled == frozenset(), f"{where}: the third run compiles again"
+    run = run_once(network, wanted, f"{where}: the last run")
+    assert run.compiled == frozenset(), f"{where}: the last run compiles again"
 
 
 _LINKER = """\

@@ -16,6 +16,7 @@ from pytest_ascendcache.observation.evidence import (
 )
 from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
+from pytest_ascendcache.observation.launched import LaunchedGang, launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
 from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
 from pytest_ascendcache.observation.network_control import network_control
@@ -31,6 +32,7 @@ __all__ = [
     "CacheUnderTest",
     "Evidence",
     "Interruption",
+    "LaunchedGang",
     "NetworkControl",
     "NetworkRun",
     "NetworkUnderTest",
@@ -42,6 +44,7 @@ __all__ = [
     "Shared",
     "Step",
     "Watch",
+    "launched_gang",
     "meeting_place",
     "network_control",
     "positive_control",

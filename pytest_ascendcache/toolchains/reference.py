@@ -128,7 +128,7 @@ def reference_toolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
         version=version("pytest-ascendcache"),
         launcher=launcher,
-        capabilities=frozenset(Capability),
+        capabilities=frozenset(Capability) - {Capability.GANG_LAUNCHER},
         deadline=deadline,
         base_environment=environment,
         impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,

@@ -30,13 +30,14 @@ class Script:
 
     ``before`` are networks the same process runs first; ``late_import`` puts the networks' code
     in a module that is imported inside a function, ``module`` in one imported as usual.
-    ``extra`` is a line of code that changes nothing.
+    ``held`` are ranks of a gang that stop before they run the network, each with the directory
+    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
     """
 
     before: tuple[Network, ...] = ()
     module: bool = False
     late_import: bool = False
-    extra: str = ""
+    held: tuple[tuple[int, Path], ...] = ()
 
 
 @dataclass(frozen=True)

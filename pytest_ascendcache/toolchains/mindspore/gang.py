@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.toolchains.launch import Running
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
+
+
+SUM = "reduced"
+"""The array in a rank's outputs that has the sum."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,14 @@ class Gang:
     def kill(self) -> None:
         """``kill -9`` all of them now."""
         self.running.kill()
+
+    @property
+    def sums(self) -> list[NDArray[Any] | None]:
+        """What each rank got for the sum of all ranks' first outputs."""
+        return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
+
+    def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:
+        return read_outputs(self.request.directory / f"outputs-{rank}.npz")
 
     def wait(self, deadline: float | None = None) -> list[TrainResult]:
         """How each rank ended; after ``deadline`` seconds all are killed.
@@ -50,7 +64,7 @@ class Gang:
                 returncode=ended.returncode,
                 deadline=patience,
                 output=_words(directory / f"logs/worker_{rank}.log") or ended.output,
-                outputs=read_outputs(directory / f"outputs-{rank}.npz"),
+                outputs=_without_sum(self._outputs(rank)),
                 left_behind=ended.left_behind,
             )
             for rank in range(self.size)
@@ -79,6 +93,10 @@ def start_gang(
     running = toolchain.launcher.start("msrun", arguments, environment, request.work, None)
     argv = toolchain.launcher.argv("msrun", arguments)
     return Gang(request, size, argv, running, toolchain.deadline)
+
+
+def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:
+    return outputs and {name: each for name, each in outputs.items() if name != SUM}
 
 
 def _words(log: Path) -> str:

@@ -63,6 +63,7 @@ def main(path):
 
         init()
         rank = get_rank()
+    hold(settings["held"].get(str(rank)))
 {late}    classes = [{classes}]
     results = {{}}
     for number in settings["order"]:
@@ -108,11 +109,11 @@ def network_script(networks: Sequence[Network], style: Script) -> dict[str, str]
     main = _MAIN.format(late=late, classes=", ".join(names))
     head = "import json\nimport os\nimport sys\n\nimport numpy as np\n"
     if not (style.module or style.late_import):
-        return {"network.py": f"{head}{_IMPORTS}{style.extra}\n\n\n{code}\n\n{main}"}
+        return {"network.py": f"{head}{_IMPORTS}\n\n\n{code}\n\n{main}"}
     early = f"from blocks import {', '.join(names)}\n" if style.module else ""
     return {
         "network.py": f"{head}{_IMPORTS}{early}\n\n{_REDUCED}\n\n{main}",
-        "blocks.py": f"{_IMPORTS}{style.extra}\n\n\n{code}",
+        "blocks.py": f"{_IMPORTS}\n\n\n{code}",
     }
 
 

@@ -62,7 +62,9 @@ class MindSporeToolchain:
         self.launcher = ProcessLauncher(programs)
         self._route = None if strace is None else Strace(self.launcher.argv, most_states=_STATES)
         self._python = wheel.python
-        offered = {Capability.INCREMENTAL_BUILD, *([Capability.FAULT_POINTS] if strace else [])}
+        offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
+        if strace is not None:
+            offered.add(Capability.FAULT_POINTS)
         self.capabilities = frozenset(() if self.unusable else offered)
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
@@ -106,6 +108,7 @@ class MindSporeToolchain:
         settings = {
             "graph_kernel": self.graph_kernel,
             "gang": gang,
+            "held": {str(rank): str(place) for rank, place in request.script.held},
             "order": [sorted(distinct).index(each.name) for each in (*request.script.before, last)],
             "networks": [
                 network_settings(each, request.directory / f"data{number}.npz")
@@ -195,7 +198,7 @@ class MindSporeToolchain:
         return ToolchainError(f"{self.name}: {capability.lacking}")
 
 
-_STATES = 24
+_STATES = 6
 """Crash states of one kind that are worth two starts each."""
 
 
