@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -46,10 +47,12 @@ class LaunchedGang:
     networks: NetworkUnderTest
     launched: Launched
     before: Snapshot
+    since: float
 
     def wait(self, patience: float) -> list[NetworkRun]:
         """One run a rank; after ``patience`` seconds all are killed."""
         results = self.launched.wait(patience)
+        self.networks.evidence.waited += time.monotonic() - self.since
         runs = [self.networks.observed(each, self.before) for each in results]
         return [replace(run, after=runs[-1].after) for run in runs]
 
@@ -80,8 +83,9 @@ def launched_gang(
     with meeting_place(size) as place:
         request = networks.request(network, environment=environment, script=script)
         before = Snapshot.take(networks.site)
+        since = time.monotonic()
         launched = toolchain.start_gang(request, size, place.port)
         try:
-            yield LaunchedGang(networks, launched, before)
+            yield LaunchedGang(networks, launched, before, since)
         finally:
             launched.kill()

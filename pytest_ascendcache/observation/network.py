@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -278,6 +279,7 @@ class NetworkUnderTest:
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         self.evidence.starts += 1
+        self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
         self.evidence.steps.append(
             Step(
@@ -289,6 +291,17 @@ class NetworkUnderTest:
             )
         )
 
+    def _cross_check(self, run: NetworkRun) -> None:
+        """Tell where the toolchain's own count says otherwise; nothing is decided by it."""
+        claimed = run.result.claimed
+        if claimed is None or not run.succeeded or not self._control.serves_marked or run.wrong:
+            return
+        if (claimed > 0) != bool(run.compiled):
+            self.evidence.notes.append(
+                f"the toolchain says it compiled {claimed}; of the operators that can tell "
+                f"{len(run.compiled)} were compiled"
+            )
+
 
 class Watch:
     """Ranks that were started, from the first to the last."""
@@ -297,17 +310,23 @@ class Watch:
         self._networks = networks
         self._before = Snapshot.take(networks.site)
         self._running: list[RankProcess] = []
+        self._since = 0.0
 
     def start(self, request: TrainRequest) -> RankProcess:
         """Start one rank; it is waited for with :meth:`wait`."""
+        if not self._running:
+            self._since = time.monotonic()
         process = self._networks.toolchain.start_rank(request)
         self._running.append(process)
         return process
 
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
         """Wait for its end; it is killed after ``deadline`` seconds."""
+        result = process.wait(deadline)
         self._running.remove(process)
-        return self._networks.observed(process.wait(deadline), self._before)
+        if not self._running:
+            self._networks.evidence.waited += time.monotonic() - self._since
+        return self._networks.observed(result, self._before)
 
     def end(self) -> None:
         """Kill whoever was not waited for."""
