@@ -11,6 +11,7 @@ from pytest_ascendcache.cachedir.filesystem import (
     AccessTimes,
     FileSystem,
     keep_access_times,
+    make_immutable,
     probe_file_system,
 )
 from pytest_ascendcache.cachedir.graph_cache import CachedGraph, read_cached_graphs
@@ -47,6 +48,7 @@ __all__ = [
     "embedded_objects",
     "find_canaries",
     "keep_access_times",
+    "make_immutable",
     "plant_canary",
     "probe_file_system",
     "read_akg_kernels",

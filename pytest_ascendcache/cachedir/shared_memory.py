@@ -26,7 +26,7 @@ class Segment:
 
 def segments_of(cache: Path) -> list[Segment]:
     """The segments that belong to the cache directory ``cache``."""
-    key = _hash(os.fsencode(cache)) & 0xFFFFFFFF
+    key = key_of(os.fsencode(cache))
     try:
         rows = [line.split() for line in _TABLE.read_text().splitlines()[1:]]
     except OSError:
@@ -40,6 +40,11 @@ def remove_segments(cache: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     for segment in segments_of(cache):
         libc.shmctl(segment.number, _IPC_RMID, None)
+
+
+def key_of(path: bytes) -> int:
+    """The key of the segments of builds in a cache directory."""
+    return _hash(path) & 0xFFFFFFFF
 
 
 def _hash(data: bytes) -> int:
