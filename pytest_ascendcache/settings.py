@@ -378,11 +378,11 @@ def read_settings(config: pytest.Config) -> Settings:
         stress=_read_stress(config),
         mindspore=read_mindspore(config, toolchain),
         profile=profile,
-        **_deviations(config.getoption("--ascend-deviations")),
+        **_deviations(config.getoption("--ascend-deviations"), toolchain),
     )
 
 
-def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
+def _deviations(lists: list[str], toolchain: str) -> dict[str, tuple[Any, ...]]:
     """The lists and their entries; paths made absolute, so that a check can be repeated."""
     if not lists:
         return {}
@@ -404,4 +404,5 @@ def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
         name if name in builtin_lists() else str(Path(name).absolute())
         for name in dict.fromkeys(lists)
     )
-    return {"lists": tuple(places), "deviations": entries}
+    about = tuple(entry for entry in entries if entry.is_about(toolchain))
+    return {"lists": tuple(places), "deviations": about}

@@ -19,6 +19,9 @@ _TOLD = (*_BROKEN, "error")
 _SHOWN = 300
 _SANDBOX = re.compile(r"/\S*/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 
+_LIST = re.compile(r" --ascend-deviations=\S+")
+"""Who repeats a finding wants to see it, not that it is known."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -72,7 +75,7 @@ def findings(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[Finding]]:
                 check["check"],
                 _verdict(check),
                 _plain(check["message"]),
-                check["repeat"],
+                _LIST.sub("", check["repeat"]),
                 len(broken),
                 len(verdicts),
             )
@@ -81,8 +84,13 @@ def findings(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[Finding]]:
 
 
 def worth_repeating(report: Mapping[str, Any]) -> list[str]:
-    """Node ids of the checks that did not simply pass."""
-    return [each["check"] for each in report["checks"] if each["verdict"] in _TOLD]
+    """The checks that did not simply pass, as pytest takes them after ``--pyargs``."""
+    checks = (each["check"] for each in report["checks"] if each["verdict"] in _TOLD)
+    return [_argument(*check.partition("::")) for check in checks]
+
+
+def _argument(path: str, *rest: str) -> str:
+    return "".join([path.removesuffix(".py").replace("/", "."), *rest])
 
 
 def _same(report: Mapping[str, Any], check: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
