@@ -9,7 +9,12 @@ import pytest
 MINDSPORE_TOOLCHAINS = ("mindspore-operator-cache", "mindspore-graph-cache")
 """Names ``--ascend-toolchain`` takes; known here so that nothing has to be imported."""
 
-MINDSPORE_SUITES = ("mindspore_test.py", "mindspore_{layer}_test.py", "mindspore_ranks_test.py")
+MINDSPORE_SUITES = (
+    "mindspore_test.py",
+    "mindspore_{layer}_test.py",
+    "mindspore_interruption_test.py",
+    "mindspore_ranks_test.py",
+)
 
 
 @dataclass(frozen=True)

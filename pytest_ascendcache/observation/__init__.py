@@ -18,11 +18,12 @@ from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
 from pytest_ascendcache.observation.launched import LaunchedGang, launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
-from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
 from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.watch import Watch
 
 __all__ = [
     "DATA",

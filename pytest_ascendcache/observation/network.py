@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -21,10 +19,10 @@ from pytest_ascendcache.observation.impostor import Marks
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.watch import Watch
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
-    RankProcess,
     Script,
     Toolchain,
     ToolchainError,
@@ -301,39 +299,6 @@ class NetworkUnderTest:
                 f"the toolchain says it compiled {claimed}; of the operators that can tell "
                 f"{len(run.compiled)} were compiled"
             )
-
-
-class Watch:
-    """Ranks that were started, from the first to the last."""
-
-    def __init__(self, networks: NetworkUnderTest) -> None:
-        self._networks = networks
-        self._before = Snapshot.take(networks.site)
-        self._running: list[RankProcess] = []
-        self._since = 0.0
-
-    def start(self, request: TrainRequest) -> RankProcess:
-        """Start one rank; it is waited for with :meth:`wait`."""
-        if not self._running:
-            self._since = time.monotonic()
-        process = self._networks.toolchain.start_rank(request)
-        self._running.append(process)
-        return process
-
-    def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
-        """Wait for its end; it is killed after ``deadline`` seconds."""
-        result = process.wait(deadline)
-        self._running.remove(process)
-        if not self._running:
-            self._networks.evidence.waited += time.monotonic() - self._since
-        return self._networks.observed(result, self._before)
-
-    def end(self) -> None:
-        """Kill whoever was not waited for."""
-        for process in self._running:
-            with contextlib.suppress(ToolchainError, OSError, ValueError):
-                process.wait(0.0)
-        self._running.clear()
 
 
 def _failure(result: TrainResult) -> str:
