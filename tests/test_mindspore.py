@@ -24,6 +24,7 @@ from pytest_ascendcache.cachedir import (
     segments_of,
 )
 from pytest_ascendcache.cachedir.shared_memory import key_of
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.observation import SLOPES, Probe, probe_network
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import Script, ToolchainError, TrainRequest
@@ -271,6 +272,13 @@ def test_checks_of_another_layout_do_not_apply(pytester: pytest.Pytester, tmp_pa
     result = judged(pytester, standin(tmp_path), "--pyargs", module, "-k", "second_run")
     assert set(verdicts(pytester).values()) == {"not applicable"}
     assert result.ret == 0
+
+
+def test_the_list_is_about_these_toolchains_alone() -> None:
+    entries = load_deviations("mindspore-2.10.0")
+    for name in (GRAPH, OPERATORS):
+        assert any(entry.is_about(name) for entry in entries)
+    assert not any(entry.is_about("reference") for entry in entries)
 
 
 # --- the suite on the stand-in --------------------------------------------------------------

@@ -143,7 +143,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
             right(run, "a cold rank")
     for unit in network.kernels(1).values():
         for path in unit.paths:
-            path.unlink()
+            path.unlink(missing_ok=True)
     network.mark(0)
     script = Script(held=((1, network.sandbox / "gate"),))
     with (

@@ -42,7 +42,8 @@ def test_each_rank_writes_below_its_own_directory(network: NetworkUnderTest) -> 
     kept = [path for path in runs[0].written if network.layout.holds(Path(path))]
     assert kept, "nothing is kept"
     own = tuple(f"/rank_{rank}/" for rank in range(SIZE))
-    assert [path for path in kept if not any(each in path for each in own)] == []
+    elsewhere = [path for path in kept if not any(each in path for each in own)]
+    assert not elsewhere, f"not below the directory of a rank: {elsewhere[0]}"
     assert all(any(each in path for path in kept) for each in own), "a rank kept nothing"
 
 

@@ -102,7 +102,8 @@ def wait_until(happened: Callable[[], bool]) -> None:
 def right(run: NetworkRun, which: str = "the run") -> None:
     """A run ended well with the right outputs."""
     assert run.succeeded, f"{which} {run.result.ending}: {last_words(run)}"
-    assert run.wrong == {}, f"{which} gives wrong outputs"
+    wrong = [f"{name} {how}" for name, how in run.wrong.items()]
+    assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
 
 
 def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run") -> NetworkRun:
@@ -127,9 +128,10 @@ def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bo
     run_once(network, wanted, f"{where}: the next run")
     if between:
         run_once(network, wanted, f"{where}: the second run")
-    problems = {stem: unit.problems() for stem, unit in network.kernels().items()}
-    assert problems == {stem: [] for stem in problems}, f"{where}: what is cached stays damaged"
-    assert problems, f"{where}: nothing is cached"
+    units = network.kernels().values()
+    problems = [each for unit in units for each in unit.problems()]
+    assert not problems, f"{where}: what is cached stays damaged: {'; '.join(problems)}"
+    assert units, f"{where}: nothing is cached"
     try:
         network.mark()
     except NotDecidable as error:

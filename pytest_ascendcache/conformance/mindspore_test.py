@@ -216,7 +216,8 @@ def test_a_rank_keeps_its_own_below_its_number(network: NetworkUnderTest) -> Non
     right(run)
     kept = [path for path in run.written if network.layout.holds(Path(path))]
     assert kept, "nothing is kept"
-    assert [path for path in kept if "/rank_3/" not in path] == []
+    elsewhere = [path for path in kept if "/rank_3/" not in path]
+    assert not elsewhere, f"not below rank_3: {elsewhere[0]}"
 
 
 @rule("ranks/bad-rank-id")
@@ -298,4 +299,5 @@ def test_nothing_of_the_cache_is_world_writable(network: NetworkUnderTest) -> No
 @rule("security/private-modes")
 def test_nothing_is_left_in_the_working_directory(network: NetworkUnderTest) -> None:
     run_once(network, usual(network))
-    assert [path.name for path in network.work.iterdir()] == []
+    left = sorted(path.name for path in network.work.iterdir())
+    assert not left, f"left in the working directory: {', '.join(left)}"

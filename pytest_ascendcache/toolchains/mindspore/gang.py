@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.toolchains.launch import Running
+from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
-
-
-SUM = "reduced"
-"""The array in a rank's outputs that has the sum."""
 
 
 @dataclass(frozen=True)

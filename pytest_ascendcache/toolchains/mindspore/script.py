@@ -16,6 +16,9 @@ from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.toolchains.protocol import ToolchainError
 from pytest_ascendcache.toolchains.training import Script
 
+SUM = "reduced"
+"""The name of the output that has the sum of all ranks' first outputs."""
+
 _EXPRESSIONS = {
     "Abs": "ops.abs({0})",
     "Add": "{0} + {1}",
@@ -84,9 +87,6 @@ def main(path):
         outputs = classes[number](network["attributes"])(*tensors)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         results = dict(zip(network["outputs"], (each.asnumpy() for each in outputs)))
-    if settings["gang"]:
-        reduced = Reduced()(Tensor(next(iter(results.values()))))
-        results["reduced"] = reduced.asnumpy()
     place = settings["results"].replace("RANK", str(rank))
     np.savez(place + ".part.npz", **results)
     os.replace(place + ".part.npz", place)
@@ -96,26 +96,19 @@ if __name__ == "__main__":
     main(sys.argv[1])
 """
 
-_REDUCED = """\
-class Reduced(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.reduce = ops.AllReduce()
 
-    def construct(self, tensor):
-        return self.reduce(tensor)
-"""
-
-
-def network_script(networks: Sequence[Network], style: Script) -> dict[str, str]:
+def network_script(
+    networks: Sequence[Network], style: Script, gang: bool = False
+) -> dict[str, str]:
     """The files of a script by name; ``network.py`` is the one to start.
+
+    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``.
 
     Raises:
         ToolchainError: for an operator that is not known here.
     """
     names = [f"Network{number}" for number in range(len(networks))]
-    code = "\n\n".join(_cell(name, each) for name, each in zip(names, networks, strict=True))
-    code += f"\n\n{_REDUCED}"
+    code = "\n\n".join(_cell(name, each, gang) for name, each in zip(names, networks, strict=True))
     late = f"    from blocks import {', '.join(names)}\n" if style.late_import else ""
     main = _MAIN.format(late=late, classes=", ".join(names))
     head = "import json\nimport os\nimport sys\n\nimport numpy as np\n"
@@ -123,12 +116,12 @@ def network_script(networks: Sequence[Network], style: Script) -> dict[str, str]
         return {"network.py": f"{head}{_IMPORTS}\n\n\n{code}\n\n{main}"}
     early = f"from blocks import {', '.join(names)}\n" if style.module else ""
     return {
-        "network.py": f"{head}{_IMPORTS}{early}\n\n{_REDUCED}\n\n{main}",
+        "network.py": f"{head}{_IMPORTS}{early}\n\n{main}",
         "blocks.py": f"{_IMPORTS}\n\n\n{code}",
     }
 
 
-def _cell(name: str, network: Network) -> str:
+def _cell(name: str, network: Network, gang: bool) -> str:
     """One network as a class. Tensors are numbered, so that names decide nothing."""
     tensors = {each: f"t{number}" for number, each in enumerate(network.tensors)}
     cells = [
@@ -136,6 +129,10 @@ def _cell(name: str, network: Network) -> str:
         for number, node in enumerate(network.nodes)
         if node.operator.type in _CELLS
     ]
+    outputs = [tensors[each] for each in network.outputs]
+    if gang:
+        cells.append("        self.reduce = ops.AllReduce()")
+        outputs.append(f"self.reduce({outputs[0]})")
     body = [
         f"        {tensors[node.outputs[0]]} = {_expression(network, node, tensors)}"
         for node in network.in_order
@@ -145,7 +142,7 @@ def _cell(name: str, network: Network) -> str:
         cells="\n".join(cells) or "        pass",
         inputs=", ".join(tensors[each] for each in input_names(network)),
         body="\n".join(body),
-        outputs=", ".join(tensors[each] for each in network.outputs),
+        outputs=", ".join(outputs),
     )
 
 
@@ -168,7 +165,7 @@ def input_names(network: Network) -> list[str]:
     return [name for name in network.tensors if name not in given]
 
 
-def network_settings(network: Network, data: Path) -> dict[str, Any]:
+def network_settings(network: Network, data: Path, gang: bool = False) -> dict[str, Any]:
     """What the script reads of one network; its arrays are written to ``data``."""
     import numpy
 
@@ -177,7 +174,7 @@ def network_settings(network: Network, data: Path) -> dict[str, Any]:
     return {
         "data": str(data),
         "inputs": input_names(network),
-        "outputs": list(network.outputs),
+        "outputs": [*network.outputs, *([SUM] if gang else [])],
         "attributes": [
             {each.name: each.value for each in node.operator.attributes} for node in network.nodes
         ],

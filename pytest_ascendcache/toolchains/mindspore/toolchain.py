@@ -91,7 +91,8 @@ class MindSporeToolchain:
         Raises:
             ToolchainError: where it cannot be started.
         """
-        return start_gang(self, request, self.prepare(request, gang=True), size, port)
+        settings = self.prepare(request, gang=True)
+        return start_gang(self, self._told(request), settings, size, port)
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
         """Write the script of a request and what it reads; returns the file of the latter."""
@@ -103,7 +104,7 @@ class MindSporeToolchain:
         # By name, so that the order they are run in is not part of the script.
         distinct = {each.name: each for each in (*request.script.before, last)}
         networks = [distinct[name] for name in sorted(distinct)]
-        for name, text in network_script(networks, request.script).items():
+        for name, text in network_script(networks, request.script, gang).items():
             (request.directory / name).write_text(text, encoding="utf-8")
         settings = {
             "graph_kernel": self.graph_kernel,
@@ -111,7 +112,7 @@ class MindSporeToolchain:
             "held": {str(rank): str(place) for rank, place in request.script.held},
             "order": [sorted(distinct).index(each.name) for each in (*request.script.before, last)],
             "networks": [
-                network_settings(each, request.directory / f"data{number}.npz")
+                network_settings(each, request.directory / f"data{number}.npz", gang)
                 for number, each in enumerate(networks)
             ],
             "results": str(request.directory / ("outputs-RANK.npz" if gang else "outputs.npz")),
