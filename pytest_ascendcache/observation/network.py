@@ -292,7 +292,7 @@ class NetworkUnderTest:
     def _cross_check(self, run: NetworkRun) -> None:
         """Tell where the toolchain's own count says otherwise; nothing is decided by it."""
         claimed = run.result.claimed
-        if claimed is None or not run.succeeded or not self._control.serves_marked or run.wrong:
+        if claimed is None or run.wrong or not (run.trusted and run.was_marked):
             return
         if (claimed > 0) != bool(run.compiled):
             self.evidence.notes.append(

@@ -95,6 +95,12 @@ class NetworkRun:
         }
 
     @property
+    def was_marked(self) -> bool:
+        """Whether there were kernels before, and each of them was marked."""
+        there = self._kernels(self.before)
+        return bool(there) and all(f"{self.place}/{stem}" in self.marked for stem in there)
+
+    @property
     def reused(self) -> frozenset[str]:
         """Names of the operators that ran a kernel from disk: an impostor gave the output."""
         return frozenset(name for name, how in self._delivered.items() if how == "reused")

@@ -66,18 +66,18 @@ def findings(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[Finding]]:
     """What was found, by rule, in the order of the first report."""
     found: dict[str, list[Finding]] = {}
     for check in reports[0]["checks"]:
-        verdicts = [_verdict(each) for report in reports for each in _same(report, check)]
-        broken = [each for each in verdicts if each in _BROKEN]
+        tries = [each for report in reports for each in _same(report, check)]
+        broken = [each for each in tries if _verdict(each) in _BROKEN]
         if not broken:
             continue
         found.setdefault(check["rule"], []).append(
             Finding(
                 check["check"],
-                _verdict(check),
-                _plain(check["message"]),
+                _verdict(broken[0]),
+                _plain(broken[-1]["message"]),
                 _LIST.sub("", check["repeat"]),
                 len(broken),
-                len(verdicts),
+                len(tries),
             )
         )
     return found
