@@ -234,7 +234,7 @@ def test_without_the_wheel_nothing_applies_and_the_command_is_said(
     ("release", "decorator", "said"),
     [
         ({"mindspore": "2.9.0"}, True, "MindSpore 2.9.0 is another release than 2.10.0"),
-        ({}, False, "has no decorator; * -m pip install decorator"),
+        ({}, False, "has no decorator; ci/verify-mindspore * -m pip install decorator"),
     ],
 )
 def test_what_is_missing_is_said(

@@ -114,30 +114,11 @@ def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run")
 
 
 def last_words(run: NetworkRun) -> str:
-    """The last line of a run's output that says something."""
+    """The last line of a run's output that names an error, or else says something."""
     lines = [line.strip() for line in run.output.splitlines()]
     said = [line for line in lines if line and not line.startswith(("-", "[", "="))]
-    return said[-1][:200] if said else "without a word"
-
-
-def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
-    """The next run is right and leaves everything whole, and the one after it reuses it all.
-
-    ``between`` has one more run in between, for damage that is only put off by the first.
-    """
-    run_once(network, wanted, f"{where}: the next run")
-    if between:
-        run_once(network, wanted, f"{where}: the second run")
-    units = network.kernels().values()
-    problems = [each for unit in units for each in unit.problems()]
-    assert not problems, f"{where}: what is cached stays damaged: {'; '.join(problems)}"
-    assert units, f"{where}: nothing is cached"
-    try:
-        network.mark()
-    except NotDecidable as error:
-        pytest.fail(f"{where}: {error}")
-    run = run_once(network, wanted, f"{where}: the last run")
-    assert run.compiled == frozenset(), f"{where}: the last run compiles again"
+    errors = [line for line in said if "Error" in line]
+    return (errors or said or ["without a word"])[-1][:200]
 
 
 _LINKER = """\

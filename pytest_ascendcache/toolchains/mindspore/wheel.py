@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,17 +36,17 @@ class Wheel:
 
 
 def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
-    """Look at one Python, by default at ``.venv-mindspore/bin/python`` below the working
-    directory. ``needs_compiler``: kernels are linked with ``g++``."""
-    path = Path(python or ".venv-mindspore/bin/python").absolute()
+    """Look at one Python: by default that of ``.venv-mindspore`` below the working directory, or
+    else this one. ``needs_compiler``: kernels are linked with ``g++``."""
+    own = Path(".venv-mindspore/bin/python").absolute()
+    path = Path(python or (own if own.exists() else sys.executable)).absolute()
     versions = _versions(path)
     if versions is None:
-        install = f"{path.parent.parent} --clear" if python is None else str(path.parent.parent)
         return Wheel(
             path,
             "not found",
-            f"there is no Python at {path}; {_SETUP}, or: python3.11 -m venv {install} && "
-            f"{path} -m pip install mindspore=={SUPPORTED} decorator",
+            f"there is no Python at {path}; {_SETUP}, or: python3.11 -m venv {path.parent.parent} "
+            f"&& {path} -m pip install mindspore=={SUPPORTED} decorator",
         )
     found = versions["mindspore"]
     if found is None:
@@ -64,7 +65,8 @@ def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
 
 def _lacking(path: Path, version: str, package: str) -> Wheel:
     name = package.partition("=")[0]
-    return Wheel(path, version, f"{path} has no {name}; {path} -m pip install {package}")
+    command = f"{path} -m pip install {package}"
+    return Wheel(path, version, f"{path} has no {name}; {_SETUP}, or: {command}")
 
 
 def _versions(python: Path) -> dict[str, str | None] | None:
