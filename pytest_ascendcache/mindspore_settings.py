@@ -36,7 +36,8 @@ def add_mindspore_options(group: pytest.OptionGroup) -> None:
         metavar="PYTHON",
         default=None,
         help="the Python of an environment with MindSpore's wheel, for the toolchains "
-        f"{' and '.join(MINDSPORE_TOOLCHAINS)} (default: .venv-mindspore/bin/python, or this Python)",
+        f"{' and '.join(MINDSPORE_TOOLCHAINS)} (default: .venv-mindspore/bin/python, "
+        "or this Python)",
     )
 
 

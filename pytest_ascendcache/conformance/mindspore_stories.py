@@ -121,6 +121,26 @@ def last_words(run: NetworkRun) -> str:
     return (errors or said or ["without a word"])[-1][:200]
 
 
+def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
+    """The next run is right and leaves everything whole, and the one after it reuses it all.
+
+    ``between`` has one more run in between, for damage that is only put off by the first.
+    """
+    run_once(network, wanted, f"{where}: the next run")
+    if between:
+        run_once(network, wanted, f"{where}: the second run")
+    units = network.kernels().values()
+    problems = [each for unit in units for each in unit.problems()]
+    assert not problems, f"{where}: what is cached stays damaged: {'; '.join(problems)}"
+    assert units, f"{where}: nothing is cached"
+    try:
+        network.mark()
+    except NotDecidable as error:
+        pytest.fail(f"{where}: {error}")
+    run = run_once(network, wanted, f"{where}: the last run")
+    assert run.compiled == frozenset(), f"{where}: the last run compiles again"
+
+
 _LINKER = """\
 #!/bin/sh
 {early}
