@@ -18,6 +18,9 @@ ABSENT = TensorDesc((), data_type("UNDEFINED"), "RESERVED")
 """How :class:`OperatorSpec` says that an optional input is not connected."""
 
 
+_WHOLE_NUMBERS = frozenset(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+
+
 class OpInfoError(ValueError):
     """Operator information that cannot be used: what is wrong, where, what to write instead."""
 
@@ -148,12 +151,19 @@ def _belonging(placed: tuple[int, TensorDesc]) -> object:
 
 
 def _described(tensor: TensorDesc, index: int, param_type: str) -> InfoTensor:
-    """A tensor without what files say by other means: its origin where that is itself."""
+    """A tensor without what files say by other means: its origin where that is itself.
+
+    Kernels depend on constants that are shapes, axes and the like. Constants of a floating type
+    are data, which is given when the kernel is run.
+    """
+    depends = tensor.is_const and tensor.dtype.name in _WHOLE_NUMBERS
     same_shape = tensor.origin_shape == tensor.shape
     plain = replace(
         tensor,
         name=tensor.dynamic_input or tensor.name,
         dynamic_input="",
+        is_const=depends,
+        const_value=tensor.const_value if depends else (),
         origin_shape=None if same_shape else tensor.origin_shape,
         origin_format="" if tensor.origin_format == tensor.format else tensor.origin_format,
     )
