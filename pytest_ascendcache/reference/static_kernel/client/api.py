@@ -116,7 +116,7 @@ def end_by_signals() -> None:
                 signal.signal(number, _end)
 
 
-def _end(number: int, frame: FrameType | None) -> NoReturn:
+def _end(number: int, _: FrameType | None) -> NoReturn:
     # Once is enough: what is being removed now must not be cut short by asking again.
     for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)

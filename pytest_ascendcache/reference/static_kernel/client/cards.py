@@ -10,7 +10,6 @@ from __future__ import annotations
 import select
 import socket
 import time
-from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from pytest_ascendcache.reference.incremental.wire import Line, Message, connect, listen
@@ -31,7 +30,7 @@ _GRACE = 5.0
 class Cards(Protocol):
     """One card's line to the others."""
 
-    def exchange(self, news: Message, seconds: float) -> list[Message]:
+    def exchange(self, news: Message, seconds: float, /) -> list[Message]:
         """Everybody's news by rank, once all have given theirs.
 
         Raises:
@@ -90,7 +89,7 @@ class CardsPolicy:
 class Alone:
     """A card on its own."""
 
-    def exchange(self, news: Message, seconds: float) -> list[Message]:
+    def exchange(self, news: Message, _: float) -> list[Message]:
         """See :class:`Cards`."""
         return [news]
 
@@ -294,5 +293,3 @@ def _poll(descriptors: list[int], deadline: float | None) -> list[int]:
         poll.register(each, select.POLLIN)
     left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
     return [descriptor for descriptor, _ in poll.poll(left)]
-
-

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.config import CompilerConfig, Profiling
 from pytest_ascendcache.reference.static_kernel.client.dump import Dump, digest, read_folder
@@ -157,21 +158,26 @@ class Session:
             return run([command, *arguments], self._environ, cards)
         from pytest_ascendcache.reference.static_kernel import op_compiler
 
-        return run_embedded(
-            lambda: op_compiler.run(arguments, self._environ, self._all), cards
-        )
+        return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)
 
     def _select(
         self, network: Network, config: CompilerConfig
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         """The installed kernels of a network's operators."""
-        from pytest_ascendcache.reference.static_kernel.client.reselect import installed_kernels
+        opp = self._environ.get("ASCEND_OPP_PATH", "")
+        if not opp:
+            return {}
+        selection, fs = self._all.static_kernel.selection, self._all.fs
+        installed = selection.read_index(fs, Path(opp), config.soc_version)
+        found: dict[OperatorSpec, tuple[str, bytes]] = {}
+        for operator in {each.named("") for each in network.operators} if installed else ():
+            info = OperatorInfo.of(operator)
+            kernel = selection.find(fs, Path(opp), installed, info, info.deterministic)
+            if kernel is not None:
+                found[operator] = (kernel.symbol, kernel.object)
+        return found
 
-        return installed_kernels(self._all, self._environ, network, config.soc_version)
-
-    def _complete(
-        self, network: Network, config: CompilerConfig, kernels: Kernels
-    ) -> Kernels:
+    def _complete(self, network: Network, config: CompilerConfig, kernels: Kernels) -> Kernels:
         """The same, and a plain kernel for every operator that has no static one."""
         from pytest_ascendcache.reference.kernels import KernelError, KernelOptions, build
 
