@@ -18,6 +18,7 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "op_compiler_settings",
     "plugin",
     "session",
     "settings",

@@ -25,6 +25,7 @@ _MODULES = {
     "run": "run",
     "train": "train",
     "op-compiler": "static_kernel.op_compiler",
+    "installer": "static_kernel.installer",
     "aclgraph": "static_kernel.client.command",
 }
 """The reference's programs, and the modules they are started by."""
