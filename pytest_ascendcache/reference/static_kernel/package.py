@@ -40,14 +40,15 @@ from pytest_ascendcache.reference.static_kernel.installer import run
 sys.exit(run(sys.argv, os.environ))
 """
 _HEADER = """\
-# Static kernel package {name}; see --help. A ZIP archive follows.
-case "$0" in */*) file=$0 ;; *) file=./$0 ;; esac
-sum=$(tail -n +3 "$file" | sha256sum) || exit 2
-if [ "${{sum%% *}}" != "$sha256" ]; then
-    echo "[ERROR] $file: the package is damaged; copy or compile it again." >&2
-    exit 2
+    # Static kernel package {name}; see --help. A ZIP archive follows.
+    case "$0" in */*) file=$0 ;; *) file=./$0 ;; esac
+    sum=$(tail -n +3 "$file" | sha256sum) || exit 2
+    if [ "${{sum%% *}}" != "$sha256" ]; then
+        echo "[ERROR] $file: the package is damaged; copy or compile it again." >&2
+        exit 2
+    fi
+    exec {words} "$file" "$@"
 fi
-exec {words} "$file" "$@"
 """
 _UNINSTALL = """\
 #!/bin/sh
@@ -92,7 +93,9 @@ class PackagePolicy:
         members.update({PAYLOAD + path: data for path, data in files.items()})
         header = _HEADER.format(name=manifest.name, words=shlex.join(installer) or _PYTHON)
         body = header.encode() + _zip(members)
-        return f"#!/bin/sh\nsha256={hashlib.sha256(body).hexdigest()}\n".encode() + body
+        # No shell runs any of it before it has read the whole script.
+        digest = hashlib.sha256(body).hexdigest()
+        return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
 
     def uninstall_script(self, installer: Sequence[str]) -> bytes:
         """``uninstall.sh`` of an installed package."""
