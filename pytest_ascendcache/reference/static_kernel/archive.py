@@ -18,6 +18,8 @@ from typing import Any
 
 MANIFEST = "package.json"
 PAYLOAD = "payload/"
+CARRIED = "installer.pyz"
+"""The installer in an installed package, for its ``uninstall.sh``."""
 FORMAT = "ascendcache-static-kernel"
 VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z", re.ASCII)

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.archive import (
+    CARRIED,
     Manifest,
     Package,
     PackageError,
@@ -39,7 +40,8 @@ def run(
     registry: RegistryPolicy | None = None,
     fs: Fs | None = None,
 ) -> int:
-    """Carry out one command line; its first word is the ``.run`` file or an installed package.
+    """Carry out one command line; its first word is the ``.run`` file, or the
+    ``installer.pyz`` of an installed package.
 
     The exit status is 0 where what was asked for is so now, 2 for a damaged package, else 1.
     """
@@ -77,8 +79,9 @@ class _Run:
 
     def run(self) -> int:
         """Do what was asked for."""
-        if self._source.is_dir():
-            return self._uninstall(self._source.name, self._source.absolute().parents[2])
+        if self._source.name == CARRIED:
+            directory = self._source.absolute().parent
+            return self._uninstall(directory.name, directory.parents[2])
         package = Package.read(self._source)
         manifest = package.manifest
         if self._given.list:

@@ -18,10 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
-from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, PAYLOAD, Manifest
+from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PAYLOAD, Manifest
 
 _ROOT = Path(__file__).parents[3]
 _CARRIED = (
@@ -29,37 +30,30 @@ _CARRIED = (
     *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
     *(f"reference/static_kernel/{name}" for name in ("installer", "registry")),
 )
-_SCRIPTS = "scripts"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
 _LOCK = re.compile(r"\.(.+\.run)\.lock")
 
-_MAIN = f"""\
+_MAIN = """\
 import os, sys
-sys.path.insert(0, os.path.join(sys.argv[0], "{PAYLOAD}{_SCRIPTS}"))
 from pytest_ascendcache.reference.static_kernel.installer import run
 sys.exit(run(sys.argv, os.environ))
 """
-_START = """\
-import os, sys
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from pytest_ascendcache.reference.static_kernel.installer import run
-sys.exit(run(sys.argv[1:], os.environ))
-"""
 _HEADER = """\
-# Static kernel package {name}; see --help. A ZIP archive follows.
-case "$0" in */*) file=$0 ;; *) file=./$0 ;; esac
-sum=$(tail -n +3 "$file" | sha256sum) || exit 2
-if [ "${{sum%% *}}" != "$sha256" ]; then
-    echo "[ERROR] $file: the package is damaged; copy or compile it again." >&2
-    exit 2
+    # Static kernel package {name}; see --help. A ZIP archive follows.
+    case "$0" in */*) file=$0 ;; *) file=./$0 ;; esac
+    sum=$(tail -n +3 "$file" | sha256sum) || exit 2
+    if [ "${{sum%% *}}" != "$sha256" ]; then
+        echo "[ERROR] $file: the package is damaged; copy or compile it again." >&2
+        exit 2
+    fi
+    exec {words} "$file" "$@"
 fi
-exec {words} "$file" "$@"
 """
 _UNINSTALL = """\
 #!/bin/sh
 directory=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd) || exit 1
-exec {words} "$directory" --uninstall "$@"
+exec {words} "$directory/{carried}" --uninstall "$@"
 """
 _PYTHON = "python3 -I -B"
 
@@ -86,20 +80,27 @@ class PackagePolicy:
         Raises:
             PackageError: for names no installer takes.
         """
-        files = {**kernels, **carried_scripts(), "uninstall.sh": self.uninstall_script(installer)}
+        carried = carried_modules()
+        files = {
+            **kernels,
+            CARRIED: _zip(carried),
+            "uninstall.sh": self.uninstall_script(installer),
+        }
         digests = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         whole = replace(manifest, files=digests).to_bytes()
         Manifest.parse(whole)
-        members = {MANIFEST: whole, "__main__.py": _MAIN.encode()}
+        members = {**carried, MANIFEST: whole}
         members.update({PAYLOAD + path: data for path, data in files.items()})
         header = _HEADER.format(name=manifest.name, words=shlex.join(installer) or _PYTHON)
         body = header.encode() + _zip(members)
-        return f"#!/bin/sh\nsha256={hashlib.sha256(body).hexdigest()}\n".encode() + body
+        # No shell runs any of it before it has read the whole script.
+        digest = hashlib.sha256(body).hexdigest()
+        return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
 
     def uninstall_script(self, installer: Sequence[str]) -> bytes:
         """``uninstall.sh`` of an installed package."""
-        start = f'{_PYTHON} "$directory/{_SCRIPTS}/start.py"'
-        return _UNINSTALL.format(words=shlex.join(installer) or start).encode()
+        words = shlex.join(installer) or _PYTHON
+        return _UNINSTALL.format(words=words, carried=CARRIED).encode()
 
     @contextmanager
     def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:
@@ -168,15 +169,14 @@ class PackagePolicy:
                 fs.remove("package.clean", directory / match[0])
 
 
-def carried_scripts() -> dict[str, bytes]:
-    """What a package needs to install and uninstall itself, by path below the package."""
-    modules = {
-        f"{_SCRIPTS}/pytest_ascendcache/{name}.py": (
-            _ROOT / f"pytest_ascendcache/{name}.py"
-        ).read_bytes()
-        for name in _CARRIED
+@cache
+def carried_modules() -> dict[str, bytes]:
+    """What a package needs to install and uninstall itself: members of an archive Python runs."""
+    names = [f"pytest_ascendcache/{name}.py" for name in _CARRIED]
+    return {
+        "__main__.py": _MAIN.encode(),
+        **{name: (_ROOT / name).read_bytes() for name in names},
     }
-    return {**modules, f"{_SCRIPTS}/start.py": _START.encode()}
 
 
 def _zip(members: Mapping[str, bytes]) -> bytes:
