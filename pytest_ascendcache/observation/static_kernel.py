@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shlex
 import sys
@@ -173,9 +174,15 @@ class StaticKernelsUnderTest:
             ToolchainError: where it does not install itself.
             TornIndex: where the index is not whole.
         """
-        opp = self.directory("alone")
-        self.install(package, opp=opp)
-        return InstalledKernels(opp).index()
+        known = package.with_name(f"{package.name}.index")
+        if not known.exists():
+            opp = self.directory("alone")
+            self.install(package, opp=opp)
+            index = InstalledKernels(opp).index()
+            temporary = known.with_name(f".{known.name}.{os.getpid()}")
+            temporary.write_text(json.dumps([[*key, entry] for key, entry in index.items()]))
+            temporary.replace(known)
+        return {(kind, key): entry for kind, key, entry in json.loads(known.read_text())}
 
     def interruption(self, request: StaticRequest) -> Interruption[StaticResult]:
         """An install or uninstall, recorded now, that can then be interrupted."""
