@@ -10,6 +10,8 @@ from pytest_ascendcache.reports.files import Document
 _BROKEN = ("fail", "error", "warn")
 _SHOWN = 5
 _LONGEST = 500
+_ROOM = 300_000
+"""Characters of sections: GitHub refuses a summary of more than 1 MiB altogether."""
 
 
 def summary(report: Document) -> str:
@@ -35,8 +37,14 @@ def summary(report: Document) -> str:
             f"{len(news['fixed'])} fixed, {news['same']} as before.",
             "",
         ]
+    room = _ROOM
     for rule, checks in _broken(report):
-        lines += _section(rule, checks)
+        section = _section(rule, checks)
+        room -= sum(map(len, section))
+        if room < 0:
+            lines += ["There is more than GitHub shows; see the other reports.", ""]
+            break
+        lines += section
     return "\n".join(lines) + "\n"
 
 

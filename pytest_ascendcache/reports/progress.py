@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TextIO
 
 import pytest
@@ -93,18 +93,30 @@ def run_progress(
 
 
 class TitleProgress:
-    """How far a run is, in the title of the terminal: pytest's own lines stay as they are."""
+    """How far a run is, in the title of the terminal: pytest's own lines stay as they are.
 
-    def __init__(self, stream: TextIO, total: int, clock: Callable[[], float] = time.monotonic):
-        self._stream = stream
-        self._total = total
+    A plugin of its own; it does nothing where nobody looks.
+    """
+
+    def __init__(self, config: pytest.Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self._open = ExitStack()
+        self._stream = self._open.enter_context(terminal_stream(config))
         self._clock = clock
-        self._started = clock()
-        self._shown = self._started
-        self._done = 0
+        self._started = self._shown = clock()
+        self._total = self._done = 0
 
-    def advance(self) -> None:
-        """One more check is done."""
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self._begin(len(session.items))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        self._begin(len(ids))
+
+    def _begin(self, total: int) -> None:
+        self._total = total
+        self._started = self._shown = self._clock()
+
+    def pytest_runtest_logfinish(self) -> None:
         self._done += 1
         now = self._clock()
         if now - self._shown < _INTERVAL:
@@ -113,13 +125,15 @@ class TitleProgress:
         left = (now - self._started) / self._done * max(0, self._total - self._done)
         self._title(f"ascendcache {self._done}/{self._total}, {in_words(left)} left")
 
-    def close(self) -> None:
-        """Leave an empty title, which terminals replace by their own."""
-        self._title("")
+    def pytest_unconfigure(self) -> None:
+        self._title("")  # terminals put their own in its place
+        self._open.close()
+        self._stream = None
 
     def _title(self, text: str) -> None:
-        self._stream.write(f"\033]0;{text}\007")
-        self._stream.flush()
+        if self._stream is not None:
+            self._stream.write(f"\033]0;{text}\007")
+            self._stream.flush()
 
 
 def in_words(seconds: float) -> str:
