@@ -154,5 +154,5 @@ def _much_to_see(rows: list[dict[str, Any]]) -> tuple[int, int]:
     return len({row["rank"] for row in rows}), len(rows)
 
 
-def _much_removed(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    return sum(row["removed"] for row in rows), len(rows)
+def _much_removed(rows: list[dict[str, Any]]) -> tuple[bool, int]:
+    return any(row["removed"] for row in rows), len(rows)
