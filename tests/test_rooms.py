@@ -20,6 +20,8 @@ FACE = (
     "judging",
     "op_compiler_settings",
     "plugin",
+    "report_settings",
+    "reporting",
     "session",
     "settings",
     "suite",
