@@ -119,6 +119,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_ascendcache.suite import parametrize_cells
 
         parametrize_cells(metafunc)
+    if "ascend_release" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_releases
+
+        parametrize_releases(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.gangs import parametrize_ranks

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_ascendcache.release_settings import (
+    ReleaseSettings,
+    add_release_options,
+    asks_for_release,
+    read_releases,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -77,11 +84,13 @@ class Settings:
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
     stress: StressSettings = StressSettings()
+    suite: bool = True
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
 
     @property
     def arguments(self) -> list[str]:
         """The options that decide which toolchain is judged, to repeat a check."""
-        arguments = ["--ascend-cache"]
+        arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.toolchain != "reference":
@@ -103,7 +112,7 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return arguments + self.stress.arguments + self.release.arguments
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -193,6 +202,7 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_release_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -238,6 +248,8 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("test_*.py")
         if asks_for_stress(config):
             patterns.append("stress_test.py")
+    if asks_for_release(config):
+        patterns.append("release_test.py")
     return tuple(patterns)
 
 
@@ -365,6 +377,8 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        suite=config.getoption("--ascend-cache"),
+        release=read_releases(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

@@ -19,6 +19,7 @@ FACE = (
     "hookspecs",
     "judging",
     "plugin",
+    "release_settings",
     "session",
     "settings",
     "suite",
@@ -33,6 +34,7 @@ ALLOWED = {
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
+    "release": {"operators", "contract", "cachedir"},
     "conformance": {
         "operators",
         "contract",
@@ -43,6 +45,7 @@ ALLOWED = {
         "toolchains",
         "observation",
         "stress",
+        "release",
     },
     "reference": {"operators"},
     "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
