@@ -48,7 +48,9 @@ ALLOWED = {
         "release",
     },
     "reference": {"operators"},
-    "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
+    "qualification": {
+        *("operators", "contract", "faults", "toolchains", "release", "reference", "settings")
+    },
     "reports": {"contract"},
 }
 
