@@ -29,7 +29,7 @@ from pytest_ascendcache.release.problem import Problem
 RELEASE_MODES = (CacheMode.DISABLE, CacheMode.FORCE)
 """Document C: what the cache mode should be when a model is released."""
 
-_DEBUGGING = {
+DEBUGGING = {
     "NPU_COLLECT_PATH": "it turns op_debug_config on and the cache off",
     "ASCEND_OP_COMPILE_SAVE_KERNEL_META": "kernels with debug information get into the cache",
 }
@@ -69,7 +69,7 @@ def debug_problems(release: Release) -> list[Problem]:
     config = release.options.get(atc.DEBUG_CONFIG, "")
     if config:
         found.append(Problem(f"--{atc.DEBUG_CONFIG}={config}", "no such option"))
-    for variable, effect in _DEBUGGING.items():
+    for variable, effect in DEBUGGING.items():
         value = release.environment.get(variable, "")
         if value not in ("", "0"):
             found.append(Problem(f"{variable}={value}: {effect}", "the variable is not set"))
@@ -130,19 +130,26 @@ def _limits(release: Release) -> Iterator[Problem]:
                 if key == ENV_RATIO
                 else "MB from 1 on, or -1 for no aging",
             )
+    for cache in release.caches:
+        yield from _ini_limits(cache, environment)
+
+
+def _ini_limits(cache: Path, environment: dict[str, str]) -> Iterator[Problem]:
     seen: dict[CacheLimits, Path] = {}
-    for path in _ini_files(release):
+    for path in _ini_files(cache):
         ini = _read_ini(path)
         for key in sorted(set(ini) & set(_FORMER)):
             yield Problem(f"{path}: {key} is set, which is no longer read", _FORMER[key])
         limits = expected_limits(ini, {})
-        if {INI_SIZE, INI_RATIO} - set(ini) or limits == default != _literal(ini):
-            continue  # not in effect; the audit of the directory says so
+        if limits != _literal(ini):
+            continue  # not in effect: the audit of the directory says so
         seen[limits] = path
         yield from _unlike_environment(path, limits, environment)
     if len(seen) > 1:
         said = "; ".join(f"{path}: {_shown(limits)}" for limits, path in seen.items())
-        yield Problem(said, "the same limits for every cache of the release")
+        yield Problem(
+            said, "one of the two: the document names one place, the vendor reads another"
+        )
 
 
 def _unlike_environment(
@@ -160,16 +167,11 @@ def _unlike_environment(
             )
 
 
-def _ini_files(release: Release) -> list[Path]:
+def _ini_files(cache: Path) -> list[Path]:
     """``op_cache.ini`` where the vendor keeps it, and where the document puts it."""
-    found: dict[Path, None] = {}
-    for cache in release.caches:
-        directory = kernel_cache(cache)
-        if directory is not None:
-            for path in (directory / "op_cache.ini", directory.parent / "op_cache.ini"):
-                if path.is_file():
-                    found[path] = None
-    return list(found)
+    directory = kernel_cache(cache)
+    places = (directory, directory.parent) if directory is not None else ()
+    return [each / "op_cache.ini" for each in places if (each / "op_cache.ini").is_file()]
 
 
 def _read_ini(path: Path) -> dict[str, str]:
@@ -185,7 +187,7 @@ def _literal(ini: dict[str, str]) -> CacheLimits | None:
     """The limits as they are written, where they are numbers."""
     try:
         return CacheLimits(int(ini[INI_SIZE]), int(ini[INI_RATIO]))
-    except ValueError:
+    except (KeyError, ValueError):
         return None
 
 
