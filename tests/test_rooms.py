@@ -19,6 +19,8 @@ FACE = (
     "hookspecs",
     "judging",
     "plugin",
+    "report_settings",
+    "reporting",
     "session",
     "settings",
     "suite",
