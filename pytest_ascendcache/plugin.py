@@ -81,11 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:
         join_workers(config)
     if asked_suites(config):
         from pytest_ascendcache.collector import Collector
+        from pytest_ascendcache.reports.progress import TitleProgress
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
         toolchain = ascend_session_of(config).toolchain
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
+        config.pluginmanager.register(TitleProgress(config), "ascendcache-title")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -16,6 +16,12 @@ from pytest_ascendcache.release_settings import (
     asks_for_release,
     read_releases,
 )
+from pytest_ascendcache.report_settings import (
+    ReportSettings,
+    add_report_options,
+    check_file,
+    read_reports,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -74,7 +80,7 @@ class Settings:
     atc: str | None
     start: str
     strict: bool
-    report: Path | None
+    reports: ReportSettings
     defect: str | None
     timeout: float
     matrix: str
@@ -158,9 +164,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="which combinations of options are compiled: those that cover every pair of levels "
         "(default), every triple, or all combinations of a reduced model",
     )
-    group.addoption(
-        "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
-    )
+    add_report_options(group)
     group.addoption(
         "--ascend-defect",
         metavar="NAME",
@@ -285,7 +289,7 @@ def _read_stress(config: pytest.Config) -> StressSettings:
         )
     if replay is not None:
         _check_history(replay)
-    _check_file("--ascend-stress-history", history)
+    check_file("--ascend-stress-history", history)
     if given and seed is None:
         seed = secrets.randbelow(2**32)
         # xdist hands the options on to its workers: they are to take the same one.
@@ -306,19 +310,6 @@ def _check_history(name: str) -> None:
         read_history(Path(name))
     except HistoryError as error:
         raise pytest.UsageError(f"--ascend-stress-replay: {error}") from None
-
-
-def _check_file(option: str, name: str | None) -> None:
-    """A file that is to be written later can be refused now."""
-    if name is None:
-        return
-    if Path(name).is_dir():
-        raise pytest.UsageError(f"{option}={name} is a directory; name a file in it.")
-    if not Path(name).absolute().parent.is_dir():
-        raise pytest.UsageError(
-            f"{option}={name}: the directory {Path(name).absolute().parent} does not "
-            "exist; create it or name another."
-        )
 
 
 def check_ranks(config: pytest.Config) -> None:
@@ -342,7 +333,6 @@ def read_settings(config: pytest.Config) -> Settings:
     toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
-    report = config.getoption("--ascend-report")
     if atc and toolchain != "atc":
         raise pytest.UsageError(
             f"--ascend-atc={atc} names a command for the toolchain 'atc', but --ascend-toolchain "
@@ -364,13 +354,12 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
-    _check_file("--ascend-report", report)
     return Settings(
         toolchain=toolchain,
         atc=atc,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
-        report=Path(report).absolute() if report is not None else None,
+        reports=read_reports(config),
         defect=defect,
         timeout=timeout,
         real_waits=config.getoption("--ascend-real-waits"),

@@ -20,6 +20,8 @@ FACE = (
     "judging",
     "plugin",
     "release_settings",
+    "report_settings",
+    "reporting",
     "session",
     "settings",
     "suite",

@@ -8,9 +8,11 @@ from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
+    CacheSize,
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankEvent,
     RankNote,
     Step,
 )
@@ -26,6 +28,7 @@ __all__ = [
     "DATA",
     "Accuracy",
     "Address",
+    "CacheSize",
     "CacheUnderTest",
     "Evidence",
     "Interruption",
@@ -35,6 +38,7 @@ __all__ = [
     "NotDecidable",
     "PositiveControl",
     "Probe",
+    "RankEvent",
     "RankNote",
     "Run",
     "Shared",

@@ -253,6 +253,12 @@ class NetworkUnderTest:
         return run
 
     def _note(self, run: NetworkRun) -> None:
+        rank = _rank(run.result.request)
+        if run.stored:
+            self.evidence.happened(
+                rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
+            )
+        self.evidence.happened(rank, "end", run.result.ending)
         changes = {path: change.value for path, change in run.changes.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:
@@ -281,6 +287,7 @@ class Watch:
     def start(self, request: TrainRequest) -> RankProcess:
         """Start one rank; it is waited for with :meth:`wait`."""
         process = self._networks.toolchain.start_rank(request)
+        self._networks.evidence.happened(_rank(request), "start")
         self._running.append(process)
         return process
 
@@ -295,6 +302,10 @@ class Watch:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)
         self._running.clear()
+
+
+def _rank(request: TrainRequest) -> str:
+    return request.environment.get("RANK_ID", "") or "0"
 
 
 def _failure(result: TrainResult) -> str:
