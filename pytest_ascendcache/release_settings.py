@@ -54,8 +54,8 @@ def add_release_options(group: pytest.OptionGroup) -> None:
 
 
 def asks_for_release(config: pytest.Config) -> bool:
-    """Whether a release is to be judged."""
-    return bool(config.getoption(RELEASE))
+    """Whether a release is to be judged, or would be if it were named."""
+    return bool(config.getoption(RELEASE) or config.getoption(UPDATE))
 
 
 def read_releases(config: pytest.Config) -> ReleaseSettings:
