@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_ascendcache.audit_settings import (
+    AUDIT_FILE,
+    AuditSettings,
+    add_audit_options,
+    asks_for_audit,
+    read_audit,
+)
 from pytest_ascendcache.report_settings import (
     ReportSettings,
     add_report_options,
@@ -84,11 +91,13 @@ class Settings:
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
     stress: StressSettings = StressSettings()
+    suite: bool = True
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
     def arguments(self) -> list[str]:
         """The options that decide which toolchain is judged, to repeat a check."""
-        arguments = ["--ascend-cache"]
+        arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.toolchain != "reference":
@@ -110,7 +119,7 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return arguments + self.stress.arguments + self.audit.arguments
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -198,6 +207,7 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_audit_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -243,7 +253,14 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("test_*.py")
         if asks_for_stress(config):
             patterns.append("stress_test.py")
+    if asks_for_audit(config):
+        patterns.append(AUDIT_FILE)
     return tuple(patterns)
+
+
+def needs_toolchain(config: pytest.Config) -> bool:
+    """Whether what is asked for judges a toolchain, and not only files."""
+    return any(pattern != AUDIT_FILE for pattern in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -355,6 +372,8 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        suite=config.getoption("--ascend-cache"),
+        audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

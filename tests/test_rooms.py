@@ -11,6 +11,8 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "audit_settings",
+    "audits",
     "collector",
     "fixtures",
     "gangreports",
@@ -30,6 +32,7 @@ ALLOWED = {
     "contract": {"operators"},
     "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
+    "audit": {"contract", "cachedir"},
     "faults": {"cachedir"},
     "ranks": set(),
     "toolchains": {"operators", "contract", "faults"},
@@ -40,6 +43,7 @@ ALLOWED = {
         "contract",
         "combinations",
         "cachedir",
+        "audit",
         "faults",
         "ranks",
         "toolchains",
