@@ -59,7 +59,7 @@ def asks_for_release(config: pytest.Config) -> bool:
 
 
 def read_releases(config: pytest.Config) -> ReleaseSettings:
-    """Read the release files.
+    """Read the release files, and have the caches that go with the releases audited.
 
     Raises:
         pytest.UsageError: for one that cannot be used.
@@ -77,9 +77,31 @@ def read_releases(config: pytest.Config) -> ReleaseSettings:
         releases = tuple(read_release(path, os.environ) for path in paths)
     except ReleaseFileError as error:
         raise pytest.UsageError(f"{RELEASE}: {error}") from None
+    for release in releases:
+        _check_caches(release)
     if update:
         _check_manifests(releases)
+    # As if --ascend-audit had named them; xdist hands the options on to its workers.
+    audited = config.getoption("--ascend-audit")
+    caches = (str(cache) for release in releases for cache in release.caches)
+    config.option.ascend_audit = list(dict.fromkeys([*audited, *caches]))
     return ReleaseSettings(releases, update)
+
+
+def _check_caches(release: Release) -> None:
+    """What goes with a release as a cache is one."""
+    from pytest_ascendcache.audit import holds_a_cache
+
+    for cache in release.caches:
+        try:
+            reason = "" if holds_a_cache(cache) else "holds no cache that is known"
+        except OSError as error:
+            reason = f"cannot be looked into ({error.strerror})"
+        if reason:
+            raise pytest.UsageError(
+                f"{RELEASE}: {release.path}: 'caches': {cache} {reason}; name a directory that "
+                "holds a cache, or leave it out."
+            )
 
 
 def _check_manifests(releases: tuple[Release, ...]) -> None:
@@ -96,3 +118,8 @@ def _check_manifests(releases: tuple[Release, ...]) -> None:
                 f"{release.manifest}; give each its own."
             )
         seen[release.manifest] = release.path
+        if inside := [each for each in release.caches if release.manifest.is_relative_to(each)]:
+            raise pytest.UsageError(
+                f"{UPDATE}: the manifest {release.manifest} is in the cache {inside[0]}, which is "
+                "audited and not written to; name another place."
+            )

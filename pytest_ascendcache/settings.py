@@ -10,6 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_ascendcache.audit_settings import (
+    AUDIT_FILE,
+    AuditSettings,
+    add_audit_options,
+    asks_for_audit,
+    read_audit,
+)
 from pytest_ascendcache.release_settings import (
     ReleaseSettings,
     add_release_options,
@@ -92,6 +99,7 @@ class Settings:
     stress: StressSettings = StressSettings()
     suite: bool = True
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
     def arguments(self) -> list[str]:
@@ -118,7 +126,12 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments + self.release.arguments
+        return [
+            *arguments,
+            *self.stress.arguments,
+            *self.audit.arguments,
+            *self.release.arguments,
+        ]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -207,6 +220,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     _add_stress_options(group)
     add_release_options(group)
+    add_audit_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -254,7 +268,14 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
             patterns.append("stress_test.py")
     if asks_for_release(config):
         patterns.append("release_test.py")
+    if asks_for_audit(config):
+        patterns.append(AUDIT_FILE)
     return tuple(patterns)
+
+
+def needs_toolchain(config: pytest.Config) -> bool:
+    """Whether what is asked for judges a toolchain, and not only files."""
+    return any(pattern != AUDIT_FILE for pattern in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -354,6 +375,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
@@ -367,7 +389,8 @@ def read_settings(config: pytest.Config) -> Settings:
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
         suite=config.getoption("--ascend-cache"),
-        release=read_releases(config),
+        release=releases,
+        audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

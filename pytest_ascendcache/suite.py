@@ -94,6 +94,14 @@ def parametrize_releases(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
 
 
+def parametrize_audits(metafunc: pytest.Metafunc) -> None:
+    """Have a check of audits once for each directory ``--ascend-audit`` names."""
+    directories = ascend_session_of(metafunc.config).settings.audit.directories
+    metafunc.parametrize(
+        "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
+    )
+
+
 class SuiteModule(pytest.Module):
     """A file of the suite; its node ids do not depend on where the package is installed."""
 

@@ -11,6 +11,8 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "audit_settings",
+    "audits",
     "collector",
     "fixtures",
     "gangreports",
@@ -31,6 +33,7 @@ ALLOWED = {
     "contract": {"operators"},
     "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
+    "audit": {"contract", "cachedir"},
     "faults": {"cachedir"},
     "ranks": set(),
     "toolchains": {"operators", "contract", "faults"},
@@ -42,6 +45,7 @@ ALLOWED = {
         "contract",
         "combinations",
         "cachedir",
+        "audit",
         "faults",
         "ranks",
         "toolchains",

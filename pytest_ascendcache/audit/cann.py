@@ -45,14 +45,10 @@ class SocCache:
         stem, suffix = split(name)
         belongs = suffix == ".json" and CANN_STEM.match(stem) is not None
         self.aging.total += info.st_size
-        if suffix == ".temp":
-            remove = (folder.path(name),)
-            detail = "a writer's temporary file, left behind"
-            self.ledger.add(Check.LEFTOVERS, folder.path(name), detail, info.st_size, remove)
-        elif suffix == ".lock":
+        if suffix == ".lock":
             self._lock(folder, name, stem)
         elif belongs:
-            self._metadata(folder, stem, info)
+            self._metadata(folder, stem)
         elif suffix in (".o", ".so", ".h") and CANN_STEM.match(stem):
             self._alone(folder, name, stem, info)
         else:
@@ -77,7 +73,7 @@ class SocCache:
         files = Files(self.ledger, folder, (f"{stem}.json", name))
         files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
-    def _metadata(self, folder: Folder, stem: str, info: os.stat_result) -> None:
+    def _metadata(self, folder: Folder, stem: str) -> None:
         name = f"{stem}.json"
         files = Files(self.ledger, folder, (name, f"{stem}.o"))
         read = read_metadata(files, name)

@@ -66,12 +66,12 @@ class Reader:
 
     @contextmanager
     def folder(self, path: Path, relative: str) -> Iterator[Folder]:
-        """A directory to look into; not one that a link leads to.
+        """A directory to look into; not one that a link leads to, but for the one that was named.
 
         Raises:
             OSError: where it cannot be opened.
         """
-        flags = _NOFOLLOW | os.O_DIRECTORY
+        flags = (_NOFOLLOW if relative else _NOFOLLOW & ~os.O_NOFOLLOW) | os.O_DIRECTORY
         try:
             descriptor = os.open(path, flags | os.O_NOATIME)
         except PermissionError:

@@ -33,6 +33,8 @@ from pytest_ascendcache.audit.walk import Visit, Walk
 _STEP = 200
 """Files between two reports of progress."""
 
+_TEMPORARY = (".temp", ".tmp")
+
 Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
 
 
@@ -173,6 +175,9 @@ class _Scan:
         self._result.files += 1
         self._result.bytes += info.st_size
         self._attributes(path, info, "the file")
+        if entry.name.endswith(_TEMPORARY):
+            detail = "a writer's temporary file, left behind"
+            self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
         if judge is None:
             return
         try:

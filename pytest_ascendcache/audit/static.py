@@ -47,10 +47,6 @@ class StaticOutputs:
         if suffix == ".run":
             self.entries += 1
             self._package(folder, name, info)
-        elif suffix in (".temp", ".tmp"):
-            remove = (folder.path(name),)
-            detail = "a writer's temporary file, left behind"
-            self.ledger.add(Check.LEFTOVERS, folder.path(name), detail, info.st_size, remove)
         elif suffix == ".json" and _RECORDS.fullmatch(inside):
             self.entries += 1
             read_metadata(Files(self.ledger, folder, (name,)), name)
@@ -118,10 +114,6 @@ class InstalledKernels:
             self._index(folder, name)
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
-        elif suffix in (".temp", ".tmp"):
-            remove = (folder.path(name),)
-            detail = "a writer's temporary file, left behind"
-            self.ledger.add(Check.LEFTOVERS, folder.path(name), detail, info.st_size, remove)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
             files = Files(self.ledger, folder, (f"{stem}.json", name))
             files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _NO_RANKS = "there are no caches of several ranks in it"
+_ONLY_GRAPHS = "graphs have no metadata with a digest or a name"
 _NAMED = 5
 
 
@@ -36,9 +37,15 @@ def conclude(
         result.inapplicable |= dict.fromkeys((Check.INI, Check.SIZE), _NO_CANN)
     _toolchains(result, ledger)
     _ranks(result, ledger, reader)
+    looked_at = result.notes.setdefault(Check.WHOLE_ENTRIES, [])
+    looked_at.append(result.describe())
+    if {*result.kinds.values()} <= {Kind.GRAPH_CACHE}:
+        no_names = dict.fromkeys((Check.DIGESTS, Check.NAMES_INSIDE), _ONLY_GRAPHS)
+        result.inapplicable |= no_names
     if reader.renewed:
-        note = f"{reader.renewed} access times could not be kept: only a file's owner may"
-        result.notes.setdefault(Check.WHOLE_ENTRIES, []).append(note)
+        looked_at.append(
+            f"{reader.renewed} access times could not be kept: only a file's owner may"
+        )
 
 
 def _limits(
@@ -80,7 +87,9 @@ def _inis(result: Audit, ledger: Ledger, reader: Reader, cache: Path | None) -> 
     """The files that set limits, in the order they are asked: where the document has it, then
     where CANN does. What is wrong with them is noted."""
     found: dict[str, Ini] = {}
-    places = [cache.parent, cache] if cache is not None else []
+    places = [cache] if cache is not None else []
+    if cache is not None and cache.name == "kernel_cache":
+        places.insert(0, cache.parent)
     stamped: dict[str, dict[str, str]] = {}
     for place in places:
         for name in ("op_cache.ini", "version.info"):
@@ -151,7 +160,7 @@ def _toolchains(result: Audit, ledger: Ledger) -> None:
             detail = f"is one of {count} kernels by '{printable(name)}'; there are {shown}"
             for path in made.kernels[name]:
                 ledger.add(Check.ONE_TOOLCHAIN, path, detail)
-    if not any(getattr(judge, "toolchains", None) for judge in result.units.values()):
+    if not notes and Check.ONE_TOOLCHAIN not in ledger.found:
         result.inapplicable[Check.ONE_TOOLCHAIN] = "its kernels do not say who made them"
 
 

@@ -91,9 +91,9 @@ def holds_a_cache(root: Path) -> bool:
     problems: list[OSError] = []
     walk = Walk(root, Reader(), lambda _, error: problems.append(error), lambda _: None)
     for visit in walk:
-        if visit.place is not None and visit.place.kind.holds_entries:
-            if next(visit.entries, None) is not None:
-                return True
+        holds = visit.place is not None and visit.place.kind.holds_entries
+        if holds and next(visit.entries, None) is not None:
+            return True
     if problems:
         raise problems[0]
     return False

@@ -135,21 +135,14 @@ def _limits(release: Release) -> Iterator[Problem]:
 
 
 def _ini_limits(cache: Path, environment: dict[str, str]) -> Iterator[Problem]:
-    seen: dict[CacheLimits, Path] = {}
+    """What ini files in effect say beside the environment; others are the audit's to judge."""
     for path in _ini_files(cache):
         ini = _read_ini(path)
         for key in sorted(set(ini) & set(_FORMER)):
             yield Problem(f"{path}: {key} is set, which is no longer read", _FORMER[key])
         limits = expected_limits(ini, {})
-        if limits != _literal(ini):
-            continue  # not in effect: the audit of the directory says so
-        seen[limits] = path
-        yield from _unlike_environment(path, limits, environment)
-    if len(seen) > 1:
-        said = "; ".join(f"{path}: {_shown(limits)}" for limits, path in seen.items())
-        yield Problem(
-            said, "one of the two: the document names one place, the vendor reads another"
-        )
+        if limits == _literal(ini):
+            yield from _unlike_environment(path, limits, environment)
 
 
 def _unlike_environment(
@@ -189,7 +182,3 @@ def _literal(ini: dict[str, str]) -> CacheLimits | None:
         return CacheLimits(int(ini[INI_SIZE]), int(ini[INI_RATIO]))
     except (KeyError, ValueError):
         return None
-
-
-def _shown(limits: CacheLimits) -> str:
-    return f"{limits.megabytes} MB, {limits.ratio} %"

@@ -117,12 +117,11 @@ def _fill(path: Path, defect: str = "") -> None:
 
 
 def _rank_caches(directory: Path, *ranks: int) -> None:
-    """Run a network on each of these cards, one after the other."""
+    """Run a network as each of these ranks, one after the other."""
     directory.mkdir()
     (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
     for rank in ranks:
-        card = {"RANK_ID": str(rank), "DEVICE_ID": str(rank)}
-        _run([f"{_REFERENCE}.train"], "square.json", work=directory, **card)
+        _run([f"{_REFERENCE}.train"], "square.json", work=directory, RANK_ID=str(rank))
 
 
 def _manifest(path: Path, **changes: str) -> None:
