@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.cachedir import FileSystem
     from pytest_ascendcache.observation import (
         CacheUnderTest,
@@ -98,6 +101,12 @@ def ascend_cache(
     yield ascend_session.cache(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
+    """What was found in one of the directories ``--ascend-audit`` names."""
+    return ascend_session.audits.of(ascend_audited)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,19 @@ import pytest
 
 from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
+from pytest_ascendcache.audit_settings import (
+    AUDIT_FILE,
+    AuditSettings,
+    add_audit_options,
+    asks_for_audit,
+    read_audit,
+)
+from pytest_ascendcache.release_settings import (
+    ReleaseSettings,
+    add_release_options,
+    asks_for_release,
+    read_releases,
+)
 from pytest_ascendcache.report_settings import (
     ReportSettings,
     add_report_options,
@@ -87,11 +100,14 @@ class Settings:
     real_waits: bool = False
     op_compiler: str | None = None
     stress: StressSettings = StressSettings()
+    suite: bool = True
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
     def arguments(self) -> list[str]:
         """The options that decide which toolchain is judged, to repeat a check."""
-        arguments = ["--ascend-cache"]
+        arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.op_compiler is not None:
@@ -115,7 +131,12 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return [
+            *arguments,
+            *self.stress.arguments,
+            *self.audit.arguments,
+            *self.release.arguments,
+        ]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -204,6 +225,8 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_release_options(group)
+    add_audit_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -249,7 +272,16 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("test_*.py")
         if asks_for_stress(config):
             patterns.append("stress_test.py")
+    if asks_for_release(config):
+        patterns.append("release_test.py")
+    if asks_for_audit(config):
+        patterns.append(AUDIT_FILE)
     return tuple(patterns)
+
+
+def needs_toolchain(config: pytest.Config) -> bool:
+    """Whether what is asked for judges a toolchain, and not only files."""
+    return any(pattern != AUDIT_FILE for pattern in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -350,6 +382,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
@@ -363,6 +396,9 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        suite=config.getoption("--ascend-cache"),
+        release=releases,
+        audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )
