@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
-from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
 from pytest_ascendcache.audit_settings import (
     AUDIT_FILE,
     AuditSettings,
@@ -19,6 +17,8 @@ from pytest_ascendcache.audit_settings import (
     asks_for_audit,
     read_audit,
 )
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
 from pytest_ascendcache.release_settings import (
     ReleaseSettings,
     add_release_options,
