@@ -26,6 +26,7 @@ from pytest_ascendcache.cachedir.network_layout import (
 )
 from pytest_ascendcache.cachedir.shared_memory import remove_segments, segments_of
 from pytest_ascendcache.cachedir.snapshot import Change, FileState, Snapshot
+from pytest_ascendcache.cachedir.static_kernels import InstalledKernels, TornIndex
 
 __all__ = [
     "AKG_KERNEL_META",
@@ -42,9 +43,11 @@ __all__ = [
     "Entry",
     "FileState",
     "FileSystem",
+    "InstalledKernels",
     "NetworkLayout",
     "RankKernel",
     "Snapshot",
+    "TornIndex",
     "embedded_objects",
     "find_canaries",
     "keep_access_times",

@@ -6,20 +6,27 @@ import pytest
 
 from pytest_ascendcache.cachedir import KERNEL_META
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 
 @pytest.fixture(autouse=True)
-def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
+def _capabilities(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
-    if reason := getattr(ascend_toolchain, "unusable", ""):
-        pytest.skip(f"{ascend_toolchain.name}: {reason}")
     marker = request.node.get_closest_marker("ascend_rule")
-    rule = load_rules()[marker.args[0]]
-    for missing in sorted(rule.capabilities - ascend_toolchain.capabilities):
-        pytest.skip(f"{ascend_toolchain.name}: {missing.lacking}")
+    needed = load_rules()[marker.args[0]].capabilities
+    if not needed:
+        return  # and an audit needs no toolchain at all
+    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
+    if reason := getattr(toolchain, "unusable", ""):
+        pytest.skip(f"{toolchain.name}: {reason}")
+    for missing in sorted(needed - toolchain.capabilities):
+        pytest.skip(f"{toolchain.name}: {missing.lacking}")
 
 
 @pytest.fixture
@@ -35,12 +42,22 @@ def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
 
 
 @pytest.fixture(autouse=True)
-def _layout(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
+def _layout(request: pytest.FixtureRequest) -> None:
     """Checks of ranks' ``kernel_meta`` say nothing of another layout, nor the other way round."""
-    other = getattr(ascend_toolchain, "network_layout", KERNEL_META) is not KERNEL_META
-    own = request.path.name.startswith("mindspore_")
-    if own != other and "ascend_network" in request.fixturenames:
-        pytest.skip(f"{ascend_toolchain.name}: keeps what it compiled in another layout")
+    if "ascend_network" not in request.fixturenames:
+        return
+    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
+    if reason := getattr(toolchain, "unusable", ""):
+        pytest.skip(f"{toolchain.name}: {reason}")
+    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
+    if request.path.name.startswith("mindspore_") != other:
+        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
+
+
+@pytest.fixture
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+    """op_compiler, packages and clients, in directories of the check's own."""
+    return ascend_static_kernels
 
 
 @pytest.fixture

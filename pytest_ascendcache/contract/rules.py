@@ -43,6 +43,8 @@ class Capability(str, Enum):
     INCREMENTAL_BUILD = "incremental-build"
     REHEARSED_WAITS = "rehearsed-waits"
     GANG_LAUNCHER = "gang-launcher"
+    OP_COMPILER = "op-compiler"
+    STATIC_KERNEL_CLIENT = "static-kernel-client"
 
     @property
     def lacking(self) -> str:
@@ -62,6 +64,8 @@ class Capability(str, Enum):
             Capability.GANG_LAUNCHER: "has no launcher of its own that starts several ranks",
             Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
             "--ascend-real-waits waits the two minutes",
+            Capability.OP_COMPILER: "has no op_compiler; --ascend-op-compiler names one",
+            Capability.STATIC_KERNEL_CLIENT: "runs no network with static kernels",
         }[self]
 
 

@@ -15,11 +15,11 @@ from pytest_ascendcache.cachedir import KERNEL_META, NetworkLayout, Snapshot
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import Marks
+from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
-from pytest_ascendcache.observation.watch import Watch
+from pytest_ascendcache.observation.watch import Watch, rank_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
@@ -200,6 +200,11 @@ class NetworkUnderTest:
             ToolchainError: where the run fails.
             NotDecidable: where it leaves no kernels to be marked.
         """
+        if wrong := misfits(network):
+            raise NotDecidable(
+                f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "
+                f"input and one output, both of {TENSOR.elements} {TENSOR.dtype}"
+            )
         place = self.place()
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():
@@ -272,6 +277,12 @@ class NetworkUnderTest:
         return run
 
     def _note(self, run: NetworkRun) -> None:
+        rank = rank_of(run.result.request)
+        if run.stored:
+            self.evidence.happened(
+                rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
+            )
+        self.evidence.happened(rank, "end", run.result.ending)
         changes = {path: change.value for path, change in run.changes.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:

@@ -28,6 +28,7 @@ class Watch:
         if not self._running:
             self._since = time.monotonic()
         process = self._networks.toolchain.start_rank(request)
+        self._networks.evidence.happened(rank_of(request), "start")
         self._running.append(process)
         return process
 
@@ -45,3 +46,8 @@ class Watch:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)
         self._running.clear()
+
+
+def rank_of(request: TrainRequest) -> str:
+    """The rank a request is for, as its environment spells it."""
+    return request.environment.get("RANK_ID", "") or "0"

@@ -26,6 +26,7 @@ from pytest_ascendcache.toolchains.protocol import (
     StagedChange,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.static_kernel import StaticProcess
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
 
 if TYPE_CHECKING:
@@ -194,6 +195,10 @@ class MindSporeToolchain:
     def impl_mode_tables(self) -> Mapping[str, str]:
         """It has none."""
         raise self._lacks(Capability.IMPL_MODE_TABLES)
+
+    def start_static(self, *_: Any) -> StaticProcess:
+        """It has no static kernels."""
+        raise self._lacks(Capability.OP_COMPILER)
 
     def _lacks(self, capability: Capability) -> ToolchainError:
         return ToolchainError(f"{self.name}: {capability.lacking}")
