@@ -171,7 +171,7 @@ def test_different_networks_at_once_in_one_directory_are_right(network: NetworkU
     wanted = (
         probe_network(*probes),
         probe_network(*CHANGES["constant"](probes)),
-        probe_network(*CHANGES["type"](probes)),
+        probe_network(*CHANGES["shape"](probes)),
     )
     for _ in range(2):
         for run in ended(network, *(network.request(each) for each in wanted)):

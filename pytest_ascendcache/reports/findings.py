@@ -166,7 +166,7 @@ def _story(rule: Mapping[str, Any], found: Sequence[Finding]) -> Iterable[str]:
     yield ""
     for finding in found:
         mark = "" if finding.is_repeatable else ", *not repeatable*"
-        yield f"* `{finding.name}` ({finding.verdict}, {finding.seen}/{finding.tries}{mark}): "
+        yield f"* `{finding.name}` ({finding.verdict}, {finding.seen}/{finding.tries}{mark}):"
         yield f"  {finding.message}"
     yield ""
     yield "```console"
