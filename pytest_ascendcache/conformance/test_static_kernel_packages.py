@@ -168,15 +168,14 @@ def test_whoever_reads_during_many_installs_reads_whole_files(
 ) -> None:
     """Installs, and uninstalls between them, many at once; one package stays all the time."""
     quick = Capability.FAULT_POINTS in kernels.toolchain.capabilities
+    start = kernels.installer if quick else kernels.installation
     stays = kernels.package(operator("Abs", 3, 3))
     kernels.install(stays)
     always = kernels.installed.index()
     waves = -(-INSTALLS // len(many))
     with reader(kernels.opp, always) as stumbled:
         for _ in range(waves):
-            requests = [
-                (kernels.installer if quick else kernels.installation)(each) for each in many
-            ]
+            requests = [start(package) for package in many]
             results = kernels.attempts(requests)
             results += kernels.attempts([kernels.removal(each.stem) for each in many[::8]])
             assert [each.ending for each in results if not each.succeeded] == []
