@@ -1,9 +1,9 @@
 """Packages of this process: compiled, installed, and uninstalled when it ends.
 
 For each package there is a record beside the operator package's ``static_kernel``, locked (shared)
-as long as an owner lives. A record nobody holds is a dead process's: the next start uninstalls what
-it names. The record is there before the install and goes after the uninstall, so that no moment of a
-crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
+as long as an owner lives. A record nobody holds is a dead process's: the next start uninstalls
+what it names. The record is there before the install and goes after the uninstall, so that no
+moment of a crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
 """
 
 from __future__ import annotations
