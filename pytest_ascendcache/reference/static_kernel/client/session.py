@@ -103,6 +103,7 @@ class Session:
         directory = policies.tree.build_directory(
             options._aclnn_static_shape_kernel_build_dir, self._script
         )
+        turns.agreed(cards)
         outputs = policies.tree.make(self._all.fs, directory, is_later(options.output_tree))
         try:
             files = self._dump.write(network.operators, outputs)
@@ -121,7 +122,7 @@ class Session:
         except OSError as error:
             raise StaticKernelError(f"{error.filename or directory}: {error.strerror}") from None
         finally:
-            outputs.tidy()
+            policies.tree.tidy(outputs)
 
     def _own_packages(self) -> Packages:
         """The packages of this process; the first time, those of dead ones are cleaned up."""
