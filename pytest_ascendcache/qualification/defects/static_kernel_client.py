@@ -48,9 +48,8 @@ def with_client(**policies: object) -> Policies:
 @defect(OFF, what="static kernels are compiled whether they are asked for or not")
 def static_kernels_always_on() -> Policies:
     class Wrong(ConfigPolicy):
-        def mode(self, config: CompilerConfig) -> None:
-            super().mode(config)
-            config.experimental_config.aclgraph._aclnn_static_shape_kernel = True
+        def wants(self, config: CompilerConfig) -> bool:
+            return config.mode == "reduce-overhead"
 
     return with_client(config=Wrong())
 
