@@ -67,24 +67,26 @@ class RegistryPolicy:
             names = self.repair(fs, ai_core)
             if self.is_installed(fs, ai_core, package, names):
                 return False
+            self.refuse_foreign(ai_core / package.manifest.name)
+            others = [name for name in names if name != package.manifest.name]
+            left: Sequence[str] = names
             try:
-                self.replace(fs, ai_core, package, names)
+                staged = self.stage(fs, ai_core, package)
+                left = others
+                self.put_in_place(fs, ai_core, staged, package.manifest.name, others)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    others = [name for name in names if name != package.manifest.name]
-                    self.write_order(fs, ai_core, others)
+                    self.write_order(fs, ai_core, left)
                     self.repair(fs, ai_core)
                 raise
             return True
 
-    def replace(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> None:
-        """Install a package that is not installed as it should be."""
-        name = package.manifest.name
-        others = [each for each in names if each != name]
-        self.refuse_foreign(ai_core / name)
-        if name in names:
+    def put_in_place(
+        self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
+    ) -> None:
+        """Install a staged package, of the same name as another or not."""
+        if (ai_core / name).is_dir():
             self.remove(fs, ai_core, name, others)
-        staged = self.stage(fs, ai_core, package)
         fs.replace("install.rename", staged, ai_core / name)
         fs.sync_directory("install.sync", ai_core)
         self.write_order(fs, ai_core, [*others, name])
