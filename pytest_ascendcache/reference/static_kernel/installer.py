@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -160,10 +161,7 @@ def _fail(reason: str, status: int) -> int:
     return status
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Entry point: the package, then the command line."""
-    return run(sys.argv[1:], os.environ)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
+    return run(argv, os.environ)

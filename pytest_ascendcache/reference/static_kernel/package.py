@@ -35,9 +35,9 @@ _RUN_MODE = 0o750
 _LOCK = re.compile(r"\.(.+\.run)\.lock")
 
 _MAIN = """\
-import os, sys
-from pytest_ascendcache.reference.static_kernel.installer import run
-sys.exit(run(sys.argv, os.environ))
+import sys
+from pytest_ascendcache.reference.static_kernel.installer import main
+sys.exit(main(sys.argv))
 """
 _HEADER = """\
     # Static kernel package {name}; see --help. A ZIP archive follows.
