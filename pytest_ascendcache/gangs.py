@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
 from pytest_ascendcache.ranks.gang import PASSED, SKIPPED
 from pytest_ascendcache.ranks.rank import GangAborted, Rank, join_gang
 from pytest_ascendcache.ranks.worker import RANK, gang_name, rank_id, rank_in
-from pytest_ascendcache.settings import DEFAULT_RANKS
+from pytest_ascendcache.settings import DEFAULT_RANKS, asked_suites
 
 if TYPE_CHECKING:
     from pytest_ascendcache.ranks import Rendezvous
@@ -55,9 +56,7 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        controller = GangController(
-            config, gang_seconds(config), config.getoption("--ascend-cache")
-        )
+        controller = GangController(config, gang_seconds(config), bool(asked_suites(config)))
         config.pluginmanager.register(controller, CONTROLLER)
 
 
@@ -154,6 +153,10 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
     place = item.stash[PLACE]
     offer = place.directory or gang_directory(item, factory)
     rank = join_gang(item.stash[RENDEZVOUS], place.rank, place.size, offer)
+    if item.get_closest_marker("ascend_rule"):
+        note = partial(request.getfixturevalue("ascend_evidence").happened, str(rank.rank))
+        note("start")
+        rank = replace(rank, note=note)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in rank.environment.items():
             patch.setenv(name, value)

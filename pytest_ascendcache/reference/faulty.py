@@ -34,6 +34,7 @@ from pytest_ascendcache.reference import atc, train
 from pytest_ascendcache.reference.cache.fs import Act, Step
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel.client import command
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 PolicyProgram = Callable[[Sequence[str], Mapping[str, str], Policies], int]
@@ -129,6 +130,7 @@ PROGRAMS: dict[str, PolicyProgram] = {
     "train": train.run,
     "op-compiler": op_compiler.run,
     "installer": install.run,
+    "aclgraph": command.run,
 }
 """Commands that take policies, by name."""
 

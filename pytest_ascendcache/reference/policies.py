@@ -22,6 +22,7 @@ from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
+from pytest_ascendcache.reference.static_kernel.client.policies import ClientPolicies
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 
 
@@ -44,4 +45,5 @@ class Policies:
     outputs: OutputPolicy = field(default_factory=OutputPolicy)
     incremental: IncrementalPolicies = field(default_factory=IncrementalPolicies)
     static_kernel: StaticKernelPolicies = field(default_factory=StaticKernelPolicies)
+    client: ClientPolicies = field(default_factory=ClientPolicies)
     fs: Fs = field(default_factory=Fs)
