@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_static_kernels
 from bench_pages import pages
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
@@ -374,7 +375,15 @@ def networks(directory: Path) -> None:
     )
 
 
+def static_kernels(directory: Path) -> None:
+    """Compiling static kernels, and installing packages of them."""
+    bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
+    bench_static_kernels.installing(directory)
+    bench_static_kernels.updating(directory)
+
+
 _IN_DIRECTORY = (
+    static_kernels,
     suite,
     full_matrix,
     accuracy,
