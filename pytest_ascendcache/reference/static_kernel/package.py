@@ -28,6 +28,7 @@ _ROOT = Path(__file__).parents[3]
 _CARRIED = (
     *("__init__", "reference/__init__", "reference/cache/__init__", "reference/cache/fs"),
     *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
+    "reference/static_kernel/index_file",
     *(f"reference/static_kernel/{name}" for name in ("installer", "registry")),
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
