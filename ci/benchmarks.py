@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_static_kernels
+from bench_pages import pages
+
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.faults import Action, CrashKind
@@ -372,7 +375,15 @@ def networks(directory: Path) -> None:
     )
 
 
+def static_kernels(directory: Path) -> None:
+    """Compiling static kernels, and installing packages of them."""
+    bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
+    bench_static_kernels.installing(directory)
+    bench_static_kernels.updating(directory)
+
+
 _IN_DIRECTORY = (
+    static_kernels,
     suite,
     full_matrix,
     accuracy,
@@ -382,6 +393,7 @@ _IN_DIRECTORY = (
     gangs,
     crash_states,
     stress,
+    pages,
 )
 _ALONE = (arrays, barriers, imports)
 
