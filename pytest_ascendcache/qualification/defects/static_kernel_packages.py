@@ -112,7 +112,7 @@ def index_written_in_place() -> Policies:
     return Policies(fs=InPlace())
 
 
-@defect(HALF, UNION, what="installers do not wait for each other")
+@defect(UNION, what="installers do not wait for each other")
 def install_not_locked() -> Policies:
     class Wrong(RegistryPolicy):
         @contextlib.contextmanager
