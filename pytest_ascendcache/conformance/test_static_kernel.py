@@ -242,6 +242,24 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     assert kernels.run(NETWORK, static=False).kernels == {OWN}, "a changed kernel was run"
 
 
+@rule("static-kernel/verified")
+def test_a_package_kept_from_an_earlier_process_is_checked(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    """A client may keep packages for later processes, and need not; none that were changed."""
+    options = ["--output-tree", LATER.name]
+    first = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    again = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert first.kernels == again.kernels == {IMPOSTOR}
+    called, ran = len(marked.calls), kernels.sandbox / "ran"
+    for package in packages(kernels.build):
+        head, _, rest = package.read_text().partition("\n")
+        package.write_text(f"{head}\ntouch {ran}\n{rest}")
+    kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert not ran.exists(), "a package that was changed was run"
+    assert len(marked.calls) == called + 1, "op_compiler was not called anew"
+
+
 @rule("static-kernel/one-binary-per-shape")
 def test_a_shape_that_was_met_before_is_not_compiled_again(
     kernels: StaticKernelsUnderTest, marked: StandIn
