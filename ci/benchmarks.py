@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_static_clients
 import bench_static_kernels
 from bench_pages import pages
 
@@ -375,6 +376,11 @@ def networks(directory: Path) -> None:
     )
 
 
+def static_kernel_cards(directory: Path) -> None:
+    """Several cards that share their static kernels."""
+    bench_static_clients.cards(directory)
+
+
 def static_kernels(directory: Path) -> None:
     """Compiling static kernels, and installing packages of them."""
     bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
@@ -384,6 +390,7 @@ def static_kernels(directory: Path) -> None:
 
 _IN_DIRECTORY = (
     static_kernels,
+    static_kernel_cards,
     suite,
     full_matrix,
     accuracy,

@@ -14,14 +14,14 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.archive import Package
+from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest, Package
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
     Job,
     KernelFile,
     StaticKernelPolicy,
 )
-from pytest_ascendcache.reference.static_kernel.index import merged, render
+from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
@@ -112,7 +112,7 @@ def index_written_in_place() -> Policies:
     return Policies(fs=InPlace())
 
 
-@defect(HALF, UNION, what="installers do not wait for each other")
+@defect(UNION, what="installers do not wait for each other")
 def install_not_locked() -> Policies:
     class Wrong(RegistryPolicy):
         @contextlib.contextmanager
@@ -126,13 +126,16 @@ def install_not_locked() -> Policies:
 @defect(HALF, what="the index names a package before its files are there")
 def index_before_files() -> Policies:
     class Wrong(RegistryPolicy):
-        def replace(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> None:
-            directory = ai_core / "config" / package.manifest.directory
-            others = [self.manifest(fs, ai_core / name) for name in names]
+        def put_in_place(
+            self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
+        ) -> None:
+            new = Manifest.parse((staged / MANIFEST).read_bytes())
+            found = [self.manifest(fs, ai_core / each) for each in others]
+            index = merged([*(each.index for each in found if each), new.index])
+            directory = ai_core / "config" / new.directory
             self.make_directories(fs, directory)
-            index = merged([*(each.index for each in others if each), package.manifest.index])
-            self.publish(fs, "install.index", directory / "binary_info_config.json", render(index))
-            super().replace(fs, ai_core, package, names)
+            self.publish(fs, "install.index", directory / INDEX_NAME, render(index))
+            super().put_in_place(fs, ai_core, staged, name, others)
 
     return with_registry(Wrong())
 
