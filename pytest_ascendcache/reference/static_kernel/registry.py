@@ -59,9 +59,15 @@ class RegistryPolicy(IndexPolicy):
     def replace(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> None:
         """Install a package that is not installed as it should be, or another of its name is."""
         name = package.manifest.name
-        others = [each for each in names if each != name]
         staged = self.stage(fs, ai_core, package)
-        if name in names:
+        others = [each for each in names if each != name]
+        self.put_in_place(fs, ai_core, staged, name, others)
+
+    def put_in_place(
+        self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
+    ) -> None:
+        """Install a staged package in place of what has its name, if anything does."""
+        if (ai_core / name).is_dir():
             self.remove(fs, ai_core, name, others)
         fs.replace("install.rename", staged, ai_core / name)
         fs.sync_directory("install.sync", ai_core)
