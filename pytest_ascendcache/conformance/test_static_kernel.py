@@ -318,13 +318,25 @@ def test_what_was_installed_goes_with_its_process(
     assert state_of(kernels.opp) == {}, "something stays installed"
 
 
+KILLS = {
+    "at-the-next-compile": {
+        "before": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit; }}"
+    },
+    "right-after-the-install": {"after": "kill -KILL $PPID"},
+}
+
+
 @rule("static-kernel/uninstalled-at-exit")
-def test_the_next_start_cleans_up_after_a_killed_one(kernels: StaticKernelsUnderTest) -> None:
-    """A package somebody installed by hand stays, and one whose process still runs."""
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS)
+def test_the_next_start_cleans_up_after_a_killed_one(
+    kernels: StaticKernelsUnderTest, kill: dict[str, str]
+) -> None:
+    """A package somebody installed by hand stays."""
     by_hand = kernels.package(*probe_network("Neg").operators)
     kernels.install(by_hand)
-    killed = "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit 1; }}"
-    stand_in = kernels.stand_in(*NETWORK.operators, before=killed)
+    stand_in = kernels.stand_in(
+        *NETWORK.operators, before=kill.get("before", ""), after=kill.get("after", "")
+    )
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
     run = kernels.together(request)[0]
     assert run.returncode == -9

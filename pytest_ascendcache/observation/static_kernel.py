@@ -334,12 +334,15 @@ class StaticKernelsUnderTest:
         for entry in installed.index().values():
             installed.put_object(entry, impostor.object, impostor.symbol)
 
-    def stand_in(self, *operators: OperatorSpec, before: str = "", marked: bool = False) -> StandIn:
+    def stand_in(
+        self, *operators: OperatorSpec, before: str = "", after: str = "", marked: bool = False
+    ) -> StandIn:
         """An ``op_compiler`` of the suite's own that gives a package compiled beforehand.
 
-        ``before`` are shell commands that come first; ``marked`` packages install impostors.
+        ``before`` are shell commands that come first, ``after`` commands its package ends with
+        once it is installed; ``marked`` packages install impostors.
         """
-        return StandIn.make(self, self.package(*operators), before, marked)
+        return StandIn.make(self, self.package(*operators), before, after, marked)
 
 
 @dataclass(frozen=True)
@@ -362,10 +365,10 @@ done
 {before}
 cp {package} "$output/"
 """
-_MARKING = """\
+_WRAPPED = """\
 #!/bin/sh
 {package} "$@" || exit
-exec {python} -c {code}
+{after}
 """
 _MARK = """\
 import os
@@ -387,7 +390,12 @@ class StandIn:
 
     @classmethod
     def make(
-        cls, kernels: StaticKernelsUnderTest, package: Path, before: str, marked: bool
+        cls,
+        kernels: StaticKernelsUnderTest,
+        package: Path,
+        before: str,
+        after: str,
+        marked: bool,
     ) -> StandIn:
         """Write the script."""
         directory = kernels.directory("stand-in")
@@ -395,10 +403,10 @@ class StandIn:
             impostor = kernels.impostor()
             (directory / "impostor.o").write_bytes(impostor.object)
             code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
+            after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
+        if after:
             script = directory / package.name
-            python = shlex.quote(sys.executable)
-            text = _MARKING.format(package=package, python=python, code=shlex.quote(code))
-            _write_script(script, text)
+            _write_script(script, _WRAPPED.format(package=package, after=after))
             package = script
         log, operators = directory / "calls", directory / "operators"
         path = directory / "op_compiler"

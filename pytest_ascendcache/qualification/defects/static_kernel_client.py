@@ -305,6 +305,19 @@ def dead_owners_not_cleaned() -> Policies:
     return with_client(package=Wrong())
 
 
+@defect(EXIT, what="who installed a package is recorded only once it is installed")
+def recorded_after_install() -> Policies:
+    class Wrong(PackagePolicy):
+        def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
+            content = owned.record.read_bytes()
+            owned.record.unlink()
+            super().install(owned, environ, cards)
+            owned.record.parent.mkdir(exist_ok=True)
+            owned.record.write_bytes(content)
+
+    return with_client(package=Wrong())
+
+
 @defect(EXIT, what="a start cleans away the packages of living processes")
 def living_owners_cleaned() -> Policies:
     class Wrong(PackagePolicy):
