@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
@@ -342,7 +341,8 @@ class StaticKernelsUnderTest:
         ``before`` are shell commands that come first, ``after`` commands its package ends with
         once it is installed; ``marked`` packages install impostors.
         """
-        return StandIn.make(self, self.package(*operators), before, after, marked)
+        package, impostor = self.package(*operators), self.impostor() if marked else None
+        return StandIn.make(self.directory("stand-in"), package, before, after, impostor)
 
 
 @dataclass(frozen=True)
@@ -352,79 +352,6 @@ class ClientRequest:
     request: StaticRequest
     networks: tuple[Network, ...]
     directory: Path
-
-
-_STAND_IN = """\
-#!/bin/sh
-# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
-echo "${{RANK:-0}}" >> {log}
-while [ $# -gt 0 ]; do
-    case $1 in -o) output=$2 ;; -p) ls "$2" >> {operators} ;; esac
-    shift
-done
-{before}
-cp {package} "$output/"
-"""
-_WRAPPED = """\
-#!/bin/sh
-{package} "$@" || exit
-{after}
-"""
-_MARK = """\
-import os
-from pathlib import Path
-from pytest_ascendcache.cachedir import InstalledKernels
-installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
-for entry in installed.index().values():
-    installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})
-"""
-
-
-@dataclass(frozen=True)
-class StandIn:
-    """An ``op_compiler`` that notes who calls it, and for which operators."""
-
-    path: Path
-    package: Path
-    log: Path
-
-    @classmethod
-    def make(
-        cls,
-        kernels: StaticKernelsUnderTest,
-        package: Path,
-        before: str,
-        after: str,
-        marked: bool,
-    ) -> StandIn:
-        """Write the script."""
-        directory = kernels.directory("stand-in")
-        if marked:
-            impostor = kernels.impostor()
-            (directory / "impostor.o").write_bytes(impostor.object)
-            code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
-            after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
-        if after:
-            script = directory / package.name
-            _write_script(script, _WRAPPED.format(package=package, after=after))
-            package = script
-        log, operators = directory / "calls", directory / "operators"
-        path = directory / "op_compiler"
-        script_text = _STAND_IN.format(
-            log=log, operators=operators, before=before.format(log=log), package=package
-        )
-        _write_script(path, script_text)
-        return cls(path, package, log)
-
-    @property
-    def calls(self) -> list[int]:
-        """The cards that called it, in order."""
-        return [int(line) for line in self.log.read_text().split()] if self.log.exists() else []
-
-
-def _write_script(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 def sha256_of(value: object) -> str:
