@@ -20,8 +20,8 @@ from pytest_ascendcache.toolchains import StaticResult, Toolchain
 Damage = Callable[[bytes], bytes]
 AT_ONCE = 16
 INSTALLS = 100
-MOST_CRASHES = 16
-ORDERS = [(0, 1, 2), (2, 1, 0), (1, 0, 2)]
+MOST_CRASHES = 8
+ORDERS = [(0, 1, 2), (2, 1, 0)]
 
 
 @pytest.fixture
