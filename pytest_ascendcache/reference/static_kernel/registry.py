@@ -70,7 +70,6 @@ class RegistryPolicy(IndexPolicy):
         if (ai_core / name).is_dir():
             self.remove(fs, ai_core, name, others)
         fs.replace("install.rename", staged, ai_core / name)
-        fs.sync_directory("install.sync", ai_core)
         self.write_order(fs, ai_core, [*others, name])
         self.write_indexes(fs, ai_core, [*others, name])
 
@@ -196,7 +195,6 @@ class RegistryPolicy(IndexPolicy):
             self.publish(fs, "install.config", path, f"{_PRIORITY}{','.join(names)}\n".encode())
         else:
             fs.remove("install.config.remove", path)
-            fs.sync_directory("install.sync", ai_core)
 
     # Getting rid of things.
 
