@@ -26,6 +26,7 @@ from pytest_ascendcache.fixtures import (
     ascend_rank,
     ascend_session,
     ascend_session_of,
+    ascend_static_kernels,
     ascend_stress,
     ascend_toolchain,
     tells_a_story,
@@ -47,6 +48,7 @@ __all__ = [
     "ascend_operators",
     "ascend_rank",
     "ascend_session",
+    "ascend_static_kernels",
     "ascend_stress",
     "ascend_toolchain",
 ]
@@ -141,6 +143,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_ascendcache.suite import parametrize_cells
 
         parametrize_cells(metafunc)
+    if "ascend_release" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_releases
+
+        parametrize_releases(metafunc)
     if "ascend_audited" in metafunc.fixturenames:
         from pytest_ascendcache.suite import parametrize_audits
 

@@ -17,6 +17,14 @@ from pytest_ascendcache.audit_settings import (
     asks_for_audit,
     read_audit,
 )
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
+from pytest_ascendcache.release_settings import (
+    ReleaseSettings,
+    add_release_options,
+    asks_for_release,
+    read_releases,
+)
 from pytest_ascendcache.report_settings import (
     ReportSettings,
     add_report_options,
@@ -90,8 +98,10 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    op_compiler: str | None = None
     stress: StressSettings = StressSettings()
     suite: bool = True
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
@@ -100,6 +110,8 @@ class Settings:
         arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.op_compiler is not None:
+            arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
@@ -119,7 +131,12 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments + self.audit.arguments
+        return [
+            *arguments,
+            *self.stress.arguments,
+            *self.audit.arguments,
+            *self.release.arguments,
+        ]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -134,7 +151,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, op-compiler, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -142,6 +159,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
+    add_op_compiler_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -207,6 +225,7 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_release_options(group)
     add_audit_options(group)
 
 
@@ -253,6 +272,8 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("test_*.py")
         if asks_for_stress(config):
             patterns.append("stress_test.py")
+    if asks_for_release(config):
+        patterns.append("release_test.py")
     if asks_for_audit(config):
         patterns.append(AUDIT_FILE)
     return tuple(patterns)
@@ -335,8 +356,9 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
-    atc = config.getoption("--ascend-atc")
-    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
     if atc and toolchain != "atc":
@@ -360,9 +382,11 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
+        op_compiler=op_compiler,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
         reports=read_reports(config),
@@ -373,6 +397,7 @@ def read_settings(config: pytest.Config) -> Settings:
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
         suite=config.getoption("--ascend-cache"),
+        release=releases,
         audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),

@@ -20,7 +20,9 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "op_compiler_settings",
     "plugin",
+    "release_settings",
     "report_settings",
     "reporting",
     "session",
@@ -38,6 +40,7 @@ ALLOWED = {
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
+    "release": {"operators", "contract", "cachedir"},
     "conformance": {
         "operators",
         "contract",
@@ -49,9 +52,12 @@ ALLOWED = {
         "toolchains",
         "observation",
         "stress",
+        "release",
     },
     "reference": {"operators"},
-    "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
+    "qualification": {
+        *("operators", "contract", "faults", "toolchains", "release", "reference", "settings")
+    },
     "reports": {"contract"},
 }
 

@@ -81,7 +81,10 @@ def main() -> int:
             f"{', '.join([*defects, *scenes])}"
         )
     whole = not given.names
-    chosen = [defects[name] for name in defects if whole or name in given.names]
+    # A defect that breaks no rule by itself is there for scenes.
+    chosen = [
+        each for name, each in defects.items() if name in given.names or (whole and each.breaks)
+    ]
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
