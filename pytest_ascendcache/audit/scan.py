@@ -120,7 +120,7 @@ class _Scan:
             self._count_only(visit)
             return
         info = os.fstat(folder.descriptor)
-        self._attributes(folder.relative or ".", info, "the directory")
+        self._attributes(folder.relative or ".", info, "the directory", 0)
         if place.kind is Kind.RANK:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
@@ -174,7 +174,7 @@ class _Scan:
             return
         self._result.files += 1
         self._result.bytes += info.st_size
-        self._attributes(path, info, "the file")
+        self._attributes(path, info, "the file", info.st_size)
         if entry.name.endswith(_TEMPORARY):
             detail = "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
@@ -194,12 +194,12 @@ class _Scan:
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
-    def _attributes(self, path: str, info: os.stat_result, what: str) -> None:
+    def _attributes(self, path: str, info: os.stat_result, what: str, size: int) -> None:
         """Owner and permissions, of files and of directories of caches."""
         if info.st_mode & stat.S_IWOTH:
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
-            self._ledger.add(Check.PRIVATE_MODES, path, detail, info.st_size)
+            self._ledger.add(Check.PRIVATE_MODES, path, detail, size)
         self._owned[info.st_uid] += 1
         some = self._owners.setdefault(info.st_uid, [])
         if len(some) < 20:

@@ -12,6 +12,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     Kernel,
     KernelCache,
     akg_kernel,
+    cann_entry,
     edit,
     elf_object,
     graphs,
@@ -366,5 +367,13 @@ def ranks_with_different_kernels(directory: Path) -> list[str]:
 def kernel_of_older_compiler(directory: Path) -> list[str]:
     def change(cache: KernelCache) -> None:
         cache.entries[1].replace_object(elf_object(b"old", "clang version 14.0.1"))
+
+    return _cann(directory, change)
+
+
+@scene(TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
+def soc_of_older_compiler(directory: Path) -> list[str]:
+    def change(cache: KernelCache) -> None:
+        cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")
 
     return _cann(directory, change)
