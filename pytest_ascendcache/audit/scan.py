@@ -17,7 +17,7 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Found, Ledger, Removal
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import Kind, Place
+from pytest_ascendcache.audit.layouts import Kind, Place, split
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
 from pytest_ascendcache.audit.reading import (
     CannotRead,
@@ -34,6 +34,7 @@ _STEP = 200
 """Files between two reports of progress."""
 
 _TEMPORARY = (".temp", ".tmp")
+_OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
 
 Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
 
@@ -127,10 +128,16 @@ class _Scan:
         for entry in visit.entries:
             self._count()
             if entry.is_dir(follow_symlinks=False):
-                if isinstance(judge, StaticOutputs):
-                    judge.directory(folder, entry.name)
-                continue
-            self._entry(folder, entry, judge)
+                self._inner_directory(folder, entry.name, judge)
+            else:
+                self._entry(folder, entry, judge)
+
+    def _inner_directory(self, folder: Folder, name: str, judge: Judge | None) -> None:
+        if isinstance(judge, StaticOutputs):
+            judge.directory(folder, name)
+        if split(name)[1] in _OF_FILES:
+            detail = "is a directory where a file is expected: nothing can be stored there"
+            self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
 
     def _count_only(self, visit: Visit) -> None:
         """A directory of something else is none of an audit's business."""

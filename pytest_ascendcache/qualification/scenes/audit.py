@@ -245,6 +245,14 @@ def pipe_in_cache(directory: Path) -> list[str]:
     return _cann(directory, change)
 
 
+@scene(PLAIN, what="a directory with the name of a graph")
+def directory_for_a_graph(directory: Path) -> list[str]:
+    path = graphs(directory)[0]
+    path.unlink()
+    path.mkdir(mode=0o750)
+    return _audit(directory)
+
+
 @scene(OWNER, what="an entry of another user", needs_root=True)
 def entry_of_another_user(directory: Path) -> list[str]:
     return _cann(directory, lambda cache: os.chown(cache.entries[1].object, 12345, -1))
