@@ -76,11 +76,19 @@ class StaticOutputs:
         missing = start + size - info.st_size
         if missing > 0:
             files.blame(Check.WHOLE_OBJECTS, name, f"is cut: {missing} bytes are missing", info)
-        elif digest != sha[1].decode():
-            detail = (
-                f"sha256 of the payload is {digest[:12]}..., its head says {sha[1].decode()[:12]}"
-            )
-            files.blame(Check.DIGESTS, name, detail + "...", info)
+        elif digest != expected:
+            detail = f"sha256 of the payload is {digest[:12]}..., its head says {expected[:12]}..."
+            files.blame(Check.DIGESTS, name, detail, info)
+
+
+def _own_digest(head: bytes, size: int) -> tuple[str, int, int] | None:
+    """What a package says of itself: the digest, where what it is of begins, and its bytes."""
+    if (rest := _REST.match(head)) is not None:
+        return rest[1].decode(), rest.end(), size - rest.end()
+    sha, payload, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
+    if sha is None or payload is None or lines is None:
+        return None
+    return sha[1].decode(), _offset(head, int(lines[1] or lines[2])), int(payload[1])
 
 
 def _offset(head: bytes, lines: int) -> int:

@@ -247,7 +247,7 @@ def pipe_in_cache(directory: Path) -> list[str]:
 
 @scene(PLAIN, what="a directory with the name of a graph")
 def directory_for_a_graph(directory: Path) -> list[str]:
-    path = graphs(directory)[0]
+    path = graphs(directory, size=1)[0]
     path.unlink()
     path.mkdir(mode=0o750)
     return _audit(directory)
