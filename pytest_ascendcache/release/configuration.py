@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_ascendcache.cachedir.snapshot import read_quietly
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
@@ -170,7 +171,7 @@ def _ini_files(cache: Path) -> list[Path]:
 def _read_ini(path: Path) -> dict[str, str]:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        parser.read_string(path.read_text(encoding="utf-8", errors="replace"))
+        parser.read_string(b"".join(read_quietly(path)).decode("utf-8", "replace"))
         return dict(parser["op_compiler_cache"])
     except (configparser.Error, KeyError, OSError):
         return {}
