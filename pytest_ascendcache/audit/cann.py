@@ -11,16 +11,17 @@ from pytest_ascendcache.audit.entries import (
     Toolchains,
     check_object,
     leading_out,
-    made_by,
     read_metadata,
-    wrong_types,
+    wrong_type,
 )
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import CANN_STEM, split
+from pytest_ascendcache.audit.layouts import split
 from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import Folder
 
+_KERNELS = ("te_", "libte_")
 _PRE_COMPILE = "_pre"
+_NEEDED = ("binFileName", "binFileSuffix", "kernelName", "sha256")
 _SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock"}
 """Locks of a whole directory; their writers never remove them."""
 
@@ -43,13 +44,13 @@ class SocCache:
             CannotRead, ChangedWhileRead: where it cannot be.
         """
         stem, suffix = split(name)
-        belongs = suffix == ".json" and CANN_STEM.match(stem) is not None
+        is_kernel = stem.startswith(_KERNELS)
         self.aging.total += info.st_size
         if suffix == ".lock":
             self._lock(folder, name, stem)
-        elif belongs:
-            self._metadata(folder, stem)
-        elif suffix in (".o", ".so", ".h") and CANN_STEM.match(stem):
+        elif is_kernel and suffix == ".json":
+            self._metadata(folder, name, stem, info)
+        elif is_kernel and suffix in (".o", ".so", ".h"):
             self._alone(folder, name, stem, info)
         else:
             self.foreign += 1
@@ -73,28 +74,24 @@ class SocCache:
         files = Files(self.ledger, folder, (f"{stem}.json", name))
         files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
-    def _metadata(self, folder: Folder, stem: str) -> None:
-        name = f"{stem}.json"
+    def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
         files = Files(self.ledger, folder, (name, f"{stem}.o"))
-        read = read_metadata(files, name)
+        read = read_metadata(files, name, info)
         if read is None:
             return
         content, metadata = read
         if stem.endswith(_PRE_COMPILE):
-            for problem in wrong_types(metadata, ("pattern",)):
-                Files(self.ledger, folder, (name,)).blame(
-                    Check.METADATA, name, problem, content.info
-                )
+            if problem := wrong_type(metadata, ("pattern",)):
+                alone = Files(self.ledger, folder, (name,))
+                alone.blame(Check.METADATA, name, problem, content.info)
             return
         self.entries += 1
-        if outside := next(leading_out(metadata), ""):
+        if outside := leading_out(metadata):
             files.blame(Check.NAMES_INSIDE, name, outside, content.info)
             return
         # CANN stores the results of autofuse without a digest, and never reuses them.
-        needed = ["binFileName", "binFileSuffix", "kernelName", "sha256"]
-        if metadata.get("binFileSuffix") == ".so" and "sha256" not in metadata:
-            needed = needed[:2]
-        problem = next(wrong_types(metadata, needed), "")
+        undigested = metadata.get("binFileSuffix") == ".so" and "sha256" not in metadata
+        problem = wrong_type(metadata, _NEEDED[:2] if undigested else _NEEDED)
         if not problem and metadata["binFileSuffix"] not in (".o", ".so"):
             problem = f"binFileSuffix is {metadata['binFileSuffix'][:20]!r}, not .o or .so"
         elif not problem and metadata["binFileSuffix"] == ".o" and metadata["binFileName"] != stem:
@@ -116,6 +113,6 @@ class SocCache:
         self.aging.add_entry(size, info.st_atime, folder.path(name))
         if there is None or "sha256" not in metadata:
             return
-        content = check_object(files, object_name, metadata["sha256"])
-        if content is not None and (maker := made_by(metadata, content.data)):
-            self.toolchains.add(maker, folder.path(name))
+        content = check_object(files, object_name, metadata["sha256"], there)
+        if content is not None:
+            self.toolchains.add(metadata, content.data, folder.path(name))

@@ -121,7 +121,7 @@ class Aging:
         self.accessed.append(accessed)
         if len(self._oldest) < _NAMED:
             heappush(self._oldest, (-accessed, path))
-        else:
+        elif -accessed > self._oldest[0][0]:
             heappushpop(self._oldest, (-accessed, path))
 
     @property

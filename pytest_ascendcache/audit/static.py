@@ -63,15 +63,13 @@ class StaticOutputs:
         if not info.st_size:
             files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
             return
-        with folder.opened(name) as file:
-            if file is None:
-                return
-            head = os.pread(file[0], _HEAD, 0)
+        with folder.opened(name, info) as descriptor:
+            head = os.pread(descriptor, _HEAD, 0)
             sha, size, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
             if sha is None or size is None or lines is None:
                 return  # packed by something else; nothing to compare with
             start = _offset(head, int(lines[1] or lines[2]))
-            digest = _digest(file[0], start, int(size[1]))
+            digest = _digest(descriptor, start, int(size[1]))
         missing = start + int(size[1]) - info.st_size
         if missing > 0:
             files.blame(Check.WHOLE_OBJECTS, name, f"is cut: {missing} bytes are missing", info)
@@ -129,7 +127,7 @@ class InstalledKernels:
         if read is None:
             return
         content, metadata = read
-        if outside := next(leading_out(metadata), ""):
+        if outside := leading_out(metadata):
             files.blame(Check.NAMES_INSIDE, name, outside, content.info)
         elif folder.look(object_name) is None:
             files.blame(Check.WHOLE_ENTRIES, name, f"{object_name} is missing", content.info)

@@ -15,7 +15,7 @@ from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.contract.ranks import Phase, kernel_meta
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.impostor import TENSOR, Impostor, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
@@ -187,6 +187,11 @@ class NetworkUnderTest:
             ToolchainError: where the run fails.
             NotDecidable: where it leaves no kernels to be marked.
         """
+        if wrong := misfits(network):
+            raise NotDecidable(
+                f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "
+                f"input and one output, both of {TENSOR.elements} {TENSOR.dtype}"
+            )
         place = self.cache / "rank_0" / "kernel_meta"
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():

@@ -79,22 +79,23 @@ _AS_THEY_ARE = (
 )
 
 
-def _factors(checks: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Levels by factor, numbered in the order in which they come."""
-    found: dict[str, dict[str, int]] = {}
+def _factors(checks: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Levels by factor with the character that stands for each, in the order they come."""
+    levels: dict[str, dict[str, None]] = {}
     for check in checks:
         for factor, level in check["evidence"].get("factors", {}).items():
-            levels = found.setdefault(factor, {})
-            levels.setdefault(level, len(levels))
-    return found
+            levels.setdefault(factor, {})[level] = None
+    # What has more levels than there are characters is no factor of a table either.
+    return {
+        factor: dict(zip(found, _DIGITS, strict=False))
+        for factor, found in levels.items()
+        if len(found) <= len(_DIGITS)
+    }
 
 
-def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, int]]) -> str:
+def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, str]]) -> str:
     """One character a factor; ``-`` where the cell says nothing of it."""
-    return "".join(
-        _DIGITS[min(levels[cell[name]], len(_DIGITS) - 1)] if name in cell else "-"
-        for name, levels in factors.items()
-    )
+    return "".join([codes.get(cell.get(name, ""), "-") for name, codes in factors.items()])
 
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -154,5 +155,5 @@ def _much_to_see(rows: list[dict[str, Any]]) -> tuple[int, int]:
     return len({row["rank"] for row in rows}), len(rows)
 
 
-def _much_removed(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    return sum(row["removed"] for row in rows), len(rows)
+def _much_removed(rows: list[dict[str, Any]]) -> tuple[bool, int]:
+    return any(row["removed"] for row in rows), len(rows)

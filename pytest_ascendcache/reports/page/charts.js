@@ -35,12 +35,18 @@ function timelineChart(rows) {
       if (event === "start") started = seconds;
       else if (event === "end") shapes.push(span(started ?? 0, "var(--link)", y + 4, 8));
       else if (event === "enter") entered = seconds;
-      else if (event === "leave") shapes.push(span(entered ?? 0, "var(--warn)", y + 1, 14));
+      else if (event === "leave") shapes.push(waiting(span(entered ?? 0, "none", y, 16)));
       else shapes.push(draw("path", { d: `M${x(seconds)} ${y - 4}l5 8h-10z`, fill: "var(--pass)" }, title));
     }
   });
   const label = rows.map((row) => `rank ${row[0]} ${row[2]} ${row[1]} s ${row[3]}`).join("; ");
   return picture(width, height, label, ...shapes);
+}
+
+function waiting(frame) {
+  frame.setAttribute("stroke", "var(--warn)");
+  frame.setAttribute("stroke-width", 2);
+  return frame;
 }
 
 const bytes = (count) => count < 1e4 ? `${count} B`
