@@ -292,16 +292,18 @@ def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path)
 
 
 def test_the_digest_of_options_is_of_contents(tmp_path: Path) -> None:
-    def digest(directory: str, mode: str, tile: int, *, options: str = "") -> str:
+    def digest(
+        directory: str, mode: str, tile: int, *, options: str = "", comment: str = ""
+    ) -> str:
         place = tmp_path / directory
         (place / "bank").mkdir(parents=True, exist_ok=True)
-        (place / "m.ini").write_text(f"Exp={mode}\n")
+        (place / "m.ini").write_text(f"{comment}\nExp={mode}\n")
         (place / "bank/A.json").write_text(str(tile))
         command = "atc --soc_version=A --op_precision_mode=m.ini --op_bank_path=bank"
         return options_digest(_read(place, f"atc = '{command} {options}'"))
 
     first = digest("one", "high_precision", 4)
-    assert digest("two", "high_precision", 4) == first
+    assert digest("two", "high_precision", 4, comment="# approved") == first
     assert digest("one", "high_precision", 4, options="--log=debug --output=o") == first
     assert digest("two", "high_performance", 4) != first
     assert digest("two", "high_precision", 8) != first

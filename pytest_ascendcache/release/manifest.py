@@ -99,7 +99,8 @@ def distinct_operators(release: Release) -> dict[str, OperatorSpec]:
     an operator by its name. A name that can be no file's is left out where it does not matter,
     for ATC delivers kernels under their names.
     """
-    named = _modes_by_name(release.precision_file)
+    file = release.precision_file
+    named = _modes(file).by_name if file is not None and file.is_file() else {}
     found: dict[str, OperatorSpec] = {}
     for operator in release.operators:
         key = _key(operator) + (f"-{operator.name}" if operator.name in named else "")
@@ -114,20 +115,22 @@ def _key(operator: OperatorSpec) -> str:
     return f"{operator.type}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _modes_by_name(path: Path | None) -> Mapping[str, str]:
-    if path is None or not path.is_file():
-        return {}
-    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace")).by_name
+def _modes(path: Path) -> ModeTable:
+    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def options_digest(release: Release) -> str:
     """Digest of what its kernels depend on beside toolchain, SoC and operators.
 
-    Files count by their contents, so that a release may be moved.
+    Files count by what they say, so that a release may be moved and commented.
+
+    Raises:
+        OSError: where one of the files cannot be read.
     """
     options: dict[str, Any] = dict(release.kernel_options)
     if release.precision_file is not None and atc.PRECISION_FILE in options:
-        options[atc.PRECISION_FILE] = _content(release.precision_file)
+        table = _modes(release.precision_file)
+        options[atc.PRECISION_FILE] = [dict(table.by_type), dict(table.by_name)]
     for name in (atc.OP_BANK, atc.MODEL_BANK):
         options.pop(name, None)
     banks = [_content(bank) for bank in release.knowledge_base]
