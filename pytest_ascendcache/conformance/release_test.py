@@ -16,7 +16,7 @@ from pytest_ascendcache.conformance.release_compiles import (
     ReleaseCompiles,
     release_tables,
 )
-from pytest_ascendcache.conformance.vocabulary import ENABLE, rule
+from pytest_ascendcache.conformance.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability, ImplModeTables
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
@@ -30,6 +30,7 @@ from pytest_ascendcache.release import (
     debug_problems,
     debugging_option_problems,
     has_two_implementations,
+    is_forced,
     kept_file_problems,
     options_digest,
     outdated_kernels,
@@ -147,6 +148,9 @@ def test_a_new_cache_serves_fresh_kernels(compiles: ReleaseCompiles) -> None:
     problems = compiles.unlike_fresh(compiles.compile(cache, ENABLE), "the compile that stores")
     served = compiles.compile(cache, ENABLE)
     problems += compiles.unlike_fresh(served, "the cache")
+    if is_forced(compiles.release):
+        forced = compiles.compile(cache, FORCE)
+        problems += compiles.unlike_fresh(forced, "force, as the release is compiled,")
     cache.evidence.notes.append(f"{compiles.release.name}, new cache: {compiles.served(served)}")
     _judge(problems)
 

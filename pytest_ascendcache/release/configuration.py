@@ -61,6 +61,11 @@ def cache_mode_problems(release: Release) -> list[Problem]:
     ]
 
 
+def is_forced(release: Release) -> bool:
+    """Whether the release is compiled under force."""
+    return release.options.get(atc.CACHE_MODE) == CacheMode.FORCE.value
+
+
 def debug_problems(release: Release) -> list[Problem]:
     """No debug switch is on: with one, the cache mode is ignored."""
     found = []
