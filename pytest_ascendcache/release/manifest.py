@@ -154,6 +154,18 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _check_manifest(path: Path) -> None:
+    """Whatever is there under a manifest's name and is none is not to be lost."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "kernels" not in content:
+        raise ManifestError(
+            f"{path} is no manifest and is left as it is; name another file, or remove it."
+        )
+
+
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
@@ -190,8 +202,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest whole, or leave the one that is there.
 
     Raises:
-        ManifestError: where it cannot be written.
+        ManifestError: where it cannot be written, or something else is there.
     """
+    if path.exists():
+        _check_manifest(path)
     content = {
         "schema": SCHEMA,
         "toolchain": {"name": manifest.toolchain, "version": manifest.version},
