@@ -26,6 +26,7 @@ from pytest_ascendcache.fixtures import (
     ascend_rank,
     ascend_session,
     ascend_session_of,
+    ascend_static_kernels,
     ascend_stress,
     ascend_toolchain,
     tells_a_story,
@@ -47,6 +48,7 @@ __all__ = [
     "ascend_operators",
     "ascend_rank",
     "ascend_session",
+    "ascend_static_kernels",
     "ascend_stress",
     "ascend_toolchain",
 ]

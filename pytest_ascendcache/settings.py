@@ -17,6 +17,8 @@ from pytest_ascendcache.audit_settings import (
     asks_for_audit,
     read_audit,
 )
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
 from pytest_ascendcache.release_settings import (
     ReleaseSettings,
     add_release_options,
@@ -96,6 +98,7 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    op_compiler: str | None = None
     stress: StressSettings = StressSettings()
     suite: bool = True
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
@@ -107,6 +110,8 @@ class Settings:
         arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.op_compiler is not None:
+            arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
@@ -146,7 +151,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, op-compiler, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -154,6 +159,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
+    add_op_compiler_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -350,8 +356,9 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
-    atc = config.getoption("--ascend-atc")
-    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
     if atc and toolchain != "atc":
@@ -379,6 +386,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         toolchain=toolchain,
         atc=atc,
+        op_compiler=op_compiler,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
         reports=read_reports(config),

@@ -21,6 +21,7 @@ from pytest_ascendcache.qualification.catalogue import Scene, load_scenes
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
     cann_entry,
+    digest,
     elf_object,
     graphs,
     installed_kernels,
@@ -336,6 +337,25 @@ def test_what_is_no_cache_is_not_taken_for_one(content: str, tmp_path: Path) -> 
     if content:
         put(tmp_path / content / "te_x.json", b"{}")
     assert not holds_a_cache(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".o", ".json"])
+def test_a_directory_in_place_of_a_file_is_noticed(suffix: str, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    path = cache.entries[1].metadata.with_suffix(suffix)
+    path.unlink()
+    path.mkdir(mode=0o750)
+    assert Check.PLAIN_FILES.value in broken(look(tmp_path))
+
+
+def test_packages_of_our_own_have_a_digest_of_all_that_follows(tmp_path: Path) -> None:
+    run = static_outputs(tmp_path)
+    body = b"# a script\nexit 0\npayload"
+    head = f"#!/bin/sh\nsha256={digest(body)}\n".encode()
+    run.write_bytes(head + body)
+    assert not look(tmp_path).found
+    run.write_bytes(head + body[:-1])
+    assert broken(look(tmp_path)) == {Check.DIGESTS.value}
 
 
 def test_installed_kernels_may_be_listed_and_gone(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "op_compiler_settings",
     "plugin",
     "release_settings",
     "report_settings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from pytest_ascendcache.audit.cann import SocCache
@@ -147,21 +147,38 @@ def _relative(directory: Path, path: Path) -> str:
 
 
 def _toolchains(result: Audit, ledger: Ledger) -> None:
-    notes = result.notes.setdefault(Check.ONE_TOOLCHAIN, [])
+    """Kernels of all SoCs of one cache, and of all ranks of one job, are to have one maker."""
+    groups: dict[str, Toolchains] = {}
     for unit, judge in sorted(result.units.items()):
         made: Toolchains | None = getattr(judge, "toolchains", None)
-        if made is None or not made.counts:
+        if made is None:
             continue
-        counts = sorted(made.counts.items(), key=lambda each: (-each[1], each[0]))
+        group = groups.setdefault(_group(result, unit), Toolchains())
+        for name, count in made.counts.items():
+            # Some write the chip they compile for beside what they are.
+            plain = name.replace(PurePath(unit).name, "<SoC>") if unit else name
+            group.counts[plain] = group.counts.get(plain, 0) + count
+            group.kernels.setdefault(plain, []).extend(made.kernels[name])
+    notes = result.notes.setdefault(Check.ONE_TOOLCHAIN, [])
+    for where, group in groups.items():
+        counts = sorted(group.counts.items(), key=lambda each: (-each[1], each[0]))
         shown = "; ".join(f"{count} by '{printable(name)}'" for name, count in counts)
-        if len(counts) == 1:
-            notes.append(f"{printable(unit or '.')}: {shown}")
+        if counts:
+            notes.append(f"{printable(where or '.')}: {shown}")
         for name, count in counts[1:]:
             detail = f"is one of {count} kernels by '{printable(name)}'; there are {shown}"
-            for path in made.kernels[name]:
+            for path in group.kernels[name]:
                 ledger.add(Check.ONE_TOOLCHAIN, path, detail)
-    if not notes and Check.ONE_TOOLCHAIN not in ledger.found:
+    if not notes:
         result.inapplicable[Check.ONE_TOOLCHAIN] = "its kernels do not say who made them"
+
+
+def _group(result: Audit, unit: str) -> str:
+    """What a unit's kernels are used together with: those of other SoCs, of other ranks."""
+    if result.kinds[unit] is Kind.SOC and unit:
+        return str(PurePath(unit).parent)
+    rank = rank_of(unit)
+    return rank[0] if rank is not None else unit
 
 
 def _ranks(result: Audit, ledger: Ledger, reader: Reader) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -32,6 +36,12 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
     return ascend_network
+
+
+@pytest.fixture
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+    """op_compiler, packages and clients, in directories of the check's own."""
+    return ascend_static_kernels
 
 
 @pytest.fixture

@@ -21,6 +21,16 @@ from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, st
 _REFERENCE = "pytest_ascendcache.reference"
 _DEFECTIVE = "pytest_ascendcache.qualification.defective"
 
+_MODULES = {
+    "atc": "atc",
+    "run": "run",
+    "train": "train",
+    "op-compiler": "static_kernel.op_compiler",
+    "installer": "static_kernel.installer",
+    "aclgraph": "static_kernel.client.command",
+}
+"""The reference's programs, and the modules they are started by."""
+
 _CUSTOM_OPERATOR = '''\
 """A custom operator whose source is about to change."""
 
@@ -111,10 +121,10 @@ def reference_toolchain(
     programs: dict[str, tuple[str, ...]] = {
         program: (*python, _DEFECTIVE, defect, program)
         if defect
-        else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run", "train")
+        else (*python, f"{_REFERENCE}.{module}")
+        for program, module in _MODULES.items()
     }
-    for program in ("atc", "train"):
+    for program in _MODULES.keys() - {"run"}:
         programs[f"faulty-{program}"] = (
             (*python, _DEFECTIVE, defect, f"faulty-{program}")
             if defect

@@ -12,6 +12,7 @@ from pytest_ascendcache.qualification.scenes.caches import (
     Kernel,
     KernelCache,
     akg_kernel,
+    cann_entry,
     edit,
     elf_object,
     graphs,
@@ -244,6 +245,14 @@ def pipe_in_cache(directory: Path) -> list[str]:
     return _cann(directory, change)
 
 
+@scene(PLAIN, what="a directory with the name of a graph")
+def directory_for_a_graph(directory: Path) -> list[str]:
+    path = graphs(directory, size=1)[0]
+    path.unlink()
+    path.mkdir(mode=0o750)
+    return _audit(directory)
+
+
 @scene(OWNER, what="an entry of another user", needs_root=True)
 def entry_of_another_user(directory: Path) -> list[str]:
     return _cann(directory, lambda cache: os.chown(cache.entries[1].object, 12345, -1))
@@ -366,5 +375,13 @@ def ranks_with_different_kernels(directory: Path) -> list[str]:
 def kernel_of_older_compiler(directory: Path) -> list[str]:
     def change(cache: KernelCache) -> None:
         cache.entries[1].replace_object(elf_object(b"old", "clang version 14.0.1"))
+
+    return _cann(directory, change)
+
+
+@scene(TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
+def soc_of_older_compiler(directory: Path) -> list[str]:
+    def change(cache: KernelCache) -> None:
+        cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")
 
     return _cann(directory, change)
