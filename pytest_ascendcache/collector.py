@@ -36,7 +36,7 @@ _DESELECTED = "ascendcache_deselected"
 class Collector:
     """The part of the plugin that is there only with ``--ascend-cache``."""
 
-    def __init__(self, config: pytest.Config, toolchain: Toolchain) -> None:
+    def __init__(self, config: pytest.Config, toolchain: Toolchain | None) -> None:
         self._config = config
         self._toolchain = toolchain
         self._alone: list[VerdictRecord] = []
@@ -48,11 +48,16 @@ class Collector:
 
     def header(self) -> list[str]:
         """Lines at the top of a run: what is judged, and where."""
-        host = self.host()
-        return [
-            f"ascendcache: {self._toolchain.name} {self._toolchain.version}, on "
-            f"{host['machine']}, {host['file_system']}"
-        ]
+        host, judged = self.host(), " ".join(self._judged().values())
+        lines = [f"ascendcache: {judged}, on {host['machine']}, {host['file_system']}"]
+        audited = ascend_session_of(self._config).settings.audit.directories
+        return lines + [f"ascendcache: audit of {each}" for each in audited]
+
+    def _judged(self) -> dict[str, str]:
+        """Name and version of the toolchain, where there is one."""
+        if self._toolchain is None:
+            return {"name": "no toolchain", "version": "is judged"}
+        return {"name": self._toolchain.name, "version": self._toolchain.version}
 
     def host(self) -> dict[str, str]:
         """The machine and the file system of the sandboxes."""
@@ -168,7 +173,7 @@ class Collector:
     def _description(self, exit_status: int) -> dict[str, Any]:
         description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
-            "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
+            "toolchain": self._judged(),
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.cachedir import FileSystem
     from pytest_ascendcache.observation import (
         CacheUnderTest,
         Evidence,
         NetworkControl,
         NetworkUnderTest,
+        StaticKernelsUnderTest,
     )
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
@@ -43,6 +47,15 @@ def tells_a_story(report: pytest.TestReport) -> bool:
     """Whether the summary points at what the test did, so that its directory is kept."""
     verdict = getattr(report, "ascend_verdict", "")
     return report.failed or verdict in ("warn", "known deviation")
+
+
+def _needs(capability: str, session: AscendSession) -> None:
+    """A test that needs what the toolchain lacks is not applicable."""
+    from pytest_ascendcache.contract import Capability
+
+    needed = Capability[capability]
+    if needed not in session.toolchain.capabilities:
+        pytest.skip(f"{session.toolchain.name}: {needed.lacking}")
 
 
 @pytest.fixture(scope="session")
@@ -82,11 +95,18 @@ def ascend_cache(
     ``compile`` and ``warm`` run the toolchain and tell what it delivered and what became of
     each entry. The directory is kept when the test fails.
     """
+    _needs("OPERATOR_CACHE", ascend_session)
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.cache(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
+    """What was found in one of the directories ``--ascend-audit`` names."""
+    return ascend_session.audits.of(ascend_audited)
 
 
 @pytest.fixture
@@ -139,13 +159,26 @@ def ascend_network(
     ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
     """
     if ascend_network_control is None:
-        from pytest_ascendcache.contract import Capability
-
-        toolchain = ascend_session.toolchain.name
-        pytest.skip(f"{toolchain}: {Capability.INCREMENTAL_BUILD.lacking}")
+        _needs("INCREMENTAL_BUILD", ascend_session)
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.networks(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_static_kernels(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[StaticKernelsUnderTest]:
+    """op_compiler, its packages and clients, with an operator package of this test's own.
+
+    ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
+    """
+    _needs("OP_COMPILER", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.static_kernels(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

@@ -17,7 +17,7 @@ from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
 from pytest_ascendcache.ranks.gang import PASSED, SKIPPED
 from pytest_ascendcache.ranks.rank import GangAborted, Rank, join_gang
 from pytest_ascendcache.ranks.worker import RANK, gang_name, rank_id, rank_in
-from pytest_ascendcache.settings import DEFAULT_RANKS
+from pytest_ascendcache.settings import DEFAULT_RANKS, asked_suites
 
 if TYPE_CHECKING:
     from pytest_ascendcache.ranks import Rendezvous
@@ -56,9 +56,7 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        controller = GangController(
-            config, gang_seconds(config), config.getoption("--ascend-cache")
-        )
+        controller = GangController(config, gang_seconds(config), bool(asked_suites(config)))
         config.pluginmanager.register(controller, CONTROLLER)
 
 

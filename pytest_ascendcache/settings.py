@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_ascendcache.audit_settings import (
+    AUDIT_FILE,
+    AuditSettings,
+    add_audit_options,
+    asks_for_audit,
+    read_audit,
+)
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
+from pytest_ascendcache.release_settings import (
+    ReleaseSettings,
+    add_release_options,
+    asks_for_release,
+    read_releases,
+)
 from pytest_ascendcache.report_settings import (
     ReportSettings,
     add_report_options,
@@ -83,14 +98,20 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    op_compiler: str | None = None
     stress: StressSettings = StressSettings()
+    suite: bool = True
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
     def arguments(self) -> list[str]:
         """The options that decide which toolchain is judged, to repeat a check."""
-        arguments = ["--ascend-cache"]
+        arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.op_compiler is not None:
+            arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
@@ -110,7 +131,12 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return [
+            *arguments,
+            *self.stress.arguments,
+            *self.audit.arguments,
+            *self.release.arguments,
+        ]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -125,7 +151,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, op-compiler, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -133,6 +159,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
+    add_op_compiler_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -198,6 +225,8 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_release_options(group)
+    add_audit_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -234,6 +263,25 @@ def _add_stress_options(group: pytest.OptionGroup) -> None:
         default=None,
         help="carry out the steps of a history again",
     )
+
+
+def asked_suites(config: pytest.Config) -> tuple[str, ...]:
+    """Patterns of the suite's files that are to be collected; with none the plugin is inert."""
+    patterns: list[str] = []
+    if config.getoption("--ascend-cache"):
+        patterns.append("test_*.py")
+        if asks_for_stress(config):
+            patterns.append("stress_test.py")
+    if asks_for_release(config):
+        patterns.append("release_test.py")
+    if asks_for_audit(config):
+        patterns.append(AUDIT_FILE)
+    return tuple(patterns)
+
+
+def needs_toolchain(config: pytest.Config) -> bool:
+    """Whether what is asked for judges a toolchain, and not only files."""
+    return any(pattern != AUDIT_FILE for pattern in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -308,8 +356,9 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
-    atc = config.getoption("--ascend-atc")
-    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
     if atc and toolchain != "atc":
@@ -333,9 +382,11 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
+        op_compiler=op_compiler,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
         reports=read_reports(config),
@@ -345,6 +396,9 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        suite=config.getoption("--ascend-cache"),
+        release=releases,
+        audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

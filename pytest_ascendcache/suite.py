@@ -17,16 +17,14 @@ SUITE_NODES = PACKAGE.replace(".", "/") + "/"
 """What the node ids of the suite's checks begin with."""
 
 
-def with_suite(arguments: Sequence[str], suite: Path, stress: bool = False) -> list[str]:
+def with_suite(arguments: Sequence[str], suite: Path, patterns: Sequence[str]) -> list[str]:
     """The arguments of a run with the suite's files added.
 
     An argument that names something of the suite already means just that. Files are named
-    one by one, so that a user's own ``python_files`` does not hide them. Those of stress take
-    time and are there only if they are asked for.
+    one by one, so that a user's own ``python_files`` does not hide them. Which ones there are
+    is said by ``patterns`` (:func:`~pytest_ascendcache.settings.asked_suites`).
     """
-    files = [str(path) for path in sorted(suite.glob("test_*.py"))]
-    if stress:
-        files.append(str(suite / "stress_test.py"))
+    files = [str(path) for pattern in patterns for path in sorted(suite.glob(pattern))]
     whole = {PACKAGE, str(suite)}
     expanded: list[str] = []
     chosen = False
@@ -88,6 +86,20 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
             cells = tuple(cell for cell in cells if cell.levels[factor] in accepted)
     # The scope is what makes pytest keep the checks of one cell together.
     metafunc.parametrize("ascend_cell", cells, ids=[cell.id for cell in cells], scope="module")
+
+
+def parametrize_releases(metafunc: pytest.Metafunc) -> None:
+    """Have a check of releases once for each release ``--ascend-release`` names."""
+    asked = ascend_session_of(metafunc.config).settings.release
+    metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
+
+
+def parametrize_audits(metafunc: pytest.Metafunc) -> None:
+    """Have a check of audits once for each directory ``--ascend-audit`` names."""
+    directories = ascend_session_of(metafunc.config).settings.audit.directories
+    metafunc.parametrize(
+        "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
+    )
 
 
 class SuiteModule(pytest.Module):

@@ -450,7 +450,7 @@ def test_a_program_found_on_path_with_its_version(scripted, tmp_path, monkeypatc
     monkeypatch.setenv("PATH", f"{tmp_path}/bin")
     toolchain = atc_toolchain("atc", 1.0)
     assert (toolchain.name, toolchain.version) == ("atc", "8.1.RC1")
-    assert toolchain.capabilities == frozenset()
+    assert toolchain.capabilities == {Capability.OPERATOR_CACHE}
     (result,) = toolchain.compile_together([request_in(tmp_path)])
     assert result.argv[0] == f"{tmp_path}/bin/atc"
 
@@ -633,7 +633,8 @@ def test_an_installation_has_implementation_mode_tables(scripted, tmp_path, monk
     if place == "named":
         monkeypatch.setenv("ASCEND_OPP_PATH", str(opp))
     toolchain = scripted("")
-    assert toolchain.capabilities - {Capability.FAULT_POINTS} == {Capability.IMPL_MODE_TABLES}
+    offered = {Capability.OPERATOR_CACHE, Capability.IMPL_MODE_TABLES}
+    assert toolchain.capabilities - {Capability.FAULT_POINTS} == offered
     assert toolchain.impl_mode_tables() == {"all_ops_impl_mode": "Exp=high_precision"}
 
 

@@ -32,6 +32,7 @@ class Level(str, Enum):
 class Capability(str, Enum):
     """What a toolchain can do beyond compiling; a rule that needs more is not applicable."""
 
+    OPERATOR_CACHE = "operator-cache"
     RUN_KERNELS = "run-kernels"
     DEBUG_CONFIG = "debug-config"
     KNOWLEDGE_BASE = "knowledge-base"
@@ -41,11 +42,14 @@ class Capability(str, Enum):
     VERSION_STAMP = "version-stamp"
     INCREMENTAL_BUILD = "incremental-build"
     REHEARSED_WAITS = "rehearsed-waits"
+    OP_COMPILER = "op-compiler"
+    STATIC_KERNEL_CLIENT = "static-kernel-client"
 
     @property
     def lacking(self) -> str:
         """What to say where a toolchain does not have it."""
         return {
+            Capability.OPERATOR_CACHE: "compiles no single operators into a cache",
             Capability.RUN_KERNELS: "kernels cannot be run on this machine",
             Capability.DEBUG_CONFIG: "does not forward --op_debug_config for single operators",
             Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",
@@ -58,6 +62,8 @@ class Capability(str, Enum):
             Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
             Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
             "--ascend-real-waits waits the two minutes",
+            Capability.OP_COMPILER: "has no op_compiler; --ascend-op-compiler names one",
+            Capability.STATIC_KERNEL_CLIENT: "runs no network with static kernels",
         }[self]
 
 

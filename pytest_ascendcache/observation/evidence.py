@@ -139,6 +139,7 @@ class Evidence:
     ranks: list[RankNote] = field(default_factory=list)
     timeline: list[RankEvent] = field(default_factory=list)
     sizes: list[CacheSize] = field(default_factory=list)
+    findings: list[dict[str, object]] = field(default_factory=list)
     _began: float | None = field(default=None, repr=False)
 
     def happened(self, rank: str, event: str, detail: str = "", at: float | None = None) -> None:
