@@ -14,8 +14,8 @@ _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\
 # Options
 
-All of `pytest`'s own (`-n 4`, `-k`, `-x`, `--lf`, `--collect-only`, `--junitxml`) work as usual. Only the
-suite, without tests of your own: `pytest --ascend-cache --pyargs pytest_ascendcache.conformance`.
+All of pytest's own (`-n 4`, `-k`, `-x`, `--lf`, `--collect-only`, `--junitxml`) work as usual.
+Only the suite: `pytest --ascend-cache --pyargs pytest_ascendcache.conformance`.
 Made from the options' own help by `ci/docs`.
 
 | option | meaning |

@@ -156,6 +156,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     result.stderr.fnmatch_lines([f"*{option}={name}*{said}*"])
 
 
+def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-html=page.html")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--ascend-html=page.html: nothing is judged*add --ascend-cache*"])
+
+
 def test_one_file_cannot_be_both_reports(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-cache", "--ascend-html=x", "--ascend-report=./x"
