@@ -51,6 +51,23 @@ def add_report_options(group: pytest.OptionGroup) -> None:
     )
 
 
+_ALL = ("--ascend-report", "--ascend-html", "--ascend-baseline")
+
+
+def check_reports(config: pytest.Config, judged: bool) -> None:
+    """Refuse reports of a run in which nothing is ``judged``: there would be none.
+
+    Raises:
+        pytest.UsageError: naming the option.
+    """
+    given = [f"{each}={config.getoption(each)}" for each in _ALL if config.getoption(each)]
+    if given and not judged:
+        raise pytest.UsageError(
+            f"{given[0]}: nothing is judged that could be reported; add --ascend-cache, "
+            "--ascend-audit=DIR or --ascend-release=FILE.toml."
+        )
+
+
 def read_reports(config: pytest.Config) -> ReportSettings:
     """Check the options of reports.
 
