@@ -43,7 +43,7 @@ def test_what_was_broken_before_does_not_fail_the_run(directory: pytest.Pytester
             "known deviation     0/3  cache-mode/default-is-disable *",
             "cache-mode/default-is-disable, 3 checks: as in the baseline",
             "*against the baseline then.json*",
-            "which is of reference with defect 'default-is-enable' 0.1.0: */then.json",
+            "which is of reference with defect 'default-is-enable' 0.1.0*: */then.json",
             "as in the baseline: 3 checks of 1 rule",
             "nothing is new, nothing is fixed",
         ]
