@@ -46,8 +46,8 @@ def add_audit_options(group: pytest.OptionGroup) -> None:
 
 
 def asks_for_audit(config: pytest.Config) -> bool:
-    """Whether a directory is to be audited."""
-    return bool(config.getoption("--ascend-audit"))
+    """Whether a directory is to be audited; a plan alone is asked back about."""
+    return bool(config.getoption("--ascend-audit") or config.getoption("--ascend-audit-fix"))
 
 
 def read_audit(config: pytest.Config) -> AuditSettings:
