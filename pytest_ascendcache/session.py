@@ -12,7 +12,7 @@ import pytest
 
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import Capability, other_soc
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -67,7 +67,7 @@ class AscendSession:
             return self._reference()
         if settings.toolchain == "atc":
             try:
-                return atc_toolchain(settings.atc or "atc", settings.timeout)
+                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
         raise pytest.UsageError(
@@ -95,7 +95,10 @@ class AscendSession:
                     f"{', '.join(profile_names())}."
                 )
         toolchain = reference_toolchain(
-            settings.start, settings.timeout, settings.defect or settings.profile
+            settings.start,
+            settings.timeout,
+            settings.defect or settings.profile,
+            settings.more.soc,
         )
         if settings.profile is not None:
             toolchain.name = f"reference with profile '{settings.profile}'"
@@ -136,9 +139,14 @@ class AscendSession:
     @cached_property
     def plan(self) -> Plan:
         """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
-        if Capability.OPERATOR_CACHE not in self.toolchain.capabilities:
+        toolchain = self.toolchain
+        if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
             return self.no_plan
-        return plan(Matrix(self.settings.matrix), self.toolchain.capabilities)
+        installed = toolchain.installed_socs
+        second = other_soc(toolchain.soc)
+        there = installed is None or second in installed
+        socs = (toolchain.soc, second) if there else (toolchain.soc,)
+        return plan(Matrix(self.settings.matrix), toolchain.capabilities, socs)
 
     @cached_property
     def no_plan(self) -> Plan:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_ascendcache.toolchain_settings import (
+    ToolchainSettings,
+    add_toolchain_options,
+    read_toolchain,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -77,6 +83,7 @@ class Settings:
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
     stress: StressSettings = StressSettings()
+    more: ToolchainSettings = field(default_factory=ToolchainSettings)
 
     @property
     def arguments(self) -> list[str]:
@@ -103,7 +110,7 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return arguments + self.more.arguments + self.stress.arguments
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -192,6 +199,7 @@ def add_options(parser: pytest.Parser) -> None:
         help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
         "with -n no more than workers)",
     )
+    add_toolchain_options(group)
     _add_stress_options(group)
 
 
@@ -353,6 +361,7 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
     _check_file("--ascend-report", report)
+    _check_file("--ascend-resume", config.getoption("--ascend-resume"))
     return Settings(
         toolchain=toolchain,
         atc=atc,
@@ -365,6 +374,7 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        more=read_toolchain(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

@@ -22,6 +22,7 @@ FACE = (
     "session",
     "settings",
     "suite",
+    "toolchain_settings",
 )
 ALLOWED = {
     "operators": set(),
