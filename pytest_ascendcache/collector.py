@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.budget import budget
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.deviations import (
     STALE,
@@ -43,15 +44,20 @@ class Collector:
         self._expected: set[str] = set()
         self._deselected = 0
         self._unwritten = ""
+        self._announced = False
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
         """Lines at the top of a run: what is judged, and where."""
         host = self.host()
-        return [
+        lines = [
             f"ascendcache: {self._toolchain.name} {self._toolchain.version}, on "
             f"{host['machine']}, {host['file_system']}"
         ]
+        if details := self._toolchain.details:
+            shown = ", ".join(f"{name} {value}" for name, value in details.items())
+            lines.append(f"ascendcache: {shown}")
+        return lines
 
     def host(self) -> dict[str, str]:
         """The machine and the file system of the sandboxes."""
@@ -90,14 +96,32 @@ class Collector:
         """One record a check; ranks that were tests of workers are one check again."""
         return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
+    def adopt(self, records: Sequence[VerdictRecord]) -> None:
+        """Take over what an earlier run decided."""
+        self._expect(record.check for record in records)
+        self._alone += records
+
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._expect(
-            item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")
-        )
+        checks = [item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")]
+        self._expect(checks)
+        if not self._is_worker:
+            self._announce(checks, 1)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        self._expect(each for each in ids if each.startswith(SUITE_NODES))
+        checks = [each for each in ids if each.startswith(SUITE_NODES)]
+        self._expect(checks)
+        self._announce(checks, len(self._config.getoption("tx", None) or "1"))
+
+    def _announce(self, checks: Sequence[str], workers: int) -> None:
+        """Say once, before it begins, how long the run will take."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if self._announced or self._config.option.collectonly or reporter is None or not checks:
+            return
+        self._announced = True
+        if line := budget(ascend_session_of(self._config), checks, workers):
+            reporter.write_line(f"ascendcache: {line}")
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self._deselected += len(items)
@@ -160,7 +184,11 @@ class Collector:
     def _write(self, path: Path, exit_status: int) -> None:
         description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
-            "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
+            "toolchain": {
+                "name": self._toolchain.name,
+                "version": self._toolchain.version,
+                **self._toolchain.details,
+            },
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,

@@ -86,6 +86,10 @@ def pytest_configure(config: pytest.Config) -> None:
         toolchain = ascend_session_of(config).toolchain
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
+        if config.getoption("--ascend-resume"):
+            from pytest_ascendcache.resuming import join_resuming
+
+            join_resuming(config, config.stash[_COLLECTOR].adopt)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

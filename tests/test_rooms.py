@@ -11,6 +11,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "budget",
     "collector",
     "fixtures",
     "gangreports",
@@ -19,6 +20,7 @@ FACE = (
     "hookspecs",
     "judging",
     "plugin",
+    "resuming",
     "session",
     "settings",
     "suite",

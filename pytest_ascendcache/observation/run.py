@@ -87,6 +87,16 @@ class Run:
         Raises:
             NotDecidable: where none can be found in it.
         """
+        candidates = self._candidates(operator)
+        if len(candidates) > 1 and self._shares_model(operator):
+            stem = self.known.get(operator, "").encode()
+            candidates = [each for each in candidates if stem and stem in each]
+            if len(candidates) != 1:
+                raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
+        return candidates[0]
+
+    def _candidates(self, operator: OperatorSpec) -> list[bytes]:
+        """Objects of the ``.om`` that may be the operator's kernel."""
         objects = list(embedded_objects(self._model_bytes(operator)))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
@@ -94,12 +104,7 @@ class Run:
         named = [each for each in objects if name in each]
         if not named and len(objects) > 1:
             raise NotDecidable(f"{operator}: none of {len(objects)} objects in the .om names it")
-        if len(named) > 1 and self._shares_model(operator):
-            stem = self.known.get(operator, "").encode()
-            named = [each for each in named if stem and stem in each]
-            if len(named) != 1:
-                raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
-        return named[0] if named else objects[0]
+        return named or objects
 
     def _model_bytes(self, operator: OperatorSpec) -> bytes:
         return self.model(operator).read_bytes()
@@ -109,8 +114,21 @@ class Run:
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries."""
-        shared = self._shares_model(operator)
-        tokens = find_canaries(self.kernel(operator) if shared else self._model_bytes(operator))
+        if self._shares_model(operator):
+            return self._served_in_model(operator)
+        return self._stems(find_canaries(self._model_bytes(operator)))
+
+    def _served_in_model(self, operator: OperatorSpec) -> frozenset[str]:
+        candidates = self._candidates(operator)
+        served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
+        if len(candidates) > 1 and served:
+            # Another node of this type may be served from an entry of its own.
+            if operator not in self.known:
+                raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
+            return served & {self.known[operator]}
+        return served
+
+    def _stems(self, tokens: frozenset[str]) -> frozenset[str]:
         marked = self.marked or {}
         return frozenset(marked[token].stem if token in marked else token for token in tokens)
 
