@@ -90,6 +90,8 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_ascendcache.resuming import join_resuming
 
             join_resuming(config, config.stash[_COLLECTOR].adopt)
+    elif config.getoption("--ascend-resume"):
+        raise pytest.UsageError("--ascend-resume keeps verdicts of the suite; add --ascend-cache.")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

@@ -36,9 +36,7 @@ def main() -> int:
     if code and (logs := os.environ.get("ASCEND_PROCESS_LOG_PATH")):
         path = Path(logs, "debug/plog/plog-1_20260101.log")
         path.parent.mkdir(parents=True)
-        path.write_bytes(
-            b"[INFO] fine\n" * 9 + b"[ERROR] TEFUSION(1,atc):its last words \xff\n"
-        )
+        path.write_bytes(b"[INFO] fine\n" * 9 + b"[ERROR] TEFUSION(1,atc):its last words \xff\n")
     return code
 
 
