@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Evidence,
         NetworkControl,
         NetworkUnderTest,
+        StaticKernelsUnderTest,
     )
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
@@ -148,6 +149,22 @@ def ascend_network(
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.networks(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_static_kernels(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[StaticKernelsUnderTest]:
+    """op_compiler, its packages and clients, with an operator package of this test's own.
+
+    ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
+    """
+    _needs("OP_COMPILER", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.static_kernels(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

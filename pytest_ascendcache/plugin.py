@@ -25,6 +25,7 @@ from pytest_ascendcache.fixtures import (
     ascend_rank,
     ascend_session,
     ascend_session_of,
+    ascend_static_kernels,
     ascend_stress,
     ascend_toolchain,
     tells_a_story,
@@ -45,6 +46,7 @@ __all__ = [
     "ascend_operators",
     "ascend_rank",
     "ascend_session",
+    "ascend_static_kernels",
     "ascend_stress",
     "ascend_toolchain",
 ]

@@ -20,15 +20,18 @@ from pytest_ascendcache.observation import (
     NetworkUnderTest,
     PositiveControl,
     Shared,
+    StaticKernelsUnderTest,
     network_control,
     positive_control,
 )
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.settings import Settings
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
     atc_toolchain,
+    op_compiler_toolchain,
     reference_toolchain,
 )
 
@@ -70,9 +73,16 @@ class AscendSession:
                 return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        if settings.toolchain == OP_COMPILER:
+            try:
+                return op_compiler_toolchain(
+                    settings.op_compiler or "op_compiler", settings.timeout
+                )
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-toolchain={OP_COMPILER}: {error}") from None
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference or atc, "
-            "or load the plugin that provides it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc or "
+            f"{OP_COMPILER}, or load the plugin that provides it."
         )
 
     def _reference(self) -> Toolchain:
@@ -135,6 +145,11 @@ class AscendSession:
     def shared(self) -> Shared:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
+
+    @cached_property
+    def package_shelf(self) -> Path:
+        """Where packages are kept that checks need not compile again."""
+        return self.sandbox("packages")
 
     @cached_property
     def plan(self) -> Plan:
@@ -213,6 +228,10 @@ class AscendSession:
         """
         evidence.control = self.network_control.reason
         return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
+
+    def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
+        """Static kernels under test in a sandbox."""
+        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
 
     def close(self) -> None:
         """End what was started."""

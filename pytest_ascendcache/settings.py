@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
 from pytest_ascendcache.toolchain_settings import (
     ToolchainSettings,
     add_toolchain_options,
@@ -82,6 +84,7 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    op_compiler: str | None = None
     stress: StressSettings = StressSettings()
     more: ToolchainSettings = field(default_factory=ToolchainSettings)
 
@@ -91,6 +94,8 @@ class Settings:
         arguments = ["--ascend-cache"]
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.op_compiler is not None:
+            arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
@@ -125,7 +130,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, op-compiler, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -133,6 +138,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
+    add_op_compiler_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -334,8 +340,9 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
-    atc = config.getoption("--ascend-atc")
-    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
     report = config.getoption("--ascend-report")
@@ -365,6 +372,7 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(
         toolchain=toolchain,
         atc=atc,
+        op_compiler=op_compiler,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
         report=Path(report).absolute() if report is not None else None,

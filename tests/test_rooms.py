@@ -19,6 +19,7 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "op_compiler_settings",
     "plugin",
     "resuming",
     "session",

@@ -8,7 +8,11 @@ from pytest_ascendcache.conformance.states import take_debug_config
 from pytest_ascendcache.conformance.vocabulary import OTHER_SOC
 from pytest_ascendcache.contract import Capability, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as beside
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -39,6 +43,12 @@ def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> Cache
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
     return ascend_network
+
+
+@pytest.fixture
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+    """op_compiler, packages and clients, in directories of the check's own."""
+    return ascend_static_kernels
 
 
 @pytest.fixture

@@ -156,12 +156,12 @@ class NetworkRun:
         given, exact = self.result.outputs[name], self._exact[name]
         if given.shape != exact.shape or given.dtype != exact.dtype:
             return "wrong"
-        if _close(given, exact):
+        if close_enough(given, exact):
             return "compiled"
         node = self._node(name)
         if self.marked and node is not None:
             pretended = self.impostor.output(self._exact[node.inputs[0]])
-            if _close(given, pretended):
+            if close_enough(given, pretended):
                 return "reused"
         return "wrong"
 
@@ -205,7 +205,8 @@ def _plain(text: str) -> str:
     return text.replace("_", "").lower()
 
 
-def _close(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+def close_enough(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+    """Whether an output is what a network of this type of element may give."""
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)

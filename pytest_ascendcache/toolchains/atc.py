@@ -19,6 +19,11 @@ from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
 from pytest_ascendcache.toolchains.launch import Launcher
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
+from pytest_ascendcache.toolchains.static_kernel import (
+    StaticProcess,
+    StaticRequest,
+    start_static,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -119,6 +124,13 @@ class AtcToolchain(CommandToolchain):
     def command(self, request: CompileRequest) -> tuple[str, list[str]]:
         """See :class:`CommandToolchain`."""
         return "atc", self._arguments(request)
+
+    def start_static(self, request: StaticRequest) -> StaticProcess:
+        """See :class:`Toolchain`; it can where its launcher knows the programs."""
+        if Capability.OP_COMPILER not in self.capabilities:
+            return super().start_static(request)
+        base = self._base_environment
+        return start_static(self.launcher, request, base, self._deadline, self._fault_route)
 
     def environment(self, request: CompileRequest) -> dict[str, str]:
         """See :class:`CommandToolchain`."""

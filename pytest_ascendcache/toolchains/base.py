@@ -25,6 +25,7 @@ from pytest_ascendcache.toolchains.protocol import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.static_kernel import StaticProcess, StaticRequest
     from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 _LOG_FILES, _LOG_TAIL, _LOG_LINES, _LOG_WIDTH = 16, 65_536, 12, 400
@@ -79,6 +80,10 @@ class BaseToolchain:
     def start_rank(self, request: TrainRequest) -> RankProcess:
         """See :class:`Toolchain`."""
         raise self._lacks(Capability.INCREMENTAL_BUILD, request.network.name)
+
+    def start_static(self, request: StaticRequest) -> StaticProcess:
+        """See :class:`Toolchain`."""
+        raise self._lacks(Capability.OP_COMPILER, request.program.value)
 
     def close(self) -> None:
         """See :class:`Toolchain`."""

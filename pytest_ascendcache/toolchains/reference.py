@@ -23,6 +23,15 @@ _DEFECTIVE = "pytest_ascendcache.qualification.defective"
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
 """Chips the suite compiles for beside the one under test."""
 
+_MODULES = {
+    "atc": "atc",
+    "run": "run",
+    "train": "train",
+    "op-compiler": "static_kernel.op_compiler",
+    "installer": "static_kernel.installer",
+    "aclgraph": "static_kernel.client.command",
+}
+"""The reference's programs, and the modules they are started by."""
 
 _CUSTOM_OPERATOR = '''\
 """A custom operator whose source is about to change."""
@@ -117,10 +126,10 @@ def reference_toolchain(
     programs: dict[str, tuple[str, ...]] = {
         program: (*python, _DEFECTIVE, defect, program)
         if defect
-        else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run", "train")
+        else (*python, f"{_REFERENCE}.{module}")
+        for program, module in _MODULES.items()
     }
-    for program in ("atc", "train"):
+    for program in _MODULES.keys() - {"run"}:
         programs[f"faulty-{program}"] = (
             (*python, _DEFECTIVE, defect, f"faulty-{program}")
             if defect
