@@ -61,9 +61,12 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
-        made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
-            name=settings.toolchain, settings=settings
-        )
+        try:
+            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                name=settings.toolchain, settings=settings
+            )
+        except ToolchainError as error:
+            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
         if made is not None:
             return made
         if settings.toolchain == "reference":
