@@ -26,7 +26,7 @@ def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     toolchain = session.toolchain
     if (
         session.settings.toolchain == "reference"
-        or Capability.OPERATOR_CACHE not in toolchain.capabilities
+        or not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities
     ):
         return ""
     starts = estimated_starts(checks, toolchain.capabilities)
