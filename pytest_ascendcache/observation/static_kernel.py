@@ -135,25 +135,22 @@ class StaticKernelsUnderTest:
 
     # Packages.
 
-    def installation(
-        self,
-        package: Path,
-        opp: Path | None = None,
-        plan: FaultPlan | None = None,
-        quick: bool = False,
-    ) -> StaticRequest:
-        """A package run to install itself. A planned fault needs ``Capability.FAULT_POINTS``, as
-        does ``quick``, which has the same done without a shell."""
-        program = Program.INSTALLER if quick or plan is not None else Program.PACKAGE
-        return StaticRequest(program, (str(package),), self.work, opp or self.opp, plan=plan)
+    def installation(self, package: Path, opp: Path | None = None) -> StaticRequest:
+        """A package run to install itself."""
+        return StaticRequest(Program.PACKAGE, (str(package),), self.work, opp or self.opp)
 
-    def removal(self, name: str, plan: FaultPlan | None = None) -> StaticRequest:
+    def removal(self, name: str) -> StaticRequest:
         """An installed package's ``uninstall.sh``."""
-        directory = self.installed.ai_core / name
-        if plan is None:
-            script = str(directory / "uninstall.sh")
-            return StaticRequest(Program.PACKAGE, (script,), self.work, self.opp)
-        arguments = (str(directory), "--uninstall")
+        script = self.installed.ai_core / name / "uninstall.sh"
+        return StaticRequest(Program.PACKAGE, (str(script),), self.work, self.opp)
+
+    def installer(
+        self, package: Path, doing: str = "install", plan: FaultPlan | None = None
+    ) -> StaticRequest:
+        """A package's installer started without a shell, so that faults can be planned for it.
+        Needs ``Capability.FAULT_POINTS``."""
+        more = ("--uninstall",) if doing == "uninstall" else ()
+        arguments = (str(package), *more)
         return StaticRequest(Program.INSTALLER, arguments, self.work, self.opp, plan=plan)
 
     def install(self, *packages: Path, opp: Path | None = None) -> None:
@@ -184,14 +181,11 @@ class StaticKernelsUnderTest:
             temporary.replace(known)
         return {(kind, key): entry for kind, key, entry in json.loads(known.read_text())}
 
-    def interruption(self, request: StaticRequest) -> Interruption[StaticResult]:
-        """An install or uninstall, recorded now, that can then be interrupted."""
+    def interruption(self, package: Path, doing: str) -> Interruption[StaticResult]:
+        """An ``install`` or ``uninstall``, recorded now, that can then be interrupted."""
 
         def start(plan: FaultPlan) -> StaticResult:
-            path, *_ = request.arguments
-            if Path(path).suffix == ".run":
-                return self.attempt(self.installation(Path(path), plan=plan))
-            return self.attempt(self.removal(Path(path).parent.name, plan=plan))
+            return self.attempt(self.installer(package, doing, plan))
 
         logs = self.sandbox / f"record{next(self._numbers)}"
         return Interruption(self.opp, logs, self.toolchain.fault_route(), start)

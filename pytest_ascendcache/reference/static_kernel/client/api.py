@@ -19,7 +19,7 @@ from pytest_ascendcache.operators.network import Network, read_network
 from pytest_ascendcache.reference.static_kernel.client.config import CompilerConfig, Profiling
 from pytest_ascendcache.reference.static_kernel.client.session import Session
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _profiling = [Profiling()]
 
 

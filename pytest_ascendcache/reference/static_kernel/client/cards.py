@@ -204,7 +204,7 @@ class Host:
             rank = self._ranks[descriptor]
             if "failed" in message:
                 self._gone.add(rank)
-                self._give_up(CardsError(f"rank[{rank}] failed: {message['failed']}"))
+                self._give_up(CardsError(str(message["failed"])))
             if "bye" in message:
                 del self._ranks[descriptor]
                 self._gone.add(rank)

@@ -24,7 +24,7 @@ from pytest_ascendcache.reference.static_kernel.client.config import (
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError, StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.session import Session
 
-EXIT_SUCCESS, EXIT_FAILED = 0, 1
+EXIT_SUCCESS, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
 def main() -> int:
@@ -51,6 +51,9 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
                 status = EXIT_FAILED
                 if isinstance(error, CardsError):
                     break
+    except KeyboardInterrupt:
+        print("[ERROR] interrupted.", flush=True)
+        status = EXIT_INTERRUPTED
     finally:
         session.close()
     return status

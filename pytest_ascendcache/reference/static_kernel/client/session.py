@@ -78,18 +78,20 @@ class Session:
             node = self._policies.world.node(world, local_size)
             kernels = self._static(network, config, world, node, self._cards)
         except BaseException as error:
-            self._leave(error)
+            self._leave(world, error)
+            if world.several and isinstance(error, StaticKernelError):
+                raise CardsError(str(error)) from None
             raise
         return self._complete(network, config, kernels)
 
-    def _leave(self, error: BaseException) -> None:
+    def _leave(self, world: World, error: BaseException) -> None:
         """This card cannot go on; the others are told, and it meets them anew if it tries again."""
         assert self._cards is not None
         cards, self._cards = self._cards, None
         if isinstance(error, CardsError):
             cards.close()
         else:
-            cards.fail(str(error) or type(error).__name__)
+            cards.fail(f"rank[{world.rank}] failed: {error or type(error).__name__}")
 
     def _static(
         self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
