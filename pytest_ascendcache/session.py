@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.audits import Audits
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability, other_soc
@@ -171,6 +172,11 @@ class AscendSession:
         """The plain combination alone, for checks that will not run."""
         model = combinations_model(self.toolchain.capabilities)
         return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
+
+    @cached_property
+    def audits(self) -> Audits:
+        """What ``--ascend-audit`` looks at."""
+        return Audits(self._config, self.settings.audit)
 
     @property
     def base(self) -> Path:

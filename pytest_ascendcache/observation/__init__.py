@@ -9,9 +9,11 @@ from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, Clie
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
+    CacheSize,
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankEvent,
     RankNote,
     Step,
 )
@@ -37,6 +39,7 @@ __all__ = [
     "WRONG",
     "Accuracy",
     "Address",
+    "CacheSize",
     "CacheUnderTest",
     "ClientRequest",
     "ClientRun",
@@ -49,6 +52,7 @@ __all__ = [
     "NotDecidable",
     "PositiveControl",
     "Probe",
+    "RankEvent",
     "RankNote",
     "Run",
     "Shared",

@@ -86,6 +86,18 @@ class NetworkRun:
         return self._kernels(self.after) - self._kernels(self.before)
 
     @property
+    def stored_at(self) -> float:
+        """When the last of them was written, by the file's time (seconds since the epoch)."""
+        files = self.after.files
+        return (
+            max(
+                (files[path].mtime_ns for path in self.written if _is_kernel(path, self.place)),
+                default=0,
+            )
+            / 1e9
+        )
+
+    @property
     def disturbed(self) -> dict[str, str]:
         """What became of files of kernels that were in the rank's directory before."""
         return {

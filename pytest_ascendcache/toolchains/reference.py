@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -111,6 +112,12 @@ def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
     return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("2.0"))
 
 
+def _version() -> str:
+    """Its version, with what else its kernels depend on: LLVM, and the machine."""
+    llvm = f"llvmlite {version('llvmlite')}"
+    return f"{version('pytest-ascendcache')} ({llvm}, {platform.machine()})"
+
+
 def reference_toolchain(
     start: str = "fork",
     deadline: float = 60.0,
@@ -148,7 +155,7 @@ def reference_toolchain(
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     toolchain = ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
-        version=version("pytest-ascendcache"),
+        version=_version(),
         launcher=launcher,
         capabilities=frozenset(Capability),
         deadline=deadline,
