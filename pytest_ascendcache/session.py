@@ -28,6 +28,7 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.settings import Settings
+from pytest_ascendcache.toolchain_settings import TORCHAIR
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
@@ -35,6 +36,7 @@ from pytest_ascendcache.toolchains import (
     op_compiler_toolchain,
     reference_toolchain,
 )
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -72,6 +74,8 @@ class AscendSession:
             return made
         if settings.toolchain == "reference":
             return self._reference()
+        if settings.toolchain == TORCHAIR and settings.more.script is not None:
+            return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
                 return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)

@@ -32,8 +32,10 @@ from pytest_ascendcache.report_settings import (
     read_reports,
 )
 from pytest_ascendcache.toolchain_settings import (
+    TORCHAIR,
     ToolchainSettings,
     add_toolchain_options,
+    asks_for_script,
     read_toolchain,
 )
 
@@ -118,7 +120,7 @@ class Settings:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.op_compiler is not None:
             arguments.append(f"--ascend-op-compiler={self.op_compiler}")
-        elif self.toolchain != "reference":
+        elif self.toolchain not in ("reference", TORCHAIR):
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
             arguments.append(f"--ascend-start={self.start}")
@@ -284,6 +286,8 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("release_test.py")
     if asks_for_audit(config):
         patterns.append(AUDIT_FILE)
+    if asks_for_script(config):
+        patterns.append("script_test.py")
     return tuple(patterns)
 
 
@@ -366,6 +370,8 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
     implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    if asks_for_script(config):
+        implied = TORCHAIR
     toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")

@@ -79,18 +79,21 @@ def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
     _compiled(run)
     if run.callers is None:
         pytest.skip("there is no op_compiler on PATH whose callers could be seen")
-    assert set(run.callers) == {0}, f"cards {sorted(set(run.callers))} of {cards} call op_compiler"
+    callers = sorted(set(run.callers))
+    assert len(callers) == 1, f"{len(callers)} of {cards} cards call op_compiler: {callers}"
+    assert callers[0] == "0" or not callers[0].isdigit(), f"card {callers[0]} calls op_compiler"
 
 
 @rule("static-kernel/local-world-size")
-@pytest.mark.parametrize("value", [None, "0", "two", "larger"])
-def test_cards_without_a_fitting_number(
-    script: ScriptUnderTest, ascend_evidence: Evidence, value: str | None
-) -> None:
+def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence: Evidence) -> None:
+    """One after the other, on cards that are seen to compile when the number fits."""
     cards = script.toolchain.cards
-    run = script.attempt(cards, str(cards + 1) if value == "larger" else value)
-    assert packages(run.work) == [], "kernels were compiled"
-    for number, output in enumerate(run.outputs):
-        assert LOCAL_WORLD_SIZE in output, f"card {number} does not say what is wrong"
-    if run.succeeded:
-        ascend_evidence.readings.append(f"without a fitting {LOCAL_WORLD_SIZE} it goes on without")
+    _compiled(script.run(cards))
+    for value in (None, "0", "two", str(cards + 1)):
+        run = script.attempt(cards, value)
+        assert packages(run.work) == [], f"with {value}, kernels were compiled"
+        for number, output in enumerate(run.outputs):
+            assert LOCAL_WORLD_SIZE in output, f"with {value}, card {number} does not say why"
+        if run.succeeded:
+            reading = f"with {LOCAL_WORLD_SIZE} {value} the script goes on without static kernels"
+            ascend_evidence.readings.append(reading)

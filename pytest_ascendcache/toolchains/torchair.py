@@ -24,7 +24,7 @@ _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WO
 
 _NOTING = """\
 #!/bin/sh
-echo "${{RANK:-0}}" >> {log}
+echo "${{RANK:-session-$(cut -d ' ' -f 6 /proc/self/stat)}}" >> {log}
 exec {program} "$@"
 """
 
@@ -32,14 +32,15 @@ exec {program} "$@"
 @dataclass(frozen=True)
 class ScriptRun:
     """How the processes of one run ended: exit status, negative for a signal, ``None`` where the
-    deadline (seconds) passed. ``callers`` are the cards that called ``op_compiler``, in order;
-    ``None`` where there is none on PATH, so that nobody can be seen calling it."""
+    deadline (seconds) passed. ``callers`` are the cards that called ``op_compiler``, in order:
+    by rank, or by session where they have none; ``None`` where there is no ``op_compiler`` on
+    PATH, so that nobody can be seen calling it."""
 
     work: Path
     commands: tuple[str, ...]
     returncodes: tuple[int | None, ...]
     outputs: tuple[str, ...]
-    callers: tuple[int, ...] | None
+    callers: tuple[str, ...] | None
 
     @property
     def succeeded(self) -> bool:
@@ -67,7 +68,7 @@ class TorchairToolchain(BaseToolchain):
         self.version = f"script {script}"
         self._deadline = deadline
         self._torchrun = shutil.which("torchrun")
-        programs = {"python": (sys.executable, str(script))}
+        programs: dict[str, tuple[str, ...]] = {"python": (sys.executable, str(script))}
         if self._torchrun is not None:
             programs["torchrun"] = (self._torchrun,)
         self._launcher = ProcessLauncher(programs)
@@ -109,9 +110,9 @@ class TorchairToolchain(BaseToolchain):
             for running, _ in started[len(ended) :]:
                 with contextlib.suppress(ToolchainError, OSError, ValueError):
                     running.wait(0.0)
-        callers: tuple[int, ...] | None = None
+        callers: tuple[str, ...] | None = None
         if log is not None:
-            callers = tuple(map(int, log.read_text().split())) if log.exists() else ()
+            callers = tuple(log.read_text().split()) if log.exists() else ()
         return ScriptRun(
             work,
             tuple(command for _, command in started),
