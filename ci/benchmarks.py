@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_atc
 from bench_pages import pages
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
@@ -374,6 +375,11 @@ def networks(directory: Path) -> None:
     )
 
 
+def slow_atc(directory: Path) -> None:
+    """A stand-in for a real atc (a quarter of an hour)."""
+    bench_atc.slow_atc(directory, pytest)
+
+
 _IN_DIRECTORY = (
     suite,
     full_matrix,
@@ -385,6 +391,7 @@ _IN_DIRECTORY = (
     crash_states,
     stress,
     pages,
+    slow_atc,
 )
 _ALONE = (arrays, barriers, imports)
 

@@ -3,12 +3,13 @@
 It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs
 where ``ASCEND_PROCESS_LOG_PATH`` says, and finds its operator package beside itself. ``STANDIN``
 in the environment adds bad manners, separated by blanks: ``noisy`` (megabytes of anything),
-``slow:SECONDS``, ``gate:FIFO`` (waits until somebody opens it), ``crash``, ``hang``, ``endless``;
-each with ``@TEXT`` only where the command line has that text.
+``lasts:SECONDS`` (no less, all told), ``gate:FIFO`` (waits until somebody opens it), ``crash``,
+``hang``, ``endless``; each with ``@TEXT`` only where the command line has that text.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import signal
@@ -44,8 +45,9 @@ def behave(what: str, value: str) -> None:
     if what == "noisy":
         for number in range(64):
             os.write(1, b"\xff\x00\x1b[31m noise %d\n" % number * 4000)
-    elif what == "slow":
-        time.sleep(float(value))
+    elif what == "lasts":
+        began = time.monotonic()
+        atexit.register(lambda: time.sleep(max(0.0, began + float(value) - time.monotonic())))
     elif what == "gate":
         Path(value).read_bytes()
     elif what == "crash":
