@@ -36,7 +36,8 @@ def slow_atc(
         del os.environ["STANDIN"]
     checks = json.loads(report.read_text())["checks"]
     starts = sum(check["evidence"]["starts"] for check in checks)
+    ratio = wall / (starts * _START / 2)
     print(
-        f"stand-in atc of {_START:g} s a start, two workers: {wall:.0f} s "
-        f"for {len(checks)} checks and {starts} starts; wall / (starts x {_START:g} s / 2) = {wall / (starts * _START / 2):.2f}"
+        f"stand-in atc of {_START:g} s a start, two workers: {wall:.0f} s for {len(checks)} checks "
+        f"and {starts} starts; wall / (starts x {_START:g} s / 2) = {ratio:.2f}"
     )

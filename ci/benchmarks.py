@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_atc
+import bench_static_clients
+import bench_static_kernels
 from bench_pages import pages
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
@@ -380,7 +382,21 @@ def slow_atc(directory: Path) -> None:
     bench_atc.slow_atc(directory, pytest)
 
 
+def static_kernel_cards(directory: Path) -> None:
+    """Several cards that share their static kernels."""
+    bench_static_clients.cards(directory)
+
+
+def static_kernels(directory: Path) -> None:
+    """Compiling static kernels, and installing packages of them."""
+    bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
+    bench_static_kernels.installing(directory)
+    bench_static_kernels.updating(directory)
+
+
 _IN_DIRECTORY = (
+    static_kernels,
+    static_kernel_cards,
     suite,
     full_matrix,
     accuracy,

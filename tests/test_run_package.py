@@ -472,7 +472,7 @@ def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tm
     data = packages["pk"].read_bytes()
     before = Snapshot.take(opp)
     places = [data.index(b"sha256=") + 20, data.index(b"Static kernel"), data.index(b"exec")]
-    places += range(data.index(b"\nexec") + 60, len(data), len(data) // 6)
+    places += range(data.index(b"exec") + 60, len(data), len(data) // 6)
     for place in places:
         package = tmp_path / "damaged.run"
         package.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])

@@ -32,8 +32,8 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import Toolchain
 
-MOMENT = 1 / 200
-"""True seconds of a second of waiting, where cards wait in vain: a compile may take half an hour."""
+MOMENT = 1 / 400
+"""True seconds of a second of waiting, where cards wait in vain; a compile may take 1800."""
 HANGS = 60.0
 """True seconds after which a card that has not ended will not end."""
 

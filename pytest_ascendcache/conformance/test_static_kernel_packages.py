@@ -139,49 +139,6 @@ def test_uninstalling_in_any_order_leaves_the_others(
     assert state_of(kernels.opp) == before, "the last uninstall leaves something"
 
 
-@pytest.fixture
-def many(kernels: StaticKernelsUnderTest) -> list[Path]:
-    """Packages with kernels of their own, enough to be installed all at once."""
-    return [
-        kernels.package(operator(KINDS[number % len(KINDS)], 2 + number // len(KINDS), 4))
-        for number in range(AT_ONCE)
-    ]
-
-
-@rule("static-kernel/install-idempotent")
-def test_many_installers_at_once_lose_nothing(
-    kernels: StaticKernelsUnderTest, many: list[Path]
-) -> None:
-    results = kernels.attempts([kernels.installation(package) for package in many])
-    assert [each.ending for each in results if not each.succeeded] == []
-    assert kernels.installed.packages == {package.stem for package in many}
-    index = kernels.installed.index()
-    named = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
-    assert named == {package.stem for package in many}, "the index lost a package"
-    assert len(index) == 2 * len(many)
-    assert faults_of(kernels.opp, {}) == []
-
-
-@rule("static-kernel/no-half-install")
-def test_whoever_reads_during_many_installs_reads_whole_files(
-    kernels: StaticKernelsUnderTest, many: list[Path]
-) -> None:
-    """Installs, and uninstalls between them, many at once; one package stays all the time."""
-    quick = Capability.FAULT_POINTS in kernels.toolchain.capabilities
-    start = kernels.installer if quick else kernels.installation
-    stays = kernels.package(operator("Abs", 3, 3))
-    kernels.install(stays)
-    always = kernels.installed.index()
-    waves = -(-INSTALLS // len(many))
-    with reader(kernels.opp, always) as stumbled:
-        for _ in range(waves):
-            requests = [start(package) for package in many]
-            results = kernels.attempts(requests)
-            results += kernels.attempts([kernels.removal(each.stem) for each in many[::8]])
-            assert [each.ending for each in results if not each.succeeded] == []
-    assert stumbled == []
-
-
 def _interrupted(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> tuple[Interruption[StaticResult], Index]:
@@ -232,6 +189,49 @@ def test_a_crash_is_repaired_by_the_next_install(
         assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
         assert hidden == [], f"after a crash {state.when} something stays"
+
+
+@pytest.fixture
+def many(kernels: StaticKernelsUnderTest) -> list[Path]:
+    """Packages with kernels of their own, enough to be installed all at once."""
+    return [
+        kernels.package(operator(KINDS[number % len(KINDS)], 2 + number // len(KINDS), 4))
+        for number in range(AT_ONCE)
+    ]
+
+
+@rule("static-kernel/install-idempotent")
+def test_many_installers_at_once_lose_nothing(
+    kernels: StaticKernelsUnderTest, many: list[Path]
+) -> None:
+    results = kernels.attempts([kernels.installation(package) for package in many])
+    assert [each.ending for each in results if not each.succeeded] == []
+    assert kernels.installed.packages == {package.stem for package in many}
+    index = kernels.installed.index()
+    named = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
+    assert named == {package.stem for package in many}, "the index lost a package"
+    assert len(index) == 2 * len(many)
+    assert faults_of(kernels.opp, {}) == []
+
+
+@rule("static-kernel/no-half-install")
+def test_whoever_reads_during_many_installs_reads_whole_files(
+    kernels: StaticKernelsUnderTest, many: list[Path]
+) -> None:
+    """Installs, and uninstalls between them, many at once; one package stays all the time."""
+    quick = Capability.FAULT_POINTS in kernels.toolchain.capabilities
+    start = kernels.installer if quick else kernels.installation
+    stays = kernels.package(operator("Abs", 3, 3))
+    kernels.install(stays)
+    always = kernels.installed.index()
+    waves = -(-INSTALLS // len(many))
+    with reader(kernels.opp, always) as stumbled:
+        for _ in range(waves):
+            requests = [start(package) for package in many]
+            results = kernels.attempts(requests)
+            results += kernels.attempts([kernels.removal(each.stem) for each in many[::8]])
+            assert [each.ending for each in results if not each.succeeded] == []
+    assert stumbled == []
 
 
 BAD = OperatorSpec("NoSuchOperator", (TensorDesc.of("float32", 4),), (TensorDesc.of("float32", 4),))

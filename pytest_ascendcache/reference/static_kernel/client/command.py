@@ -40,7 +40,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     given = _parser().parse_args(argv)
     end_by_signals()
     script = given.networks[0].absolute().parent
-    session = Session(policies or Policies(), environ, script)
+    session = Session(policies or Policies(), environ, script, forks=True)
     status = EXIT_SUCCESS
     try:
         for number, path in enumerate(given.networks):

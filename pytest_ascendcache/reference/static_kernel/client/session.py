@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
 
+_OP_COMPILER = "pytest_ascendcache.reference.static_kernel.op_compiler"
 Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 """Symbol and object of every different operator."""
 
@@ -29,14 +31,18 @@ Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 class Session:
     """What a process knows of static kernels from one graph to the next.
 
-    ``script`` is the directory output goes to by default. To be closed at the process's end.
+    ``script`` is the directory output goes to by default. ``forks`` says that the embedded
+    op_compiler may be forked from this process. To be closed at the process's end.
     """
 
-    def __init__(self, policies: Policies, environ: Mapping[str, str], script: Path) -> None:
+    def __init__(
+        self, policies: Policies, environ: Mapping[str, str], script: Path, forks: bool = False
+    ) -> None:
         self._all = policies
         self._policies = policies.client
         self._environ = environ
         self._script = script
+        self._forks = forks
         self._dump = Dump(self._policies.dump, policies.fs)
         self._done: set[str] = set()
         self._cards: Cards | None = None
@@ -64,7 +70,7 @@ class Session:
         Raises:
             StaticKernelError: where static kernels are asked for and cannot be had.
         """
-        if not config.experimental_config.aclgraph._aclnn_static_shape_kernel:
+        if not self._policies.config.wants(config):
             self._policies.config.check(config, profiling)
             return self._complete(network, config, self._select(network, config))
         world = self._policies.world.read(self._environ)
@@ -103,6 +109,7 @@ class Session:
         directory = policies.tree.build_directory(
             options._aclnn_static_shape_kernel_build_dir, self._script
         )
+        turns.agreed(cards)
         outputs = policies.tree.make(self._all.fs, directory, is_later(options.output_tree))
         try:
             files = self._dump.write(network.operators, outputs)
@@ -121,7 +128,7 @@ class Session:
         except OSError as error:
             raise StaticKernelError(f"{error.filename or directory}: {error.strerror}") from None
         finally:
-            outputs.tidy()
+            policies.tree.tidy(outputs)
 
     def _own_packages(self) -> Packages:
         """The packages of this process; the first time, those of dead ones are cleaned up."""
@@ -158,6 +165,8 @@ class Session:
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
             return run([command, *arguments], self._environ, cards)
+        if not self._forks:
+            return run([sys.executable, "-m", _OP_COMPILER, *arguments], self._environ, cards)
         from pytest_ascendcache.reference.static_kernel import op_compiler
 
         return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)
