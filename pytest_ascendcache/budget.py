@@ -5,14 +5,15 @@ Starts are estimated from ``starts.json``: what each check of the suite needed o
 
 from __future__ import annotations
 
+import importlib
 import json
+from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from pathlib import Path
 
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.session import AscendSession
-from pytest_ascendcache.suite import SUITE_NODES
+from pytest_ascendcache.suite import PACKAGE, SUITE_NODES
 
 _UNKNOWN = 2.0
 """Starts of a check that is not in the table."""
@@ -43,25 +44,28 @@ def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
 
 def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability]) -> int:
     """Starts that checks, named by node id, need of a toolchain with these capabilities."""
-    total = 0.0
-    rules = load_rules()
-    for check in checks:
-        if not check.startswith(SUITE_NODES):
-            continue
-        function = check.removeprefix(SUITE_NODES).partition("[")[0]
-        known = _table().get(function)
-        if known is None:
-            total += _UNKNOWN
-        elif known[0] not in rules or rules[known[0]].capabilities <= capabilities:
-            total += known[1]
-    return round(total)
+    functions = Counter(
+        check.removeprefix(SUITE_NODES).partition("[")[0]
+        for check in checks
+        if check.startswith(SUITE_NODES)
+    )
+    table = json.loads((Path(__file__).parent / "conformance/starts.json").read_text("utf-8"))
+    needed = (
+        number * float(table.get(function, _UNKNOWN))
+        for function, number in functions.items()
+        if _needs(function) <= capabilities
+    )
+    return round(sum(needed))
 
 
-@lru_cache(maxsize=1)
-def _table() -> dict[str, tuple[str, float]]:
-    path = Path(__file__).parent / "conformance/starts.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
-    return {name: (str(rule), float(starts)) for name, (rule, starts) in content.items()}
+def _needs(function: str) -> frozenset[Capability]:
+    """What the rule of a check needs of a toolchain; workers tell no more of it than its name."""
+    file, _, name = function.partition("::")
+    module = importlib.import_module(f"{PACKAGE}.{file.removesuffix('.py')}")
+    for mark in getattr(getattr(module, name, None), "pytestmark", ()):
+        if mark.name == "ascend_rule" and mark.args[0] in load_rules():
+            return load_rules()[mark.args[0]].capabilities
+    return frozenset()
 
 
 def _duration(seconds: float) -> str:

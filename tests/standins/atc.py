@@ -3,7 +3,7 @@
 It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs
 where ``ASCEND_PROCESS_LOG_PATH`` says, and finds its operator package beside itself. ``STANDIN``
 in the environment adds bad manners, separated by blanks: ``noisy`` (megabytes of anything),
-``lasts:SECONDS`` (no less, all told), ``gate:FIFO`` (waits until somebody opens it), ``crash``,
+``lasts:SECONDS`` (no less, all told), ``crash``,
 ``hang``, ``endless``; each with ``@TEXT`` only where the command line has that text.
 """
 
@@ -48,8 +48,6 @@ def behave(what: str, value: str) -> None:
     elif what == "lasts":
         began = time.monotonic()
         atexit.register(lambda: time.sleep(max(0.0, began + float(value) - time.monotonic())))
-    elif what == "gate":
-        Path(value).read_bytes()
     elif what == "crash":
         os.kill(os.getpid(), signal.SIGSEGV)
     elif what == "hang":
