@@ -27,7 +27,7 @@ class PositiveControl:
     serves_marked: bool = True
     relocates: bool = False
     reason: str = ""
-    seconds: float = 0.0
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)
