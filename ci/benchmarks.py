@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_atc
 import bench_static_clients
 import bench_static_kernels
 from bench_pages import pages
@@ -381,6 +382,11 @@ def networks(directory: Path) -> None:
     )
 
 
+def slow_atc(directory: Path) -> None:
+    """A stand-in for a real atc (a quarter of an hour)."""
+    bench_atc.slow_atc(directory, pytest)
+
+
 def static_kernel_cards(directory: Path) -> None:
     """Several cards that share their static kernels."""
     bench_static_clients.cards(directory)
@@ -446,6 +452,7 @@ _IN_DIRECTORY = (
     crash_states,
     stress,
     pages,
+    slow_atc,
 )
 _ALONE = (arrays, barriers, imports)
 

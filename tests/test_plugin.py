@@ -284,7 +284,7 @@ def test_bad_options_are_one_sentence(
 
 FAKES = {
     "crash": ("kill -SEGV $$", "was ended by signal 11"),
-    "garbage": (r"printf 'a\001b\377'", "reported success but delivered no .om file"),
+    "garbage": (r"printf 'a\001b\377'", "reported success but did not deliver every operator"),
     "refuse": ("echo 'E10001: no licence'; exit 255", "exit status 255: E10001: no licence"),
     "hang": ("sleep 600 & sleep 600", "did not end within 0.5 s and was killed"),
 }

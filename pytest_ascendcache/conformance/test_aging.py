@@ -46,13 +46,12 @@ from pytest_ascendcache.conformance.vocabulary import (
     ENABLE,
     FORCE,
     KEPT,
-    OTHER_SOC,
     REUSED,
     STORED,
     Outcome,
     rule,
 )
-from pytest_ascendcache.contract import CacheLimits, CacheMode, expected_limits
+from pytest_ascendcache.contract import CacheLimits, CacheMode, expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
@@ -489,7 +488,7 @@ def test_entries_of_another_chip_do_not_count(cache: CacheUnderTest, add: Operat
     cache.warm(add)
     # 6 x 960 KB here and 9600 KB there: over 8 MB together, not here.
     here = Shelf(cache).lay(SIX, ITEM, *HOURS[:6])
-    there = ten(cache, OTHER_SOC)
+    there = ten(cache, other_soc(cache.options.soc))
     run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     here.check(run, CacheLimits(8, 50), goes="")
     there.compare("")
@@ -498,7 +497,7 @@ def test_entries_of_another_chip_do_not_count(cache: CacheUnderTest, add: Operat
 @rule("aging/per-soc")
 def test_entries_of_another_chip_do_not_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    here, there = ten(cache), ten(cache, OTHER_SOC)
+    here, there = ten(cache), ten(cache, other_soc(cache.options.soc))
     run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     here.check(run, CacheLimits(8, 50), goes=GOES[50])
     there.compare("")
