@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench_pages import pages
+
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.faults import Action, CrashKind
@@ -382,6 +384,7 @@ _IN_DIRECTORY = (
     gangs,
     crash_states,
     stress,
+    pages,
 )
 _ALONE = (arrays, barriers, imports)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +21,12 @@ from pytest_ascendcache.contract.deviations import (
 )
 from pytest_ascendcache.fixtures import ascend_session_of
 from pytest_ascendcache.gangs import CONTROLLER
+from pytest_ascendcache.reporting import tell_github, wants_report, write_files
+from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
-from pytest_ascendcache.reports.json_report import write_json
-from pytest_ascendcache.reports.records import VerdictRecord, by_rule, tried_cells
-from pytest_ascendcache.reports.terminal import write_stale, write_summary
+from pytest_ascendcache.reports.json_report import document
+from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
 from pytest_ascendcache.suite import SUITE_NODES, has_every_file
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -35,23 +36,28 @@ _DESELECTED = "ascendcache_deselected"
 class Collector:
     """The part of the plugin that is there only with ``--ascend-cache``."""
 
-    def __init__(self, config: pytest.Config, toolchain: Toolchain) -> None:
+    def __init__(self, config: pytest.Config, toolchain: Toolchain | None) -> None:
         self._config = config
         self._toolchain = toolchain
         self._alone: list[VerdictRecord] = []
         self._gangs: dict[str, list[WorkerRank]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
-        self._unwritten = ""
+        self._told: list[str] = []
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
         """Lines at the top of a run: what is judged, and where."""
-        host = self.host()
-        return [
-            f"ascendcache: {self._toolchain.name} {self._toolchain.version}, on "
-            f"{host['machine']}, {host['file_system']}"
-        ]
+        host, judged = self.host(), " ".join(self._judged().values())
+        lines = [f"ascendcache: {judged}, on {host['machine']}, {host['file_system']}"]
+        audited = ascend_session_of(self._config).settings.audit.directories
+        return lines + [f"ascendcache: audit of {each}" for each in audited]
+
+    def _judged(self) -> dict[str, str]:
+        """Name and version of the toolchain, where there is one."""
+        if self._toolchain is None:
+            return {"name": "no toolchain", "version": "is judged"}
+        return {"name": self._toolchain.name, "version": self._toolchain.version}
 
     def host(self) -> dict[str, str]:
         """The machine and the file system of the sandboxes."""
@@ -142,25 +148,32 @@ class Collector:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         settings = ascend_session_of(self._config).settings
-        path = settings.report
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
         if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if path is None:
-            return
-        try:
-            self._write(path, int(session.exitstatus))
-        except OSError as error:
-            # Said in the summary: what was found must not be lost with the file.
-            self._unwritten = f"--ascend-report={path} cannot be written: {error.strerror}."
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if wants_report(settings.reports):
+            report = document(self._description(int(session.exitstatus)), self._results)
+            problems = write_files(report, settings.reports)
+            if problems:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
 
-    def _write(self, path: Path, exit_status: int) -> None:
+    @property
+    def _results(self) -> list[RuleResult]:
+        return by_rule(self._records, load_rules())
+
+    @property
+    def _news(self) -> News | None:
+        """What is new and fixed, where there is a baseline."""
+        baseline = ascend_session_of(self._config).settings.reports.baseline
+        return None if baseline is None else News.of(baseline, self._records)
+
+    def _description(self, exit_status: int) -> dict[str, Any]:
         description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
-            "toolchain": {"name": self._toolchain.name, "version": self._toolchain.version},
+            "toolchain": self._judged(),
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
@@ -171,7 +184,9 @@ class Collector:
         }
         if matrix := self._matrix():
             description["matrix"] = matrix
-        write_json(path, description, by_rule(self._records, load_rules()))
+        if news := self._news:
+            description["baseline"] = news.as_dict()
+        return description
 
     def _matrix(self) -> list[str]:
         """Which combinations were tried, and what they cover."""
@@ -180,8 +195,9 @@ class Collector:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            results = by_rule(self._records, load_rules())
-            write_summary(terminalreporter, results, self._missing, self._matrix())
+            write_summary(terminalreporter, self._results, self._missing, self._matrix())
             write_stale(terminalreporter, self._occurrences)
-        if self._unwritten:
-            terminalreporter.line(f"ERROR: {self._unwritten}", red=True)
+            if news := self._news:
+                write_news(terminalreporter, news)
+        for line in self._told:
+            terminalreporter.line(line, red=line.startswith("ERROR"))

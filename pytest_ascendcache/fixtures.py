@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.cachedir import FileSystem
     from pytest_ascendcache.observation import (
         CacheUnderTest,
         Evidence,
         NetworkControl,
         NetworkUnderTest,
+        StaticKernelsUnderTest,
     )
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
@@ -99,8 +104,17 @@ def ascend_cache(
 
 
 @pytest.fixture
-def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
+def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
+    """What was found in one of the directories ``--ascend-audit`` names."""
+    return ascend_session.audits.of(ascend_audited)
+
+
+@pytest.fixture
+def ascend_stress(
+    pytestconfig: pytest.Config, ascend_session: AscendSession, ascend_cache: CacheUnderTest
+) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
+    from pytest_ascendcache.reports.progress import run_progress
     from pytest_ascendcache.settings import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.stress import Campaign
 
@@ -116,6 +130,7 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
         seconds=asked.seconds,
         steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
         replay=asked.replay,
+        watched=partial(run_progress, pytestconfig, "stress"),
     )
 
 
@@ -148,6 +163,22 @@ def ascend_network(
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.networks(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_static_kernels(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[StaticKernelsUnderTest]:
+    """op_compiler, its packages and clients, with an operator package of this test's own.
+
+    ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
+    """
+    _needs("OP_COMPILER", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.static_kernels(sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,10 @@ def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> 
     place = item.stash[PLACE]
     offer = place.directory or gang_directory(item, factory)
     rank = join_gang(item.stash[RENDEZVOUS], place.rank, place.size, offer)
+    if item.get_closest_marker("ascend_rule"):
+        note = partial(request.getfixturevalue("ascend_evidence").happened, str(rank.rank))
+        note("start")
+        rank = replace(rank, note=note)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in rank.environment.items():
             patch.setenv(name, value)

@@ -47,7 +47,13 @@ def prepare_items(items: list[pytest.Item]) -> None:
     """
     for item in items:
         rule = rule_of(item)
-        item.user_properties += [("rule", rule.id), ("source", str(rule.source))]
+        item.user_properties += [
+            ("rule", rule.id),
+            ("level", rule.level.value),
+            ("title", rule.title_en),
+            ("document", rule.source.document),
+            ("source", str(rule.source)),
+        ]
 
 
 def rule_of(item: pytest.Item) -> Rule:
@@ -76,13 +82,13 @@ def judge(
     rule = rule_of(item)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
     verdict = _verdict(rule, call, report, strict)
+    message = _message(call, report) if verdict is not Verdict.PASS else ""
+    evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     deviation = _deviation(item, rule, evidence, verdict)
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
-    message = _message(call, report) if verdict is not Verdict.PASS else ""
     if verdict is not Verdict.PASS:
         evidence.explain()
-    evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
         report.outcome = "passed"
         report.longrepr = None
@@ -145,18 +151,21 @@ def _verdict(
 def _deviation(
     item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
 ) -> dict[str, str] | None:
-    """What a list says of a broken promise; only that can be a known deviation."""
+    """What a list, or the baseline, says of a broken promise; only that can be known before."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
-    for entry in ascend_session_of(item.config).settings.deviations:
-        if entry.names(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors):
+    settings, check = ascend_session_of(item.config).settings, item.stash.get(GANG, item.nodeid)
+    for entry in settings.deviations:
+        if entry.names(rule.id, check, evidence.factors):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,
                 "link": entry.link,
                 "instead": verdict.value,
             }
-    return None
+    if settings.reports.baseline is None:
+        return None
+    return settings.reports.baseline.deviation(rule.id, check, verdict, evidence.observed)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:

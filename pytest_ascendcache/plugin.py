@@ -16,6 +16,7 @@ from pytest_ascendcache.fixtures import (
     FAILED,
     RENDEZVOUS,
     SESSION,
+    ascend_audit,
     ascend_cache,
     ascend_evidence,
     ascend_file_system,
@@ -25,11 +26,12 @@ from pytest_ascendcache.fixtures import (
     ascend_rank,
     ascend_session,
     ascend_session_of,
+    ascend_static_kernels,
     ascend_stress,
     ascend_toolchain,
     tells_a_story,
 )
-from pytest_ascendcache.settings import add_options, asked_suites, check_ranks
+from pytest_ascendcache.settings import add_options, asked_suites, check_ranks, needs_toolchain
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_ascendcache.collector import Collector
 
 __all__ = [
+    "ascend_audit",
     "ascend_cache",
     "ascend_evidence",
     "ascend_file_system",
@@ -45,6 +48,7 @@ __all__ = [
     "ascend_operators",
     "ascend_rank",
     "ascend_session",
+    "ascend_static_kernels",
     "ascend_stress",
     "ascend_toolchain",
 ]
@@ -81,11 +85,18 @@ def pytest_configure(config: pytest.Config) -> None:
         join_workers(config)
     if asked_suites(config):
         from pytest_ascendcache.collector import Collector
+        from pytest_ascendcache.reports.progress import TitleProgress
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
-        toolchain = ascend_session_of(config).toolchain
+        session = ascend_session_of(config)
+        toolchain = session.toolchain if needs_toolchain(config) else None
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
+        config.pluginmanager.register(TitleProgress(config), "ascendcache-title")
+        if session.settings.audit.fix is not None:
+            from pytest_ascendcache.audits import PlanWriter
+
+            config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -99,7 +110,20 @@ def pytest_collection(session: pytest.Session) -> None:
     if suites := asked_suites(session.config):
         from pytest_ascendcache.suite import with_suite
 
-        session.config.args = with_suite(session.config.args, _SUITE, suites)
+        config = session.config
+        alone = config.args_source is config.ArgsSource.INVOCATION_DIR
+        # Whoever has files judged is anywhere, a home directory maybe; whoever has a toolchain
+        # judged may have tests of it there.
+        nothing_else = alone and not config.getoption("--ascend-cache")
+        config.args = with_suite([] if nothing_else else config.args, _SUITE, suites)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Nothing in an audited directory is a test: it would be run."""
+    if not config.getoption("--ascend-audit"):
+        return None
+    audited = ascend_session_of(config).settings.audit.directories
+    return True if any(collection_path.is_relative_to(each) for each in audited) else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,6 +143,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_ascendcache.suite import parametrize_cells
 
         parametrize_cells(metafunc)
+    if "ascend_release" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_releases
+
+        parametrize_releases(metafunc)
+    if "ascend_audited" in metafunc.fixturenames:
+        from pytest_ascendcache.suite import parametrize_audits
+
+        parametrize_audits(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.gangs import parametrize_ranks

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.audits import Audits
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability
@@ -20,15 +21,18 @@ from pytest_ascendcache.observation import (
     NetworkUnderTest,
     PositiveControl,
     Shared,
+    StaticKernelsUnderTest,
     network_control,
     positive_control,
 )
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.settings import Settings
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
     atc_toolchain,
+    op_compiler_toolchain,
     reference_toolchain,
 )
 
@@ -70,9 +74,16 @@ class AscendSession:
                 return atc_toolchain(settings.atc or "atc", settings.timeout)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        if settings.toolchain == OP_COMPILER:
+            try:
+                return op_compiler_toolchain(
+                    settings.op_compiler or "op_compiler", settings.timeout
+                )
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-toolchain={OP_COMPILER}: {error}") from None
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference or atc, "
-            "or load the plugin that provides it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc or "
+            f"{OP_COMPILER}, or load the plugin that provides it."
         )
 
     def _reference(self) -> Toolchain:
@@ -134,6 +145,11 @@ class AscendSession:
         return Shared(self.sandbox("warm"))
 
     @cached_property
+    def package_shelf(self) -> Path:
+        """Where packages are kept that checks need not compile again."""
+        return self.sandbox("packages")
+
+    @cached_property
     def plan(self) -> Plan:
         """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
         if Capability.OPERATOR_CACHE not in self.toolchain.capabilities:
@@ -145,6 +161,11 @@ class AscendSession:
         """The plain combination alone, for checks that will not run."""
         model = combinations_model(self.toolchain.capabilities)
         return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
+
+    @cached_property
+    def audits(self) -> Audits:
+        """What ``--ascend-audit`` looks at."""
+        return Audits(self._config, self.settings.audit)
 
     @property
     def base(self) -> Path:
@@ -205,6 +226,10 @@ class AscendSession:
         """
         evidence.control = self.network_control.reason
         return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
+
+    def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
+        """Static kernels under test in a sandbox."""
+        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
 
     def close(self) -> None:
         """End what was started."""

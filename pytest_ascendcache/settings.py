@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_ascendcache.audit_settings import (
+    AUDIT_FILE,
+    AuditSettings,
+    add_audit_options,
+    asks_for_audit,
+    read_audit,
+)
+from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
+from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
+from pytest_ascendcache.release_settings import (
+    ReleaseSettings,
+    add_release_options,
+    asks_for_release,
+    read_releases,
+)
+from pytest_ascendcache.report_settings import (
+    ReportSettings,
+    add_report_options,
+    check_file,
+    read_reports,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -67,7 +89,7 @@ class Settings:
     atc: str | None
     start: str
     strict: bool
-    report: Path | None
+    reports: ReportSettings
     defect: str | None
     timeout: float
     matrix: str
@@ -76,14 +98,20 @@ class Settings:
     lists: tuple[str, ...] = ()
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
+    op_compiler: str | None = None
     stress: StressSettings = StressSettings()
+    suite: bool = True
+    release: ReleaseSettings = field(default_factory=ReleaseSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
 
     @property
     def arguments(self) -> list[str]:
         """The options that decide which toolchain is judged, to repeat a check."""
-        arguments = ["--ascend-cache"]
+        arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.op_compiler is not None:
+            arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain != "reference":
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
@@ -103,7 +131,12 @@ class Settings:
             arguments.append(f"--ascend-matrix={self.matrix}")
         if self.strict:
             arguments.append("--ascend-strict")
-        return arguments + self.stress.arguments
+        return [
+            *arguments,
+            *self.stress.arguments,
+            *self.audit.arguments,
+            *self.release.arguments,
+        ]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -118,7 +151,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, or one a plugin provides",
+        help="reference (default), atc, op-compiler, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -126,6 +159,7 @@ def add_options(parser: pytest.Parser) -> None:
         default=None,
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
+    add_op_compiler_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -149,9 +183,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="which combinations of options are compiled: those that cover every pair of levels "
         "(default), every triple, or all combinations of a reduced model",
     )
-    group.addoption(
-        "--ascend-report", metavar="FILE.json", default=None, help="write every verdict as JSON"
-    )
+    add_report_options(group)
     group.addoption(
         "--ascend-defect",
         metavar="NAME",
@@ -193,6 +225,8 @@ def add_options(parser: pytest.Parser) -> None:
         "with -n no more than workers)",
     )
     _add_stress_options(group)
+    add_release_options(group)
+    add_audit_options(group)
 
 
 def _add_stress_options(group: pytest.OptionGroup) -> None:
@@ -238,7 +272,16 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("test_*.py")
         if asks_for_stress(config):
             patterns.append("stress_test.py")
+    if asks_for_release(config):
+        patterns.append("release_test.py")
+    if asks_for_audit(config):
+        patterns.append(AUDIT_FILE)
     return tuple(patterns)
+
+
+def needs_toolchain(config: pytest.Config) -> bool:
+    """Whether what is asked for judges a toolchain, and not only files."""
+    return any(pattern != AUDIT_FILE for pattern in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -273,7 +316,7 @@ def _read_stress(config: pytest.Config) -> StressSettings:
         )
     if replay is not None:
         _check_history(replay)
-    _check_file("--ascend-stress-history", history)
+    check_file("--ascend-stress-history", history)
     if given and seed is None:
         seed = secrets.randbelow(2**32)
         # xdist hands the options on to its workers: they are to take the same one.
@@ -296,19 +339,6 @@ def _check_history(name: str) -> None:
         raise pytest.UsageError(f"--ascend-stress-replay: {error}") from None
 
 
-def _check_file(option: str, name: str | None) -> None:
-    """A file that is to be written later can be refused now."""
-    if name is None:
-        return
-    if Path(name).is_dir():
-        raise pytest.UsageError(f"{option}={name} is a directory; name a file in it.")
-    if not Path(name).absolute().parent.is_dir():
-        raise pytest.UsageError(
-            f"{option}={name}: the directory {Path(name).absolute().parent} does not "
-            "exist; create it or name another."
-        )
-
-
 def check_ranks(config: pytest.Config) -> None:
     """Refuse a size no gang can have; also asked for without ``--ascend-cache``.
 
@@ -326,11 +356,11 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
-    atc = config.getoption("--ascend-atc")
-    toolchain = config.getoption("--ascend-toolchain") or ("atc" if atc else "reference")
+    atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
-    report = config.getoption("--ascend-report")
     if atc and toolchain != "atc":
         raise pytest.UsageError(
             f"--ascend-atc={atc} names a command for the toolchain 'atc', but --ascend-toolchain "
@@ -352,19 +382,23 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
-    _check_file("--ascend-report", report)
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
+        op_compiler=op_compiler,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
-        report=Path(report).absolute() if report is not None else None,
+        reports=read_reports(config),
         defect=defect,
         timeout=timeout,
         real_waits=config.getoption("--ascend-real-waits"),
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        suite=config.getoption("--ascend-cache"),
+        release=releases,
+        audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations")),
     )

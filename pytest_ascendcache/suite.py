@@ -88,6 +88,20 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("ascend_cell", cells, ids=[cell.id for cell in cells], scope="module")
 
 
+def parametrize_releases(metafunc: pytest.Metafunc) -> None:
+    """Have a check of releases once for each release ``--ascend-release`` names."""
+    asked = ascend_session_of(metafunc.config).settings.release
+    metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
+
+
+def parametrize_audits(metafunc: pytest.Metafunc) -> None:
+    """Have a check of audits once for each directory ``--ascend-audit`` names."""
+    directories = ascend_session_of(metafunc.config).settings.audit.directories
+    metafunc.parametrize(
+        "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
+    )
+
+
 class SuiteModule(pytest.Module):
     """A file of the suite; its node ids do not depend on where the package is installed."""
 

@@ -11,6 +11,8 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "audit_settings",
+    "audits",
     "collector",
     "fixtures",
     "gangreports",
@@ -18,7 +20,11 @@ FACE = (
     "gangs",
     "hookspecs",
     "judging",
+    "op_compiler_settings",
     "plugin",
+    "release_settings",
+    "report_settings",
+    "reporting",
     "session",
     "settings",
     "suite",
@@ -28,24 +34,30 @@ ALLOWED = {
     "contract": {"operators"},
     "combinations": {"operators", "contract"},
     "cachedir": {"operators", "contract"},
+    "audit": {"contract", "cachedir"},
     "faults": {"cachedir"},
     "ranks": set(),
     "toolchains": {"operators", "contract", "faults"},
     "observation": {"operators", "contract", "cachedir", "faults", "toolchains"},
     "stress": {"operators", "contract", "cachedir", "faults", "toolchains", "observation"},
+    "release": {"operators", "contract", "cachedir"},
     "conformance": {
         "operators",
         "contract",
         "combinations",
         "cachedir",
+        "audit",
         "faults",
         "ranks",
         "toolchains",
         "observation",
         "stress",
+        "release",
     },
     "reference": {"operators"},
-    "qualification": {*("operators", "contract", "faults", "toolchains", "reference", "settings")},
+    "qualification": {
+        *("operators", "contract", "faults", "toolchains", "release", "reference", "settings")
+    },
     "reports": {"contract"},
 }
 

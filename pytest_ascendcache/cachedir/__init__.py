@@ -15,6 +15,7 @@ from pytest_ascendcache.cachedir.filesystem import (
 from pytest_ascendcache.cachedir.kernel_meta import RankKernel, read_kernel_meta
 from pytest_ascendcache.cachedir.layout import CacheLayout
 from pytest_ascendcache.cachedir.snapshot import Change, FileState, Snapshot
+from pytest_ascendcache.cachedir.static_kernels import InstalledKernels, TornIndex
 
 __all__ = [
     "AccessTimes",
@@ -25,8 +26,10 @@ __all__ = [
     "Entry",
     "FileState",
     "FileSystem",
+    "InstalledKernels",
     "RankKernel",
     "Snapshot",
+    "TornIndex",
     "embedded_objects",
     "find_canaries",
     "keep_access_times",

@@ -5,18 +5,25 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    StaticKernelsUnderTest,
+)
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 
 @pytest.fixture(autouse=True)
-def _capabilities(request: pytest.FixtureRequest, ascend_toolchain: Toolchain) -> None:
+def _capabilities(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
     marker = request.node.get_closest_marker("ascend_rule")
-    rule = load_rules()[marker.args[0]]
-    for missing in sorted(rule.capabilities - ascend_toolchain.capabilities):
-        pytest.skip(f"{ascend_toolchain.name}: {missing.lacking}")
+    needed = load_rules()[marker.args[0]].capabilities
+    if not needed:
+        return  # and an audit needs no toolchain at all
+    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
+    for missing in sorted(needed - toolchain.capabilities):
+        pytest.skip(f"{toolchain.name}: {missing.lacking}")
 
 
 @pytest.fixture
@@ -29,6 +36,12 @@ def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
     return ascend_network
+
+
+@pytest.fixture
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+    """op_compiler, packages and clients, in directories of the check's own."""
+    return ascend_static_kernels
 
 
 @pytest.fixture

@@ -60,16 +60,20 @@ class Aging:
         return self.must_go <= names and not names & self.must_stay
 
 
+def ini_limits(ini: Mapping[str, str]) -> CacheLimits | None:
+    """What ``op_cache.ini`` sets; ``None`` where it does not count: it takes two valid values."""
+    size, ratio = _size(ini.get(INI_SIZE)), _ratio(ini.get(INI_RATIO))
+    return None if size is None or ratio is None else CacheLimits(size, ratio)
+
+
 def expected_limits(ini: Mapping[str, str] | None, environment: Mapping[str, str]) -> CacheLimits:
     """Which limits a run goes by.
 
     The file takes effect only if both of its values are valid; it is preferred to the
     environment; what neither sets is 500 MB and 50 %.
     """
-    if ini is not None:
-        size, ratio = _size(ini.get(INI_SIZE)), _ratio(ini.get(INI_RATIO))
-        if size is not None and ratio is not None:
-            return CacheLimits(size, ratio)
+    if ini is not None and (limits := ini_limits(ini)) is not None:
+        return limits
     size, ratio = _size(environment.get(ENV_SIZE)), _ratio(environment.get(ENV_RATIO))
     default = CacheLimits()
     return CacheLimits(

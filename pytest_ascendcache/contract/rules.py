@@ -42,6 +42,8 @@ class Capability(str, Enum):
     VERSION_STAMP = "version-stamp"
     INCREMENTAL_BUILD = "incremental-build"
     REHEARSED_WAITS = "rehearsed-waits"
+    OP_COMPILER = "op-compiler"
+    STATIC_KERNEL_CLIENT = "static-kernel-client"
 
     @property
     def lacking(self) -> str:
@@ -60,6 +62,8 @@ class Capability(str, Enum):
             Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
             Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
             "--ascend-real-waits waits the two minutes",
+            Capability.OP_COMPILER: "has no op_compiler; --ascend-op-compiler names one",
+            Capability.STATIC_KERNEL_CLIENT: "runs no network with static kernels",
         }[self]
 
 

@@ -5,12 +5,15 @@ toolchains and directories; it does not judge.
 """
 
 from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
+from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, ClientRun
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
+    CacheSize,
     Evidence,
     NotDecidable,
     PositiveControl,
+    RankEvent,
     RankNote,
     Step,
 )
@@ -21,12 +24,26 @@ from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.static_kernel import (
+    ClientRequest,
+    Compiled,
+    StandIn,
+    StaticKernelsUnderTest,
+    state_of,
+)
 
 __all__ = [
     "DATA",
+    "IMPOSTOR",
+    "OWN",
+    "WRONG",
     "Accuracy",
     "Address",
+    "CacheSize",
     "CacheUnderTest",
+    "ClientRequest",
+    "ClientRun",
+    "Compiled",
     "Evidence",
     "Interruption",
     "NetworkControl",
@@ -35,9 +52,12 @@ __all__ = [
     "NotDecidable",
     "PositiveControl",
     "Probe",
+    "RankEvent",
     "RankNote",
     "Run",
     "Shared",
+    "StandIn",
+    "StaticKernelsUnderTest",
     "Step",
     "Watch",
     "meeting_place",
@@ -45,4 +65,5 @@ __all__ = [
     "positive_control",
     "probe_network",
     "spread",
+    "state_of",
 ]

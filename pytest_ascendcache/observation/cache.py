@@ -485,6 +485,7 @@ class CacheUnderTest:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         self.evidence.starts += 1
         self.evidence.compiles += len(run.operators)
+        self.evidence.sizes += run.sizes(self.evidence.starts)
         self.evidence.steps.append(
             Step(
                 command=run.result.command,

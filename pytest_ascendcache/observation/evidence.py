@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -88,6 +89,29 @@ class RankNote:
     output: str = ""
 
 
+@dataclass(frozen=True)
+class RankEvent:
+    """What a rank did, ``seconds`` after the ranks of its check began: ``start``, ``end``,
+    ``compiled``, ``enter`` a rendezvous or ``leave`` it. For people; no verdict rests on it."""
+
+    rank: str
+    seconds: float
+    event: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """What a cache held before and after one run: bytes, entries then, and how many of the
+    entries before it the run removed (aged, purged or dropped)."""
+
+    run: int
+    before: int
+    after: int
+    entries: int
+    removed: int
+
+
 @dataclass
 class Evidence:
     """Steps of one check in order; ``expected`` and ``observed`` where a comparison failed.
@@ -113,6 +137,18 @@ class Evidence:
     compiles: int = 0
     starts: int = 0
     ranks: list[RankNote] = field(default_factory=list)
+    timeline: list[RankEvent] = field(default_factory=list)
+    sizes: list[CacheSize] = field(default_factory=list)
+    findings: list[dict[str, object]] = field(default_factory=list)
+    _began: float | None = field(default=None, repr=False)
+
+    def happened(self, rank: str, event: str, detail: str = "", at: float | None = None) -> None:
+        """Note for the timeline what a rank did, now or ``at`` a time of the clock (seconds
+        since the epoch, as the times of files are). The first note is where the line begins."""
+        now = time.time()
+        began = self._began = now if self._began is None else self._began
+        seconds = max(0.0, round((now if at is None else at) - began, 3))
+        self.timeline.append(RankEvent(rank, seconds, event, detail))
 
     def explain(self) -> None:
         """Work out, for a broken promise, what changed inside changed metadata."""
@@ -121,8 +157,9 @@ class Evidence:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
         # Not dataclasses.asdict: it copies every string of every step, for every check.
-        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        shown = (each.name for each in fields(self) if not each.name.startswith("_"))
+        data = {name: getattr(self, name) for name in shown}
         data["steps"] = [step.as_dict() for step in self.steps]
-        data["accuracy"] = [vars(each) for each in self.accuracy]
-        data["ranks"] = [vars(each) for each in self.ranks]
+        for name in ("accuracy", "ranks", "timeline", "sizes"):
+            data[name] = [vars(each) for each in data[name]]
         return data

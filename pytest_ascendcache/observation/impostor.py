@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 TENSOR = TensorDesc.of("float32", 1, 2, 4, 4)
 """What operators that can be marked take and give; the impostor fits its 32 elements."""
 
+
+def misfits(network: Network) -> list[str]:
+    """Operators in whose place the impostor would read or write beyond its tensors."""
+    return [
+        node.operator.name
+        for node in network.nodes
+        if [(each.elements, each.dtype) for each in (*node.operator.inputs, *node.operator.outputs)]
+        != [(TENSOR.elements, TENSOR.dtype)] * 2
+    ]
+
+
 _SLOPE = 1000.0
 OPERATOR = OperatorSpec(
     "LeakyRelu",

@@ -15,7 +15,7 @@ from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.contract.ranks import Phase, kernel_meta
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.impostor import TENSOR, Impostor, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
@@ -189,6 +189,11 @@ class NetworkUnderTest:
             ToolchainError: where the run fails.
             NotDecidable: where it leaves no kernels to be marked.
         """
+        if wrong := misfits(network):
+            raise NotDecidable(
+                f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "
+                f"input and one output, both of {TENSOR.elements} {TENSOR.dtype}"
+            )
         place = self.cache / "rank_0" / "kernel_meta"
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():
@@ -255,6 +260,12 @@ class NetworkUnderTest:
         return run
 
     def _note(self, run: NetworkRun) -> None:
+        rank = _rank(run.result.request)
+        if run.stored:
+            self.evidence.happened(
+                rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
+            )
+        self.evidence.happened(rank, "end", run.result.ending)
         changes = {path: change.value for path, change in run.changes.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:
@@ -283,6 +294,7 @@ class Watch:
     def start(self, request: TrainRequest) -> RankProcess:
         """Start one rank; it is waited for with :meth:`wait`."""
         process = self._networks.toolchain.start_rank(request)
+        self._networks.evidence.happened(_rank(request), "start")
         self._running.append(process)
         return process
 
@@ -297,6 +309,10 @@ class Watch:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)
         self._running.clear()
+
+
+def _rank(request: TrainRequest) -> str:
+    return request.environment.get("RANK_ID", "") or "0"
 
 
 def _failure(result: TrainResult) -> str:

@@ -86,6 +86,18 @@ class NetworkRun:
         return self._kernels(self.after) - self._kernels(self.before)
 
     @property
+    def stored_at(self) -> float:
+        """When the last of them was written, by the file's time (seconds since the epoch)."""
+        files = self.after.files
+        return (
+            max(
+                (files[path].mtime_ns for path in self.written if _is_kernel(path, self.place)),
+                default=0,
+            )
+            / 1e9
+        )
+
+    @property
     def disturbed(self) -> dict[str, str]:
         """What became of files of kernels that were in the rank's directory before."""
         return {
@@ -156,12 +168,12 @@ class NetworkRun:
         given, exact = self.result.outputs[name], self._exact[name]
         if given.shape != exact.shape or given.dtype != exact.dtype:
             return "wrong"
-        if _close(given, exact):
+        if close_enough(given, exact):
             return "compiled"
         node = self._node(name)
         if self.marked and node is not None:
             pretended = self.impostor.output(self._exact[node.inputs[0]])
-            if _close(given, pretended):
+            if close_enough(given, pretended):
                 return "reused"
         return "wrong"
 
@@ -205,7 +217,8 @@ def _plain(text: str) -> str:
     return text.replace("_", "").lower()
 
 
-def _close(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+def close_enough(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+    """Whether an output is what a network of this type of element may give."""
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)

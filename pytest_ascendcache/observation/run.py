@@ -16,7 +16,7 @@ from pytest_ascendcache.cachedir import (
 )
 from pytest_ascendcache.cachedir.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
-from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
 
@@ -67,6 +67,21 @@ class Run:
     def written(self) -> dict[str, Change]:
         """The changes, but for access times that reading moved."""
         return {path: each for path, each in self.changes.items() if each is not Change.READ}
+
+    def sizes(self, number: int) -> list[CacheSize]:
+        """What the cache held before and after this run, if it ever held anything."""
+        before, after = _entries(self.before), _entries(self.after)
+        if not before and not after:
+            return []
+        return [
+            CacheSize(
+                run=number,
+                before=_bytes(self.before),
+                after=_bytes(self.after),
+                entries=len(after),
+                removed=len(before - after),
+            )
+        ]
 
     def model(self, operator: OperatorSpec) -> Path:
         """The delivered ``.om`` file.
@@ -207,6 +222,19 @@ class Run:
             except (NotDecidable, OSError) as reason:
                 lines.append(f"{operator}: {reason}")
         return tuple(lines)
+
+
+def _entries(snapshot: Snapshot) -> set[str]:
+    """Entries by their metadata."""
+    return {
+        path
+        for path, state in snapshot.files.items()
+        if state.kind == "file" and path.endswith(".json") and "/te_" in path
+    }
+
+
+def _bytes(snapshot: Snapshot) -> int:
+    return sum(each.size for each in snapshot.files.values() if each.kind == "file")
 
 
 def _identity(state: FileState | None) -> tuple[int, str, int] | None:

@@ -1,8 +1,9 @@
 """Prints the kill matrix: which rules notice which defect.
 
-``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT ...]``. Exit status 0
-when every rule has a defect, every defect is noticed by each rule it claims to break, each profile
-does what its list of known deviations says, and the clean reference breaks nothing.
+``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``. Exit status 0
+when every rule has a defect or a scene, every defect is noticed by each rule it claims to break,
+every scene by exactly those, each profile does what its list of known deviations says, and the
+clean reference breaks nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ from typing import Any
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import Defect, load_defects, load_profiles
-from pytest_ascendcache.qualification.runs import SUITE, Ended, SuiteRuns
+from pytest_ascendcache.qualification.catalogue import (
+    Defect,
+    Scene,
+    load_defects,
+    load_profiles,
+    load_scenes,
+)
+from pytest_ascendcache.qualification.runs import SUITE, Asked, Ended, SuiteRuns
 from pytest_ascendcache.settings import STRESS_RULE
 
 _BROKEN = ("fail", "warn")
@@ -56,7 +63,9 @@ class Killed:
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(prog="ci/qualify", description=__doc__.splitlines()[0])
-    parser.add_argument("defects", nargs="*", metavar="DEFECT", help="only these defects")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="only these defects, or scenes of files"
+    )
     parser.add_argument(
         "--full",
         action="store_true",
@@ -64,35 +73,46 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
     given = parser.parse_args()
-    defects = load_defects()
-    unknown = [name for name in given.defects if name not in defects]
+    defects, scenes = load_defects(), load_scenes()
+    unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
-        parser.error(f"no defect is called {unknown[0]!r}; there are {', '.join(defects)}")
-    chosen = [defects[name] for name in given.defects] or list(defects.values())
-    failures = 0 if given.defects else _rules_without_defect()
-    profiles = [] if given.defects else list(load_profiles())
+        parser.error(
+            f"no defect or scene is called {unknown[0]!r}; there are "
+            f"{', '.join([*defects, *scenes])}"
+        )
+    whole = not given.names
+    # A defect that breaks no rule by itself is there for scenes.
+    chosen = [
+        each for name, each in defects.items() if name in given.names or (whole and each.breaks)
+    ]
+    staged = [scenes[name] for name in scenes if whole or name in given.names]
+    failures = _rules_without_defect() if whole else 0
+    profiles = list(load_profiles()) if whole else []
     runs = SuiteRuns(given.jobs)
     try:
         # The longest runs first.
         arguments = [each for name in profiles for each in _profile_runs(name, given.full)]
         arguments += [_arguments(each, given.full, runs) for each in chosen]
-        ended = runs(arguments)
+        ended = runs([*map(_on_the_reference, arguments), *(each.build for each in staged)])
         for name in profiles:
             failures += _report_profile(name, ended, given.full)
         for defect in chosen:
             report = next(ended).report
             failures += _report(Killed(defect, _verdicts(report), _crashes(report)))
-        if given.full and not given.defects:
+        for scene in staged:
+            failures += _report_scene(scene, next(ended).report)
+        if given.full and whole:
             failures += _clean_runs(runs)
     finally:
         runs.close()
-    total = len(chosen) + len(profiles)
+    total = len(chosen) + len(staged) + len(profiles)
     print(f"{max(0, total - failures)} passed, {failures} failed")
     return 1 if failures else 0
 
 
 def _rules_without_defect() -> int:
-    claimed = {rule for defect in load_defects().values() for rule in defect.breaks}
+    claimed = {rule for each in load_defects().values() for rule in each.breaks}
+    claimed |= {rule for each in load_scenes().values() for rule in each.breaks}
     wrong = 0
     for rule in load_rules():
         if rule not in claimed:
@@ -102,6 +122,11 @@ def _rules_without_defect() -> int:
         print(f"NO RULE    {rule}: a defect claims to break it")
         wrong += 1
     return wrong
+
+
+def _on_the_reference(arguments: list[str]) -> Asked:
+    """A run of the suite on the reference; it needs no files."""
+    return lambda _: ["--ascend-cache", *arguments]
 
 
 def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
@@ -201,6 +226,29 @@ def _report(killed: Killed) -> bool:
     return killed.survived
 
 
+def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
+    """Print what was said of a scene; whether it is not exactly what the scene claims.
+
+    A rule of which a check could not tell has not passed; where nothing passed, nothing was
+    looked at.
+    """
+    verdicts = _verdicts(document)
+    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "error"}
+    broken = {rule for rule, verdict in verdicts.items() if verdict in _BROKEN}
+    wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
+    wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]
+    wrong += [f"not decided by {rule}" for rule in sorted(undecided)]
+    if "pass" not in verdicts.values():
+        wrong.append("no rule passes: nothing shows that it was looked at")
+    kept = "noticed" if scene.breaks else "green"
+    print(f"{'SURVIVED' if wrong else kept:<9}  {scene.name:<36} {scene.what}", flush=True)
+    for rule in scene.breaks:
+        print(f"           {'':<36}   by {rule}: {verdicts.get(rule, 'not run')}")
+    for line in wrong:
+        print(f"           {'':<36}   WRONG: {line}")
+    return bool(wrong)
+
+
 def _clean_runs(runs: SuiteRuns) -> int:
     """The clean reference breaks nothing: alone, with two workers, and beside a busy machine."""
     wrong = 0
@@ -211,7 +259,7 @@ def _clean_runs(runs: SuiteRuns) -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            (ended,) = runs([["--ascend-strict", *workers, SUITE]])
+            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, SUITE])])
         finally:
             for process in load:
                 process.kill()

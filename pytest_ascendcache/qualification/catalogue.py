@@ -1,4 +1,4 @@
-"""The lists of seeded defects and of profiles."""
+"""The lists of seeded defects, of scenes and of profiles."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.reference.policies import Policies
@@ -55,6 +56,49 @@ def load_defects() -> Mapping[str, Defect]:
     for module in sorted(each.name for each in pkgutil.iter_modules(defects.__path__)):
         importlib.import_module(f"{defects.__name__}.{module}")
     return dict(_DEFECTS)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Files as somebody might leave them, for what judges files rather than a toolchain.
+
+    ``build`` makes them below an empty directory and returns the arguments of pytest that have
+    them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
+    none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
+    """
+
+    name: str
+    breaks: tuple[str, ...]
+    what: str
+    build: Callable[[Path], list[str]]
+
+
+_SCENES: dict[str, Scene] = {}
+
+
+def scene(
+    *breaks: str, what: str
+) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
+    """Register a function that makes a scene; its name becomes the scene's."""
+
+    def register(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
+        name = build.__name__.replace("_", "-")
+        if name in _SCENES:
+            raise ValueError(f"the scene '{name}' exists twice.")
+        _SCENES[name] = Scene(name, breaks, what, build)
+        return build
+
+    return register
+
+
+@lru_cache(maxsize=1)
+def load_scenes() -> Mapping[str, Scene]:
+    """Every scene by name."""
+    from pytest_ascendcache.qualification import scenes
+
+    for module in sorted(each.name for each in pkgutil.iter_modules(scenes.__path__)):
+        importlib.import_module(f"{scenes.__name__}.{module}")
+    return dict(_SCENES)
 
 
 @dataclass(frozen=True)

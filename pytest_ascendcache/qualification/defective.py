@@ -1,15 +1,15 @@
 """Starts a command of the reference toolchain with a seeded defect, or a profile, in it.
 
 ``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``, where the
-program is ``atc``, ``run``, ``train``, ``faulty-atc`` or ``faulty-train`` (see
-``reference.faulty``), or ``forkserver``.
+program is ``run``, ``forkserver``, or one of ``reference.faulty``'s, there also as
+``faulty-atc`` and so on.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pytest_ascendcache.qualification.catalogue import (
     Defect,
@@ -17,29 +17,33 @@ from pytest_ascendcache.qualification.catalogue import (
     load_defects,
     load_profiles,
 )
-from pytest_ascendcache.reference import atc, forkserver, run, train
-from pytest_ascendcache.reference.faulty import faulty
+from pytest_ascendcache.reference import forkserver, run
+from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
+from pytest_ascendcache.reference.static_kernel import op_compiler
 
+_THIS = "pytest_ascendcache.qualification.defective"
 ANY = "any"
 """Stands for every defect and profile; its fork server tells programs by ``name/program``."""
 
 
 def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     """The reference's programs with a defect; its policies are made anew in every process."""
-
-    def defective_atc(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-        return atc.run(argv, environ, defect.policies())
-
-    def defective_train(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-        return train.run(argv, environ, defect.policies())
-
-    return {
-        "atc": defective_atc,
-        "run": run.run,
-        "train": defective_train,
-        "faulty-atc": faulty(atc.run, defect.policies),
-        "faulty-train": faulty(train.run, defect.policies),
+    starting = {**PROGRAMS, "op-compiler": _installed_by(defect)}
+    defective = {name: _defective(program, defect) for name, program in starting.items()}
+    faulted = {
+        f"faulty-{name}": faulty(program, defect.policies) for name, program in starting.items()
     }
+    return {"run": run.run, **defective, **faulted}
+
+
+def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.Program:
+    return lambda argv, environ: program(argv, environ, defect.policies())
+
+
+def _installed_by(defect: Defect | Profile) -> PolicyProgram:
+    """The op_compiler whose packages are installed by an installer with the same defect."""
+    words = (sys.executable, "-m", _THIS, defect.name, "installer")
+    return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 
 def _programs_of_all(every: Mapping[str, Defect | Profile]) -> dict[str, forkserver.Program]:

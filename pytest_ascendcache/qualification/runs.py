@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -33,6 +33,10 @@ from pytest_ascendcache.toolchains.launch import Running
 
 SUITE = "pytest_ascendcache.conformance"
 _DEFECTIVE = (sys.executable, "-m", "pytest_ascendcache.qualification.defective")
+
+
+Asked = Callable[[Path], list[str]]
+"""A run to be done: what makes, in an empty directory of the run's own, pytest's arguments."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,10 @@ class SuiteRuns:
         # Imports the suite, and says which file has the checks of which rule.
         index = _Index()
         with contextlib.redirect_stdout(io.StringIO()) as said:
-            pytest.main([*_arguments(Path.cwd(), SUITE), "--collect-only", "-s"], plugins=[index])
+            pytest.main(
+                [*_arguments(Path.cwd(), "--ascend-cache", SUITE), "--collect-only", "-s"],
+                plugins=[index],
+            )
         if not index.files:
             raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
         self._files = index.files
@@ -69,17 +76,17 @@ class SuiteRuns:
         names = {name for rule in rules for name in self._files.get(rule, ())}
         return [f"{SUITE}.{name}" for name in sorted(names)] or [SUITE]
 
-    def __call__(self, runs: Sequence[Sequence[str]]) -> Iterator[Ended]:
-        """Do runs, each given by its arguments; their results, in the same order.
+    def __call__(self, runs: Sequence[Asked]) -> Iterator[Ended]:
+        """Do runs; their results, in the same order.
 
         Raises:
             SystemExit: for a run that did not come about, with what it printed.
         """
         running: deque[_Run] = deque()
-        for arguments in runs:
+        for asked in runs:
             while sum(run.process.is_alive() for run in running) >= self._jobs:
                 wait([run.process.sentinel for run in running if run.process.is_alive()])
-            running.append(_Run(arguments, self._server))
+            running.append(_Run(asked, self._server))
             while running and not running[0].process.is_alive():
                 yield running.popleft().ended()
         while running:
@@ -89,11 +96,11 @@ class SuiteRuns:
 class _Run:
     """One child that runs pytest."""
 
-    def __init__(self, arguments: Sequence[str], server: ForkLauncher) -> None:
+    def __init__(self, asked: Asked, server: ForkLauncher) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="ascendcache-qualify-")
         path = Path(self._directory.name)
         context = multiprocessing.get_context("fork")
-        self.process = context.Process(target=_run, args=(path, arguments, server))
+        self.process = context.Process(target=_run, args=(path, asked, server))
         self.process.start()
 
     def ended(self) -> Ended:
@@ -107,29 +114,22 @@ class _Run:
             return Ended(json.loads(report.read_text(encoding="utf-8")), output)
 
 
-def _run(directory: Path, arguments: Sequence[str], server: ForkLauncher) -> None:
-    """The child: pytest with these arguments in this directory."""
+def _run(directory: Path, asked: Asked, server: ForkLauncher) -> None:
+    """The child: pytest with the run's arguments in this directory."""
     os.chdir(directory)
     output = os.open("output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *arguments)
+    scene = directory / "scene"
+    scene.mkdir()
+    given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *asked(scene))
     sys.exit(pytest.main(given, plugins=[_SharedServer(server)]))
 
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
-    # In the order of the files: what finds a defect first is told.
-    fixed = [
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:randomly",
-        "--ascend-cache",
-        "-c",
-        os.devnull,
-    ]
+    fixed = ["-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    fixed += ["-p", "no:randomly"]  # what finds a defect first is told
     fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
     return [*fixed, *arguments]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -70,6 +70,8 @@ class Rank:
     directory: Path = field(repr=False)
     environment: dict[str, str] = field(repr=False)
     _rendezvous: Rendezvous = field(repr=False)
+    note: Callable[[str], None] = field(default=lambda _: None, repr=False, compare=False)
+    """Is told of each ``enter`` and ``leave`` of a rendezvous."""
 
     def barrier(self) -> None:
         """Wait for all other ranks.
@@ -77,7 +79,7 @@ class Rank:
         Raises:
             GangAborted: at once, where one failed, was lost, or has ended.
         """
-        meet(self._rendezvous, "null")
+        self._meet("null")
 
     def gather(self, payload: Any) -> list[Any]:
         """Wait for all other ranks; what each of them brought, in the order of ranks.
@@ -93,7 +95,14 @@ class Rank:
                 f"rank {self.rank} gathers {payload!r}, which JSON cannot carry ({error}); "
                 "gather numbers, strings, lists and dictionaries."
             ) from None
-        return [json.loads(each) for each in meet(self._rendezvous, text)]
+        return [json.loads(each) for each in self._meet(text)]
+
+    def _meet(self, payload: str) -> list[str]:
+        self.note("enter")
+        try:
+            return meet(self._rendezvous, payload)
+        finally:
+            self.note("leave")
 
 
 def join_gang(rendezvous: Rendezvous, rank: int, size: int, directory: Path) -> Rank:

@@ -33,6 +33,8 @@ from typing import Any
 from pytest_ascendcache.reference import atc, train
 from pytest_ascendcache.reference.cache.fs import Act, Step
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel.client import command
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 PolicyProgram = Callable[[Sequence[str], Mapping[str, str], Policies], int]
@@ -123,7 +125,13 @@ def faulty(run: PolicyProgram, policies: Callable[[], Policies] = Policies) -> P
     return program
 
 
-PROGRAMS: dict[str, PolicyProgram] = {"atc": atc.run, "train": train.run}
+PROGRAMS: dict[str, PolicyProgram] = {
+    "atc": atc.run,
+    "train": train.run,
+    "op-compiler": op_compiler.run,
+    "installer": install.run,
+    "aclgraph": command.run,
+}
 """Commands that take policies, by name."""
 
 

@@ -25,17 +25,23 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from pytest_ascendcache.reference import atc, run, train
-from pytest_ascendcache.reference.faulty import faulty
+from pytest_ascendcache.reference import run
+from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
+from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
+from pytest_ascendcache.reference.policies import Policies
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
+
+def _sound(program: PolicyProgram) -> Program:
+    """A program with the policies the reference has."""
+    return lambda argv, environ: program(argv, environ, Policies())
+
+
 PROGRAMS: dict[str, Program] = {
-    "atc": atc.run,
     "run": run.run,
-    "train": train.run,
-    "faulty-atc": faulty(atc.run),
-    "faulty-train": faulty(train.run),
+    **{name: _sound(program) for name, program in POLICY_PROGRAMS.items()},
+    **{f"faulty-{name}": faulty(program) for name, program in POLICY_PROGRAMS.items()},
 }
 _SPARES = 2
 
@@ -87,6 +93,7 @@ def _preload() -> None:
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
         "pytest_ascendcache.reference.incremental.build",
+        "pytest_ascendcache.reference.static_kernel.pool",
         "pytest_ascendcache.operators.evaluation",
     ):
         importlib.import_module(name)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.singleop import parse_single_op, single_op_document
 
 FORMAT_VERSION = 1
@@ -128,32 +129,12 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
-_TYPE_NUMBERS = {
-    "float32": 0,
-    "float16": 1,
-    "int8": 2,
-    "int32": 3,
-    "uint8": 4,
-    "int16": 6,
-    "uint16": 7,
-    "uint32": 8,
-    "int64": 9,
-    "uint64": 10,
-    "double": 11,
-    "bool": 12,
-    "complex64": 16,
-    "complex128": 17,
-    "bfloat16": 27,
-}
-_FORMAT_NUMBERS = {"NCHW": 0, "NHWC": 1, "ND": 2, "NC1HWC0": 3, "FRACTAL_Z": 4, "FRACTAL_NZ": 29}
-"""The graph engine's numbers of types and formats; rarer ones are spelled out."""
-
-
 def _tensor_parts(tensor: TensorDesc) -> list[str]:
+    """Type, format and extents; what has no number is spelled out."""
     name = tensor.dtype.name
     return [
-        str(_TYPE_NUMBERS.get(name, name)),
-        str(_FORMAT_NUMBERS.get(tensor.format, tensor.format)),
+        str(TYPE_NUMBERS.get(name, name)),
+        str(FORMAT_NUMBERS.get(tensor.format, tensor.format)),
         *map(str, tensor.shape),
     ]
 

@@ -22,6 +22,8 @@ from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
 from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
+from pytest_ascendcache.reference.static_kernel.client.policies import ClientPolicies
+from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 
 
 @dataclass(frozen=True)
@@ -42,4 +44,6 @@ class Policies:
     aging: AgingPolicy = field(default_factory=AgingPolicy)
     outputs: OutputPolicy = field(default_factory=OutputPolicy)
     incremental: IncrementalPolicies = field(default_factory=IncrementalPolicies)
+    static_kernel: StaticKernelPolicies = field(default_factory=StaticKernelPolicies)
+    client: ClientPolicies = field(default_factory=ClientPolicies)
     fs: Fs = field(default_factory=Fs)

@@ -9,7 +9,7 @@ from typing import Any
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.records import WORST_FIRST, VerdictRecord
 
-_JOINED = ("steps", "readings", "accuracy")
+_JOINED = ("steps", "readings", "accuracy", "timeline", "sizes")
 _SUMMED = ("compiles", "starts")
 
 

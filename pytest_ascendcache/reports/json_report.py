@@ -1,29 +1,27 @@
-"""The JSON report: every verdict record, versioned, written whole or not at all."""
+"""The JSON report: every verdict record, versioned. All other files are made from it."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.reports.files import SCHEMA, Document
 from pytest_ascendcache.reports.records import RuleResult, accuracy_rows, totals
 
-SCHEMA = 1
 
-
-def write_json(path: Path, description: Mapping[str, Any], results: Sequence[RuleResult]) -> None:
-    """Write the report.
+def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> Document:
+    """The report as plain data.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``totals`` of rules and checks for
     all six verdicts; ``deviations``, the listed ones and what became of each (empty where only a
-    part of the suite was run); ``matrix``, which combinations were tried; ``rules`` with id, level,
-    titles, source, verdict, readings; ``accuracy`` of measured kernels by operator and mode, in
-    ulp; ``checks``, one verdict record each (see ``records.VerdictRecord``).
+    part of the suite was run); ``matrix``, which combinations were tried; ``baseline``, what is
+    new and fixed since an earlier report; ``rules`` with id, level, titles, source, verdict,
+    readings; ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, one
+    verdict record each (see ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
-    document = {
+    return {
         "schema": SCHEMA,
         **description,
         "totals": {
@@ -34,12 +32,11 @@ def write_json(path: Path, description: Mapping[str, Any], results: Sequence[Rul
         "accuracy": accuracy_rows(checks),
         "checks": [record.as_dict() for record in checks],
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+
+
+def as_json(report: Document) -> str:
+    """The text of the file."""
+    return json.dumps(report, indent=1, ensure_ascii=False) + "\n"
 
 
 def _counts(verdicts: Sequence[Any]) -> dict[str, int]:

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
+from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.records import (
     RuleResult,
     VerdictRecord,
@@ -106,6 +107,14 @@ def write_stale(
         check = "" if entry.check == "*" else f" {entry.check}"
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
         reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}")
+
+
+def write_news(reporter: pytest.TerminalReporter, news: News) -> None:
+    """What is new and what is fixed since the baseline."""
+    reporter.section(f"against the baseline {news.baseline.path.name}", sep="-")
+    reporter.line(f"which is of {news.baseline.toolchain}: {news.baseline.path}")
+    for line in news.lines():
+        reporter.line(line, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
 def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:

@@ -2,6 +2,7 @@
 
 from pytest_ascendcache.toolchains.atc import AtcToolchain, atc_toolchain
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (
     CompileRequest,
     CompileResult,
@@ -11,6 +12,12 @@ from pytest_ascendcache.toolchains.protocol import (
     ToolchainError,
 )
 from pytest_ascendcache.toolchains.reference import reference_toolchain
+from pytest_ascendcache.toolchains.static_kernel import (
+    Program,
+    StaticProcess,
+    StaticRequest,
+    StaticResult,
+)
 from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, TrainResult
 
 __all__ = [
@@ -20,12 +27,17 @@ __all__ = [
     "KernelRunError",
     "Launcher",
     "ProcessLauncher",
+    "Program",
     "RankProcess",
     "StagedChange",
+    "StaticProcess",
+    "StaticRequest",
+    "StaticResult",
     "Toolchain",
     "ToolchainError",
     "TrainRequest",
     "TrainResult",
     "atc_toolchain",
+    "op_compiler_toolchain",
     "reference_toolchain",
 ]

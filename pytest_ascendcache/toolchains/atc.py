@@ -26,6 +26,11 @@ from pytest_ascendcache.toolchains.protocol import (
     StagedChange,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.static_kernel import (
+    StaticProcess,
+    StaticRequest,
+    start_static,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -145,6 +150,13 @@ class AtcToolchain:
         raise ToolchainError(
             f"{self.name} for {request.network.name}: {Capability.INCREMENTAL_BUILD.lacking}."
         )
+
+    def start_static(self, request: StaticRequest) -> StaticProcess:
+        """See :class:`Toolchain`; it can where its launcher knows the programs."""
+        if Capability.OP_COMPILER not in self.capabilities:
+            raise ToolchainError(f"{self.name}: {Capability.OP_COMPILER.lacking}.")
+        base = self._environment({})
+        return start_static(self.launcher, request, base, self._deadline, self._fault_route)
 
     def close(self) -> None:
         """See :class:`Toolchain`."""

@@ -15,6 +15,7 @@ from pytest_ascendcache.operators import OperatorSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pytest_ascendcache.toolchains.static_kernel import StaticProcess, StaticRequest
     from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 
@@ -153,6 +154,14 @@ class Toolchain(Protocol):
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
         """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``.
+
+        Raises:
+            ToolchainError: where it cannot be started at all.
+        """
+
+    def start_static(self, request: StaticRequest) -> StaticProcess:
+        """Start op_compiler, a package, or a client. Needs ``Capability.OP_COMPILER``, for a
+        client ``Capability.STATIC_KERNEL_CLIENT``.
 
         Raises:
             ToolchainError: where it cannot be started at all.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,16 @@ from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, st
 
 _REFERENCE = "pytest_ascendcache.reference"
 _DEFECTIVE = "pytest_ascendcache.qualification.defective"
+
+_MODULES = {
+    "atc": "atc",
+    "run": "run",
+    "train": "train",
+    "op-compiler": "static_kernel.op_compiler",
+    "installer": "static_kernel.installer",
+    "aclgraph": "static_kernel.client.command",
+}
+"""The reference's programs, and the modules they are started by."""
 
 _CUSTOM_OPERATOR = '''\
 """A custom operator whose source is about to change."""
@@ -93,6 +104,12 @@ def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
     return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("2.0"))
 
 
+def _version() -> str:
+    """Its version, with what else its kernels depend on: LLVM, and the machine."""
+    llvm = f"llvmlite {version('llvmlite')}"
+    return f"{version('pytest-ascendcache')} ({llvm}, {platform.machine()})"
+
+
 def reference_toolchain(
     start: str = "fork", deadline: float = 60.0, defect: str | None = None
 ) -> AtcToolchain:
@@ -104,10 +121,10 @@ def reference_toolchain(
     programs: dict[str, tuple[str, ...]] = {
         program: (*python, _DEFECTIVE, defect, program)
         if defect
-        else (*python, f"{_REFERENCE}.{program}")
-        for program in ("atc", "run", "train")
+        else (*python, f"{_REFERENCE}.{module}")
+        for program, module in _MODULES.items()
     }
-    for program in ("atc", "train"):
+    for program in _MODULES.keys() - {"run"}:
         programs[f"faulty-{program}"] = (
             (*python, _DEFECTIVE, defect, f"faulty-{program}")
             if defect
@@ -126,7 +143,7 @@ def reference_toolchain(
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     return ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
-        version=version("pytest-ascendcache"),
+        version=_version(),
         launcher=launcher,
         capabilities=frozenset(Capability),
         deadline=deadline,

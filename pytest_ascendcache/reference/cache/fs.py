@@ -110,9 +110,21 @@ class Fs:
     def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
         """A new synced file beside ``target``, to be renamed over it; removed on failure."""
         path = self.temporary_path(target)
+        self.write_new(point, path, data)
+        return path
+
+    def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
+        """A synced file where none was; removed on failure. Its mode is ``file_mode``, or
+        another.
+
+        Raises:
+            FileExistsError: where something has the name.
+        """
         self.step(f"{point}.create", Act.CREATE, path)
         descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, self.file_mode
+            path,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+            self.file_mode if mode is None else mode,
         )
         try:
             with os.fdopen(descriptor, "wb", buffering=0) as file:
@@ -126,7 +138,6 @@ class Fs:
         except BaseException:
             path.unlink(missing_ok=True)
             raise
-        return path
 
     def temporary_path(self, target: Path) -> Path:
         """A name no other writer uses."""
@@ -192,20 +203,26 @@ class Fs:
             LockUnavailable: where it cannot be had within ``patience`` seconds.
         """
         self.step(point, Act.LOCK, path)
+        deadline = time.monotonic() + patience
+        while True:
+            descriptor = self._open_lock(path)
+            try:
+                self._acquire(descriptor, path, deadline)
+                if self._is(descriptor, path):
+                    yield
+                    return
+            finally:
+                os.close(descriptor)
+
+    def _open_lock(self, path: Path) -> int:
         try:
-            descriptor = os.open(
+            return os.open(
                 path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, self.file_mode
             )
         except OSError as error:
             raise LockUnavailable(error.errno, error.strerror, str(path)) from None
-        try:
-            self._acquire(descriptor, path, patience)
-            yield
-        finally:
-            os.close(descriptor)
 
-    def _acquire(self, descriptor: int, path: Path, patience: float) -> None:
-        deadline = time.monotonic() + patience
+    def _acquire(self, descriptor: int, path: Path, deadline: float) -> None:
         while True:
             try:
                 return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -217,3 +234,10 @@ class Fs:
                 time.sleep(0.002)  # flock has no bounded wait of its own
             except OSError as error:
                 raise LockUnavailable(error.errno, error.strerror, str(path)) from None
+
+    def _is(self, descriptor: int, path: Path) -> bool:
+        """Whether a name still stands for an open file: its last holder may have removed it."""
+        try:
+            return os.path.samestat(os.fstat(descriptor), path.lstat())
+        except FileNotFoundError:
+            return False

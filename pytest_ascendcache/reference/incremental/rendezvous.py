@@ -11,7 +11,6 @@ Source: document M, last questions; facts ``mindspore-incremental`` section 1.8 
 from __future__ import annotations
 
 import contextlib
-import errno
 import select
 import socket
 import time
@@ -23,8 +22,10 @@ from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_
 from pytest_ascendcache.reference.incremental.wire import (
     Line,
     Message,
+    connect,
     failure_message,
     gang_failed,
+    listen,
 )
 
 _RETRY = 0.01
@@ -60,7 +61,7 @@ class RendezvousPolicy:
         if gang.rank != 0:
             return Guest(self, gang)
         try:
-            return Host(self, gang, _listen(gang))
+            return Host(self, gang, listen(gang.host, gang.port, gang.size or 1))
         except OSError as error:
             raise AtcError(
                 "EI0020",
@@ -83,23 +84,6 @@ class RendezvousPolicy:
             f"waited [{gang.timeout} s] for {names}. Check why they do not come; where they still "
             "compile, raise HCCL_CONNECT_TIMEOUT (seconds).",
         )
-
-
-def _listen(gang: Gang) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        gang.host, gang.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listening = socket.socket(family, kind, protocol)
-    try:
-        # A gang that starts right after another must not wait for old connections to fade.
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(gang.size or 1)
-        listening.setblocking(False)
-    except OSError:
-        listening.close()
-        raise
-    return listening
 
 
 class Alone:
@@ -262,17 +246,12 @@ class Guest:
             if left <= 0:
                 raise self._policy.too_late(self._gang, self._missing)
             try:
-                address = (self._gang.host, self._gang.port)
-                connection = socket.create_connection(address, timeout=left)
+                connection = connect(self._gang.host, self._gang.port, left)
             except OSError as error:
-                if error.errno not in _NOBODY_THERE:
-                    reason = f"it cannot be reached ({error.strerror or error})"
-                    raise invalid_variable("MS_SCHED_HOST", self._gang.host, reason) from None
-            else:
-                # A port that nobody listens at can connect to itself.
-                if connection.getsockname() != connection.getpeername():
-                    return connection
-                connection.close()
+                reason = f"it cannot be reached ({error.strerror or error})"
+                raise invalid_variable("MS_SCHED_HOST", self._gang.host, reason) from None
+            if connection is not None:
+                return connection
             time.sleep(min(_RETRY, left))
 
     def _heard(self, line: Line, deadline: float) -> bool:
@@ -292,14 +271,3 @@ class Guest:
                 return True
             self._missing = frozenset(message.get("waiting", ()))
         return False
-
-
-_NOBODY_THERE = (
-    None,  # what a connection's own timeout raises
-    errno.ECONNREFUSED,
-    errno.ECONNRESET,
-    errno.ECONNABORTED,
-    errno.ETIMEDOUT,
-    errno.EHOSTUNREACH,
-    errno.ENETUNREACH,
-)

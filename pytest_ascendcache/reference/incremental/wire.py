@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import socket
 from typing import Any
@@ -61,3 +62,55 @@ class Line:
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
+
+
+def listen(host: str, port: int, backlog: int) -> socket.socket:
+    """A socket that listens at an address, at once after another that did.
+
+    Raises:
+        OSError: where the address cannot be used.
+    """
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        # A gang that starts right after another must not wait for old connections to fade.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(backlog)
+        listening.setblocking(False)
+    except OSError:
+        listening.close()
+        raise
+    return listening
+
+
+def connect(host: str, port: int, timeout: float) -> socket.socket | None:
+    """A connection to an address; ``None`` where nobody listens there yet.
+
+    Raises:
+        OSError: where the address is none that can be reached.
+    """
+    try:
+        connection = socket.create_connection((host, port), timeout=timeout)
+    except OSError as error:
+        if error.errno not in _NOBODY_THERE:
+            raise
+        return None
+    # A port that nobody listens at can connect to itself.
+    if connection.getsockname() != connection.getpeername():
+        return connection
+    connection.close()
+    return None
+
+
+_NOBODY_THERE = (
+    None,  # what a connection's own timeout raises
+    errno.ECONNREFUSED,
+    errno.ECONNRESET,
+    errno.ECONNABORTED,
+    errno.ETIMEDOUT,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+)

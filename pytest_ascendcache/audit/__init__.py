@@ -1,0 +1,22 @@
+"""Audit of caches that exist, without any toolchain: strictly read-only."""
+
+from pytest_ascendcache.audit.findings import Check, Finding, Found, Removal
+from pytest_ascendcache.audit.plan import RemovalPlan, write_plan
+from pytest_ascendcache.audit.scan import Audit, audit
+from pytest_ascendcache.audit.verdict import story, undecided
+from pytest_ascendcache.audit.walk import count_files, holds_a_cache
+
+__all__ = [
+    "Audit",
+    "Check",
+    "Finding",
+    "Found",
+    "Removal",
+    "RemovalPlan",
+    "audit",
+    "count_files",
+    "holds_a_cache",
+    "story",
+    "undecided",
+    "write_plan",
+]

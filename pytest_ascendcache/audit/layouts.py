@@ -1,0 +1,126 @@
+"""Which cache a directory is, told from names alone: directories may have been copied anywhere.
+
+Source: facts ``cann-operator-cache`` section 1.2, ``mindspore-incremental`` sections 1.1, 1.2 and
+2.2, ``static-kernel`` sections 1.1 and 3.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import PurePath
+
+
+class Kind(str, Enum):
+    """What is kept in a directory, in the words of a report."""
+
+    KERNEL_CACHE = "CANN operator cache"
+    SOC = "CANN operator cache of one SoC"
+    RANK = "directory of a rank"
+    KERNEL_META = "MindSpore kernel_meta"
+    AKG = "MindSpore akg_kernel_meta"
+    GRAPH_CACHE = "MindSpore graph cache"
+    STATIC_OUTPUTS = "TorchAir static kernel outputs"
+    STATIC_INSTALLED = "installed static kernels"
+
+    @property
+    def holds_entries(self) -> bool:
+        """Whether caches' files are in it, not only directories of them."""
+        return self not in (Kind.KERNEL_CACHE, Kind.RANK)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A directory of a known kind; ``unit`` is the directory it belongs to, relative: of one SoC,
+    of one rank's kernels, of one run's outputs."""
+
+    kind: Kind
+    unit: str
+
+
+CANN_STEM = re.compile(r"(?:lib)?te_\w*[0-9a-f]{32}", re.IGNORECASE)
+KERNEL_STEM = re.compile(r"(?P<name>\w+?_\d+)_\d+", re.ASCII)
+"""A kernel of MindSpore: operator and hash, which ``name`` has, and the device."""
+
+GRAPH_FILE = re.compile(r"(?P<role>\w*?)compile_(?:cache_(?P<number>\d+)\.mindir|dependency\.hash)")
+_OUTPUTS = re.compile(
+    r"ts\d{14,20}_pid\d+_outputs|\d{14,20}_\d+(?:_kernel_aot_optimization_build)?_outputs"
+)
+_RANK = re.compile(r"rank_\d+")
+_BY_NAME = {
+    "kernel_cache": Kind.KERNEL_CACHE,
+    "akg_kernel_meta": Kind.AKG,
+    "graph_cache": Kind.GRAPH_CACHE,
+    "aclnn_static_shape_kernel_outputs": Kind.STATIC_OUTPUTS,
+    "static_kernel_compile_outputs": Kind.STATIC_OUTPUTS,
+}
+
+
+def recognise(
+    path: PurePath, relative: str, parent: Place | None, names: Collection[str]
+) -> Place | None:
+    """What a directory is, from its path, the place above it and the first ``names`` in it."""
+    if parent is not None and parent.kind is Kind.KERNEL_CACHE:
+        return Place(Kind.SOC, relative)
+    if parent is not None and parent.kind.holds_entries:
+        inner = _OUTPUTS.fullmatch(path.name) if parent.kind is Kind.STATIC_OUTPUTS else None
+        return Place(parent.kind, relative) if inner else parent
+    kind = _by_path(path) or _by_content(names)
+    return None if kind is None else Place(kind, relative)
+
+
+def _by_path(path: PurePath) -> Kind | None:
+    above, name = path.parent.name, path.name
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    if above == "kernel_cache":
+        return Kind.SOC
+    if (above, name) == ("static_kernel", "ai_core"):
+        return Kind.STATIC_INSTALLED
+    if name == "kernel_meta" and _RANK.fullmatch(above):
+        return Kind.KERNEL_META
+    if _RANK.fullmatch(name):
+        return Kind.RANK
+    return Kind.STATIC_OUTPUTS if _OUTPUTS.fullmatch(name) else None
+
+
+def _by_content(names: Collection[str]) -> Kind | None:
+    """A directory that was copied under another name is known by what is in it."""
+    stems = {PurePath(name).stem for name in names if name.endswith((".json", ".o", ".so"))}
+    infos = {PurePath(name).stem for name in names if name.endswith(".info")}
+    if any(CANN_STEM.match(stem) for stem in stems) and not infos:
+        return Kind.SOC
+    if infos & {PurePath(name).stem for name in names if name.endswith((".so", ".ptx"))}:
+        return Kind.AKG
+    if any(KERNEL_STEM.fullmatch(stem) for stem in infos):
+        return Kind.KERNEL_META
+    if any(GRAPH_FILE.fullmatch(name) for name in names):
+        return Kind.GRAPH_CACHE
+    if "op_cache.ini" in names and "kernel_cache" not in names:
+        return Kind.KERNEL_CACHE
+    if {"config", "version.info", "uninstall.sh"} <= {*names}:
+        return Kind.STATIC_INSTALLED
+    if any(name.startswith("static_kernel_") and name.endswith(".run") for name in names):
+        return Kind.STATIC_OUTPUTS
+    return None
+
+
+def split(name: str) -> tuple[str, str]:
+    """A file's name without its suffix, and the suffix with its dot."""
+    stem, dot, suffix = name.rpartition(".")
+    return (stem, dot + suffix) if dot else (name, "")
+
+
+def rank_of(unit: str) -> tuple[str, int] | None:
+    """The job a rank's directory belongs to and the rank's number; ``None`` of no rank.
+
+    With several cards each rank may have a ``device`` directory of its own around it.
+    """
+    parts = PurePath(unit).parts
+    for index, part in enumerate(parts):
+        if _RANK.fullmatch(part):
+            above = [each for each in parts[:index] if not re.fullmatch(r"device_?\d*", each)]
+            return "/".join((*above, *parts[index + 1 :])), int(part.removeprefix("rank_"))
+    return None

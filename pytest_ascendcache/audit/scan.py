@@ -1,0 +1,219 @@
+"""One pass over a directory of caches, and what it found.
+
+Nothing is written, no link followed, nothing loaded; memory does not grow with the files but by
+a few bytes an entry.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_ascendcache.audit.cann import SocCache
+from pytest_ascendcache.audit.findings import Check, Found, Ledger, Removal
+from pytest_ascendcache.audit.graphs import GraphCache
+from pytest_ascendcache.audit.layouts import Kind, Place
+from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
+from pytest_ascendcache.audit.reading import (
+    CannotRead,
+    ChangedWhileRead,
+    Folder,
+    Reader,
+    Trouble,
+)
+from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
+from pytest_ascendcache.audit.summary import conclude
+from pytest_ascendcache.audit.walk import Visit, Walk
+
+_STEP = 200
+"""Files between two reports of progress."""
+
+_TEMPORARY = (".temp", ".tmp")
+
+Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
+
+
+@dataclass
+class Audit:
+    """What one directory was found to be.
+
+    ``notes`` are told whatever the verdict, ``inapplicable`` says why a rule has nothing to judge
+    here. ``unlisted`` are directories and ``unread`` files that could not be read; ``changed``
+    says what somebody wrote meanwhile. ``renewed`` access times could not be kept.
+    """
+
+    directory: Path
+    units: dict[str, Judge] = field(default_factory=dict)
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    ranks: list[str] = field(default_factory=list)
+    found: Mapping[Check, Found] = field(default_factory=dict)
+    notes: dict[Check, list[str]] = field(default_factory=dict)
+    inapplicable: dict[Check, str] = field(default_factory=dict)
+    unlisted: Trouble = field(default_factory=Trouble)
+    unread: Trouble = field(default_factory=Trouble)
+    changed: Trouble = field(default_factory=Trouble)
+    files: int = 0
+    bytes: int = 0
+    renewed: int = 0
+
+    @property
+    def entries(self) -> int:
+        """Entries of all caches."""
+        return sum(judge.entries for judge in self.units.values())
+
+    def describe(self) -> str:
+        """What was looked at, in a line."""
+        kinds = Counter(kind.value for kind in self.kinds.values())
+        what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
+        return f"{what}; {self.entries} entries, {self.files} files"
+
+
+def audit(
+    directory: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    suggest: Callable[[Removal], None] | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Audit:
+    """Look at every file below ``directory`` once.
+
+    ``environment`` is where limits are looked up that no file sets (this process's own by
+    default); ``suggest`` is told of files whose removal mends something; ``advance`` of files
+    that are done.
+    """
+    scan = _Scan(directory.absolute(), Ledger(suggest), advance)
+    return scan.run(os.environ if environment is None else environment)
+
+
+class _Scan:
+    def __init__(self, directory: Path, ledger: Ledger, advance: Callable[[int], None]) -> None:
+        self._result = Audit(directory, found=ledger.found)
+        self._ledger = ledger
+        self._advance = advance
+        self._pending = 0
+        self._reader = Reader()
+        self._owners: dict[int, list[str]] = {}
+        self._owned: Counter[int] = Counter()
+
+    def run(self, environment: Mapping[str, str]) -> Audit:
+        result = self._result
+        walk = Walk(result.directory, self._reader, self._failed, result.changed.add)
+        for visit in walk:
+            self._directory(visit)
+        self._advance(self._pending)
+        self._mixed_owners()
+        conclude(result, self._ledger, self._reader, environment, time.time())
+        result.renewed = self._reader.renewed
+        return result
+
+    def _failed(self, path: str, error: OSError) -> None:
+        self._result.unlisted.add(f"{path}: {error.strerror}")
+
+    def _directory(self, visit: Visit) -> None:
+        place, folder = visit.place, visit.folder
+        if place is None:
+            self._count_only(visit)
+            return
+        info = os.fstat(folder.descriptor)
+        self._attributes(folder.relative or ".", info, "the directory")
+        if place.kind is Kind.RANK:
+            self._result.ranks.append(folder.relative)
+        judge = self._judge(place) if place.kind.holds_entries else None
+        for entry in visit.entries:
+            self._count()
+            if entry.is_dir(follow_symlinks=False):
+                if isinstance(judge, StaticOutputs):
+                    judge.directory(folder, entry.name)
+                continue
+            self._entry(folder, entry, judge)
+
+    def _count_only(self, visit: Visit) -> None:
+        """A directory of something else is none of an audit's business."""
+        for _ in visit.entries:
+            self._count()
+
+    def _count(self) -> None:
+        self._pending += 1
+        if self._pending >= _STEP:
+            self._advance(self._pending)
+            self._pending = 0
+
+    def _judge(self, place: Place) -> Judge:
+        units = self._result.units
+        if place.unit not in units:
+            self._result.kinds[place.unit] = place.kind
+            units[place.unit] = self._new_judge(place)
+        return units[place.unit]
+
+    def _new_judge(self, place: Place) -> Judge:
+        if place.kind is Kind.SOC:
+            return SocCache(self._ledger)
+        if place.kind is Kind.KERNEL_META:
+            return RankKernels(self._ledger)
+        if place.kind is Kind.AKG:
+            return AkgKernels(self._ledger)
+        if place.kind is Kind.GRAPH_CACHE:
+            return GraphCache(self._ledger)
+        if place.kind is Kind.STATIC_OUTPUTS:
+            return StaticOutputs(self._ledger)
+        return InstalledKernels(self._ledger, place.unit)
+
+    def _entry(self, folder: Folder, entry: os.DirEntry[str], judge: Judge | None) -> None:
+        path = folder.path(entry.name)
+        info = folder.look(entry.name)
+        if info is None:
+            self._result.changed.add(f"{path} went away")
+            return
+        if not stat.S_ISREG(info.st_mode):
+            self._no_file(path, info)
+            return
+        self._result.files += 1
+        self._result.bytes += info.st_size
+        self._attributes(path, info, "the file")
+        if entry.name.endswith(_TEMPORARY):
+            detail = "a writer's temporary file, left behind"
+            self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
+        if judge is None:
+            return
+        try:
+            judge.file(folder, entry.name, info)
+        except CannotRead as error:
+            self._result.unread.add(str(error))
+        except ChangedWhileRead as error:
+            self._result.changed.add(str(error))
+
+    def _no_file(self, path: str, info: os.stat_result) -> None:
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(info.st_mode), "a device")
+        detail = f"is {kind}: a toolchain that reads, purges or ages here reaches what it leads to"
+        remove = (path,) if kind == "a link" else ()
+        self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
+
+    def _attributes(self, path: str, info: os.stat_result, what: str) -> None:
+        """Owner and permissions, of files and of directories of caches."""
+        if info.st_mode & stat.S_IWOTH:
+            mode = stat.S_IMODE(info.st_mode)
+            detail = f"{what} has mode {mode:04o}: everybody can put code into it"
+            self._ledger.add(Check.PRIVATE_MODES, path, detail, info.st_size)
+        self._owned[info.st_uid] += 1
+        some = self._owners.setdefault(info.st_uid, [])
+        if len(some) < 20:
+            some.append(path)
+
+    def _mixed_owners(self) -> None:
+        """Whose files are fewer is told: they keep the others from renewing, and from removing."""
+        if len(self._owned) < 2:
+            return
+        most = self._owned.most_common(1)[0][0]
+        for owner, count in self._owned.items():
+            if owner != most:
+                detail = (
+                    f"is one of {count} of user {owner}; {self._owned[most]} are of user {most}"
+                )
+                for path in self._owners[owner]:
+                    self._ledger.add(Check.ONE_OWNER, path, detail)

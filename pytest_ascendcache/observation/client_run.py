@@ -1,0 +1,95 @@
+"""One observed run of a client: the outputs of its networks, and whose kernels gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.network_run import close_enough
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import StaticResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+OWN, IMPOSTOR, WRONG = "own", "impostor", "wrong"
+
+
+@dataclass(frozen=True, repr=False)
+class ClientRun:
+    """``networks`` were run one after the other; their outputs are in ``directory``."""
+
+    result: StaticResult
+    networks: tuple[Network, ...]
+    directory: Path
+    impostor: Impostor | None
+
+    def __repr__(self) -> str:
+        return f"<client, {self.result.ending}>"
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        return self.result.returncode
+
+    @property
+    def output(self) -> str:
+        """The end of what it printed."""
+        return self.result.output
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it says so and gave the outputs of every network."""
+        return self.result.succeeded and None not in [
+            self.outputs(number) for number in range(len(self.networks))
+        ]
+
+    def outputs(self, number: int = 0) -> Mapping[str, NDArray[Any]] | None:
+        """The outputs of one network by name, if there are any."""
+        import numpy
+
+        try:
+            with numpy.load(self.directory / f"{number}.npz", allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except (OSError, ValueError, EOFError):
+            return None
+
+    def origins(self, number: int = 0) -> dict[str, str]:
+        """For each output of a network whether it is the operator's own, an impostor's, or
+        neither.
+
+        Raises:
+            NotDecidable: where there are no outputs.
+        """
+        from pytest_ascendcache.operators.evaluation import evaluate_network
+
+        given = self.outputs(number)
+        if given is None:
+            raise NotDecidable(f"the client gave no outputs: it {self.result.ending}")
+        network = self.networks[number]
+        exact = evaluate_network(network)
+        inputs = {node.outputs[0]: node.inputs[0] for node in network.nodes}
+        found: dict[str, str] = {}
+        for name in network.outputs:
+            if name not in given or given[name].shape != exact[name].shape:
+                found[name] = WRONG
+            elif close_enough(given[name], exact[name]):
+                found[name] = OWN
+            elif self.impostor is not None and close_enough(
+                given[name], self.impostor.output(exact[inputs[name]])
+            ):
+                found[name] = IMPOSTOR
+            else:
+                found[name] = WRONG
+        return found
+
+    @property
+    def kernels(self) -> set[str]:
+        """Whose kernels ran, over all networks: ``own``, ``impostor``, ``wrong``."""
+        return {
+            how for number in range(len(self.networks)) for how in self.origins(number).values()
+        }

@@ -1,0 +1,445 @@
+"""Static kernels under test: op_compiler, its packages, clients; each in directories of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from pytest_ascendcache.cachedir import InstalledKernels, Snapshot
+from pytest_ascendcache.contract import DEFAULT_SOC
+from pytest_ascendcache.contract.static_kernel import MODE, Index
+from pytest_ascendcache.faults import FaultPlan
+from pytest_ascendcache.observation.client_run import ClientRun
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
+from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
+from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Network, write_network
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import write_opinfo
+from pytest_ascendcache.toolchains import (
+    Program,
+    StaticProcess,
+    StaticRequest,
+    StaticResult,
+    Toolchain,
+    ToolchainError,
+)
+
+_SHOWN_OUTPUT = 2000
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What one run of op_compiler left: its new packages."""
+
+    result: StaticResult
+    packages: tuple[Path, ...]
+
+    @property
+    def output(self) -> str:
+        """The end of what it printed."""
+        return self.result.output
+
+
+class StaticKernelsUnderTest:
+    """``opp`` is an empty operator package kernels are installed into, ``build`` the client's
+    build directory, ``work`` the working directory. Every run is a process.
+
+    ``shelf`` keeps packages that checks of one session need not compile again.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        sandbox: Path,
+        shelf: Path,
+        evidence: Evidence | None = None,
+    ) -> None:
+        self.toolchain = toolchain
+        self.sandbox = sandbox
+        self.opp = sandbox / "opp"
+        self.build = sandbox / "build"
+        self.work = sandbox / "work"
+        self.evidence = evidence or Evidence()
+        self._shelf = shelf
+        self._numbers = count()
+        for path in (self.opp, self.build, self.work):
+            path.mkdir()
+
+    def __repr__(self) -> str:
+        return f"<static kernels in {self.sandbox}>"
+
+    @property
+    def installed(self) -> InstalledKernels:
+        """What is installed."""
+        return InstalledKernels(self.opp)
+
+    def directory(self, name: str) -> Path:
+        """A new empty directory."""
+        path = self.sandbox / f"{name}{next(self._numbers)}"
+        path.mkdir()
+        return path
+
+    # op_compiler.
+
+    def dump(self, *operators: OperatorSpec) -> Path:
+        """A directory of operator information, a file for each of these."""
+        folder = self.directory("dump")
+        for number, operator in enumerate(operators):
+            info = OperatorInfo.of(operator)
+            write_opinfo(folder / info.file_name(number), info)
+        return folder
+
+    def compilation(self, folder: Path, output: Path, options: Sequence[str] = ()) -> StaticRequest:
+        """A run of op_compiler on a directory of operator information."""
+        arguments = ["-p", str(folder), "-v", DEFAULT_SOC, "-j", "2", "-o", str(output), *options]
+        return StaticRequest(Program.OP_COMPILER, tuple(arguments), self.work)
+
+    def compile(self, *operators: OperatorSpec, folder: Path | None = None) -> Compiled:
+        """Compile operators, or what a directory has, into a new directory; failing is an
+        answer too."""
+        output = self.directory("packages")
+        folder = self.dump(*operators) if folder is None else folder
+        result = self.attempt(self.compilation(folder, output))
+        return Compiled(result, tuple(sorted(output.glob("*.run"))))
+
+    def package(self, *operators: OperatorSpec, name: str = "") -> Path:
+        """A package with the kernels of these operators, compiled once a session.
+
+        Raises:
+            ToolchainError: where there is none; no verdict rests on it.
+        """
+        key = sha256_of((name, operators))
+        place = self._shelf / key
+        found = sorted(place.glob("*.run"))
+        if not found:
+            output = self._shelf / f"{key}.{os.getpid()}"
+            output.mkdir(exist_ok=True)
+            target = output / name if name else output
+            result = self.attempt(self.compilation(self.dump(*operators), target))
+            if not result.succeeded or not any(output.glob("*.run")):
+                raise ToolchainError(f"no package can be compiled: {_failure(result)}")
+            with contextlib.suppress(OSError):  # another process was quicker
+                output.rename(place)
+            found = sorted((place if place.is_dir() else output).glob("*.run"))
+        return found[0]
+
+    # Packages.
+
+    def installation(
+        self,
+        package: Path,
+        opp: Path | None = None,
+        plan: FaultPlan | None = None,
+        quick: bool = False,
+    ) -> StaticRequest:
+        """A package run to install itself. A planned fault needs ``Capability.FAULT_POINTS``, as
+        does ``quick``, which has the same done without a shell."""
+        program = Program.INSTALLER if quick or plan is not None else Program.PACKAGE
+        return StaticRequest(program, (str(package),), self.work, opp or self.opp, plan=plan)
+
+    def removal(self, name: str, plan: FaultPlan | None = None) -> StaticRequest:
+        """An installed package's ``uninstall.sh``."""
+        directory = self.installed.ai_core / name
+        if plan is None:
+            script = str(directory / "uninstall.sh")
+            return StaticRequest(Program.PACKAGE, (script,), self.work, self.opp)
+        arguments = (str(directory), "--uninstall")
+        return StaticRequest(Program.INSTALLER, arguments, self.work, self.opp, plan=plan)
+
+    def install(self, *packages: Path, opp: Path | None = None) -> None:
+        """Install packages, one after the other.
+
+        Raises:
+            ToolchainError: where one does not install itself.
+        """
+        for package in packages:
+            result = self.attempt(self.installation(package, opp))
+            if not result.succeeded:
+                raise ToolchainError(f"{package.name}: {_failure(result)}")
+
+    def alone(self, package: Path) -> Index:
+        """The index with this package and no other: what it has to contribute.
+
+        Raises:
+            ToolchainError: where it does not install itself.
+            TornIndex: where the index is not whole.
+        """
+        known = package.with_name(f"{package.name}.index")
+        if not known.exists():
+            opp = self.directory("alone")
+            self.install(package, opp=opp)
+            index = InstalledKernels(opp).index()
+            temporary = known.with_name(f".{known.name}.{os.getpid()}")
+            temporary.write_text(json.dumps([[*key, entry] for key, entry in index.items()]))
+            temporary.replace(known)
+        return {(kind, key): entry for kind, key, entry in json.loads(known.read_text())}
+
+    def interruption(self, request: StaticRequest) -> Interruption[StaticResult]:
+        """An install or uninstall, recorded now, that can then be interrupted."""
+
+        def start(plan: FaultPlan) -> StaticResult:
+            path, *_ = request.arguments
+            if Path(path).suffix == ".run":
+                return self.attempt(self.installation(Path(path), plan=plan))
+            return self.attempt(self.removal(Path(path).parent.name, plan=plan))
+
+        logs = self.sandbox / f"record{next(self._numbers)}"
+        return Interruption(self.opp, logs, self.toolchain.fault_route(), start)
+
+    # Clients.
+
+    def client(
+        self,
+        *networks: Network,
+        static: bool = True,
+        build: Path | str | None = None,
+        environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
+        op_compiler: Path | None = None,
+        opp: Path | None = None,
+        second: float = 1.0,
+        mode: str = MODE,
+    ) -> ClientRequest:
+        """A client that runs networks one after the other; ``build`` is its build directory."""
+        directory = self.directory("client")
+        files = [directory / f"{number}.json" for number in range(len(networks))]
+        for path, network in zip(files, networks, strict=True):
+            write_network(path, network)
+        arguments = [*map(str, files), "--mode", mode, "--outputs", str(directory), *options]
+        if static:
+            arguments += ["--static-shape-kernel"]
+        if build is not None:
+            arguments += ["--build-dir", str(build)]
+        if op_compiler is not None:
+            arguments += ["--op-compiler", str(op_compiler)]
+        request = StaticRequest(
+            Program.CLIENT,
+            tuple(arguments),
+            self.work,
+            opp or self.opp,
+            dict(environment or {}),
+            second,
+        )
+        return ClientRequest(request, networks, directory)
+
+    def run(self, *networks: Network, **options: object) -> ClientRun:
+        """Run networks in one client.
+
+        Raises:
+            ToolchainError: where it fails: no verdict rests on it.
+        """
+        options.setdefault("build", self.build)
+        run = self.together(self.client(*networks, **options))[0]  # type: ignore[arg-type]
+        if not run.succeeded:
+            raise ToolchainError(f"the client {_failure(run.result)}")
+        return run
+
+    def together(self, *requests: ClientRequest) -> list[ClientRun]:
+        """Start one client a request, all at once, and wait for every one of them.
+
+        Raises:
+            ToolchainError: where one of them does not end.
+        """
+        with self.started(*(each.request for each in requests)) as processes:
+            runs = [
+                self.observed(request, process.wait())
+                for request, process in zip(requests, processes, strict=True)
+            ]
+        for run in runs:
+            if run.returncode is None:
+                raise ToolchainError(f"the client {_failure(run.result)}")
+        return runs
+
+    def observed(self, request: ClientRequest, result: StaticResult) -> ClientRun:
+        """A client that has ended."""
+        self._note(result)
+        return ClientRun(result, request.networks, request.directory, self._impostor())
+
+    # Processes.
+
+    def attempt(self, request: StaticRequest) -> StaticResult:
+        """Run one process to its end; only a hang is no answer.
+
+        Raises:
+            ToolchainError: where it does not end.
+        """
+        return self.attempts([request])[0]
+
+    def attempts(self, requests: Sequence[StaticRequest]) -> list[StaticResult]:
+        """The same for several at once."""
+        with self.started(*requests) as processes:
+            results = [process.wait() for process in processes]
+        for result in results:
+            self._note(result)
+            if result.returncode is None:
+                raise ToolchainError(_failure(result))
+        return results
+
+    @contextmanager
+    def started(self, *requests: StaticRequest) -> Iterator[list[StaticProcess]]:
+        """Processes that run; who was not waited for is killed."""
+        processes: list[StaticProcess] = []
+        try:
+            processes += [self.toolchain.start_static(each) for each in requests]
+            yield processes
+        finally:
+            for process in processes:
+                with contextlib.suppress(ToolchainError, OSError, ValueError):
+                    process.wait(0.0)
+
+    def _note(self, result: StaticResult) -> None:
+        self.evidence.starts += 1
+        output = "" if result.succeeded else result.output[-_SHOWN_OUTPUT:]
+        self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
+
+    # Impostors.
+
+    def _impostor(self) -> Impostor | None:
+        """The impostor, once it was made."""
+        path = self._shelf / "impostor.o"
+        if not path.exists():
+            return None
+        return Impostor(path.read_bytes(), (self._shelf / "impostor.symbol").read_text())
+
+    def impostor(self) -> Impostor:
+        """A kernel that gives another output: compiled by op_compiler, taken from its package.
+
+        Raises:
+            ToolchainError: where there is no package.
+            NotDecidable: where it holds no kernel.
+        """
+        made = self._impostor()
+        if made is not None:
+            return made
+        opp = self.directory("alone")
+        self.install(self.package(OPERATOR), opp=opp)
+        installed = InstalledKernels(opp)
+        for entry in installed.index().values():
+            data, symbol = installed.kernel(entry).read_bytes(), entry["binDesc"]["kernelName"]
+            for name, content in (("symbol", symbol.encode()), ("o", data)):
+                temporary = self._shelf / f".{name}.{os.getpid()}"
+                temporary.write_bytes(content)
+                temporary.replace(self._shelf / f"impostor.{name}")
+            return Impostor(data, symbol)
+        raise NotDecidable("the package of one operator holds no kernel")
+
+    def mark(self, opp: Path | None = None) -> None:
+        """Put the impostor in the place of every installed kernel."""
+        impostor = self.impostor()
+        installed = InstalledKernels(opp or self.opp)
+        for entry in installed.index().values():
+            installed.put_object(entry, impostor.object, impostor.symbol)
+
+    def stand_in(self, *operators: OperatorSpec, before: str = "", marked: bool = False) -> StandIn:
+        """An ``op_compiler`` of the suite's own that gives a package compiled beforehand.
+
+        ``before`` are shell commands that come first; ``marked`` packages install impostors.
+        """
+        return StandIn.make(self, self.package(*operators), before, marked)
+
+
+@dataclass(frozen=True)
+class ClientRequest:
+    """A client's run of networks, whose outputs go to ``directory``."""
+
+    request: StaticRequest
+    networks: tuple[Network, ...]
+    directory: Path
+
+
+_STAND_IN = """\
+#!/bin/sh
+# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
+echo "${{RANK:-0}}" >> {log}
+while [ $# -gt 0 ]; do
+    case $1 in -o) output=$2 ;; -p) ls "$2" >> {operators} ;; esac
+    shift
+done
+{before}
+cp {package} "$output/"
+"""
+_MARKING = """\
+#!/bin/sh
+{package} "$@" || exit
+exec {python} -c {code}
+"""
+_MARK = """\
+import os
+from pathlib import Path
+from pytest_ascendcache.cachedir import InstalledKernels
+installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
+for entry in installed.index().values():
+    installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})
+"""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """An ``op_compiler`` that notes who calls it, and for which operators."""
+
+    path: Path
+    package: Path
+    log: Path
+
+    @classmethod
+    def make(
+        cls, kernels: StaticKernelsUnderTest, package: Path, before: str, marked: bool
+    ) -> StandIn:
+        """Write the script."""
+        directory = kernels.directory("stand-in")
+        if marked:
+            impostor = kernels.impostor()
+            (directory / "impostor.o").write_bytes(impostor.object)
+            code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
+            script = directory / package.name
+            python = shlex.quote(sys.executable)
+            text = _MARKING.format(package=package, python=python, code=shlex.quote(code))
+            _write_script(script, text)
+            package = script
+        log, operators = directory / "calls", directory / "operators"
+        path = directory / "op_compiler"
+        script_text = _STAND_IN.format(
+            log=log, operators=operators, before=before.format(log=log), package=package
+        )
+        _write_script(path, script_text)
+        return cls(path, package, log)
+
+    @property
+    def calls(self) -> list[int]:
+        """The cards that called it, in order."""
+        return [int(line) for line in self.log.read_text().split()] if self.log.exists() else []
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def sha256_of(value: object) -> str:
+    """A name for a value, by its text."""
+    import hashlib
+
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def _failure(result: StaticResult) -> str:
+    words = result.output.strip().splitlines()
+    return f"{result.ending}{f': {words[-1][:300]}' if words else ' without a word'}"
+
+
+def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:
+    """What a directory holds, without times: to be compared with what it held before."""
+    return {
+        path: (state.kind, state.mode, state.sha256 or state.target)
+        for path, state in Snapshot.take(directory).files.items()
+    }

@@ -1,0 +1,124 @@
+"""Simplified keys: by what a static kernel is found at run time.
+
+``Op/d=<0|1>,p=<0|1|2>``, then each input and each output, then each attribute, after a slash.
+A tensor is ``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a
+dynamic input are joined by ``;``, and a tensor whose value the kernel depends on is followed by
+``,[<values>]``. Numbers are hexadecimal. Source: facts ``static-kernel`` section 2.5.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo, OpInfoError, Parameter
+from pytest_ascendcache.operators.spec import Attribute
+
+_MODES = {"high_performance": 1, "high_precision": 2}
+MOST_VALUES = 32
+"""How many elements of a tensor a key can hold."""
+
+
+def simplified_key(info: OperatorInfo, deterministic: bool | None = None) -> str:
+    """The key of an operator; ``deterministic`` where it is not to be the information's own.
+
+    Raises:
+        OpInfoError: for what no key can say: a type or format without a number, more than 32
+            values or values of a half type, a view.
+    """
+    flag = info.deterministic if deterministic is None else deterministic
+    head = f"{info.type}/d={int(flag)},p={_MODES.get(info.impl_mode, 0)}"
+    parameters = [_parameter(each, info) for each in (*info.inputs, *info.outputs)]
+    attributes = [_attribute(each) for each in info.attributes]
+    return "/".join([head, *parameters, *attributes])
+
+
+def value_depend_indexes(info: OperatorInfo) -> list[int]:
+    """Places of the inputs whose values are in the key."""
+    return [
+        place
+        for place, parameter in enumerate(info.inputs)
+        if isinstance(parameter, InfoTensor) and parameter.tensor.is_const
+    ]
+
+
+def _parameter(parameter: Parameter, info: OperatorInfo) -> str:
+    if parameter is None:
+        return "_"
+    if isinstance(parameter, tuple):
+        return ";".join(_tensor(each, info) for each in parameter)
+    return _tensor(parameter, info)
+
+
+def _tensor(described: InfoTensor, info: OperatorInfo) -> str:
+    tensor = described.tensor
+    name = f"{info.type}: {tensor.name or f'tensor {described.index}'}"
+    if tensor.dtype.name not in TYPE_NUMBERS:
+        raise OpInfoError(f"{name}: the type {tensor.dtype} has no number; use another type.")
+    if tensor.format not in FORMAT_NUMBERS:
+        raise OpInfoError(f"{name}: the format {tensor.format} has no number; use another format.")
+    if described.view is not None:
+        raise OpInfoError(f"{name}: is a view, which no key tells from a whole tensor; copy it.")
+    number = FORMAT_NUMBERS[tensor.format] | described.sub_format << 8 | described.c0_format << 24
+    extents = ",".join(f"{extent:x}" for extent in tensor.shape)
+    text = f"{TYPE_NUMBERS[tensor.dtype.name]:x},{number:x},({extents})"
+    if not tensor.is_const:
+        return text
+    if len(tensor.const_value) > MOST_VALUES or tensor.dtype.name in ("float16", "bfloat16"):
+        raise OpInfoError(
+            f"{name}: {len(tensor.const_value)} values of {tensor.dtype} cannot be in a key; it "
+            f"takes at most {MOST_VALUES}, of no half type."
+        )
+    write = _FLOATS.get(tensor.dtype.name, _integer)
+    return f"{text},[{','.join(write(value) for value in tensor.const_value)}]"
+
+
+def _attribute(attribute: Attribute) -> str:
+    kind = attribute.type
+    if kind == "list_list_int":
+        return f"[{','.join(_list(row, _integer) for row in _items(attribute.value))}]"
+    if kind.startswith("list_"):
+        return _list(_items(attribute.value), _SCALARS[kind.removeprefix("list_")])
+    return _SCALARS[kind](attribute.value)
+
+
+def _items(value: Any) -> tuple[Any, ...]:
+    return tuple(value)
+
+
+def _list(values: tuple[Any, ...], write: Callable[[Any], str]) -> str:
+    return f"[{','.join(map(write, values))}]"
+
+
+def _integer(value: Any) -> str:
+    """Two's complement of 64 bits."""
+    return f"{int(value) & 0xFFFFFFFFFFFFFFFF:x}"
+
+
+def _float(value: Any) -> str:
+    return struct.pack(">f", value).hex()
+
+
+def _double(value: Any) -> str:
+    return struct.pack(">d", value).hex()
+
+
+def _string(value: Any) -> str:
+    """The bytes from last to first."""
+    return str(value).encode()[::-1].hex()
+
+
+def _type(value: Any) -> str:
+    return _string(value) if isinstance(value, str) else _integer(value)
+
+
+_FLOATS: dict[str, Callable[[Any], str]] = {"float32": _float, "double": _double}
+_SCALARS: dict[str, Callable[[Any], str]] = {
+    "bool": _integer,
+    "int": _integer,
+    "float": _float,
+    "string": _string,
+    "data_type": _type,
+}

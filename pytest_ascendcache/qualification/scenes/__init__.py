@@ -1,0 +1,1 @@
+"""Seeded faulty files, one module a suite that judges files."""

@@ -1,0 +1,373 @@
+"""Releases as somebody might make them. What a scene does not mention is as it should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
+from pytest_ascendcache.qualification.catalogue import scene
+from pytest_ascendcache.release import (
+    KernelDigest,
+    Manifest,
+    distinct_operators,
+    options_digest,
+    read_release,
+    write_manifest,
+)
+from pytest_ascendcache.toolchains import reference_toolchain
+
+SOC = "Ascend910B1"
+_REFERENCE = "pytest_ascendcache.reference"
+_DEFECTIVE = "pytest_ascendcache.qualification.defective"
+_HALF, _SINGLE = TensorDesc.of("float16", 8, 16), TensorDesc.of("float32", 8, 16)
+_OPERATORS = (
+    OperatorSpec("Sqrt", (_HALF,), (_HALF,), name="layer_sqrt"),
+    OperatorSpec("Exp", (_HALF,), (_HALF,), name="layer_exp"),
+    OperatorSpec("Add", (_SINGLE, _SINGLE), (_SINGLE,), name="layer_add"),
+)
+_PRECISION = "Sqrt=high_precision\nExp=high_performance\n[ByNodeName]\nlayer_exp=high_precision\n"
+_OPTIONS = {
+    "model": "model.onnx",
+    "framework": 5,
+    "soc_version": SOC,
+    "op_compiler_cache_mode": "force",
+    "op_compiler_cache_dir": "cache",
+    "op_precision_mode": "model.ini",
+    "op_bank_path": "bank",
+}
+_NETWORK = {
+    "network": "square",
+    "tensors": [
+        {"name": "x", "format": "ND", "shape": [3], "type": "float32"},
+        {"name": "y", "format": "ND", "shape": [3], "type": "float32"},
+    ],
+    "constants": {"x": [1, 2, 3]},
+    "operators": [{"op": "Square", "name": "square", "inputs": ["x"], "outputs": ["y"]}],
+    "outputs": ["y"],
+}
+_LONG_AGO = 1_700_000_000
+"""A time (seconds) before any kernel of a scene is compiled."""
+
+
+def _release(
+    directory: Path,
+    options: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    precision: str = _PRECISION,
+    **keys: Any,
+) -> Path:
+    """Write a release that is right but for what is given; an option that is None is left out."""
+    directory.mkdir(exist_ok=True)
+    write_single_op(directory / "operators.json", _OPERATORS)
+    (directory / "model.ini").write_text(precision, encoding="utf-8")
+    (directory / "bank").mkdir(exist_ok=True)
+    _tune(directory, 4)
+    given = {**_OPTIONS, **(options or {})}
+    content = {"name": "scene", "operators": "operators.json", **keys}
+    tables = {"options": given, "environment": environment or {}}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items()]
+    for name, table in tables.items():
+        lines.append(f"[{name}]")
+        lines += [f"{key} = {json.dumps(each)}" for key, each in table.items() if each is not None]
+    path = directory / "release.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _tune(directory: Path, tile: int, second: int = _LONG_AGO) -> None:
+    """Write the knowledge base as it was at some time."""
+    path = directory / "bank" / f"{SOC}.json"
+    path.write_text(json.dumps({"Sqrt": {"tile": tile}}), encoding="utf-8")
+    os.utime(path, (second, second))
+
+
+def _judge(path: Path, *more: str) -> list[str]:
+    return [f"--ascend-release={path}", *more, "pytest_ascendcache.conformance"]
+
+
+def _run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", *program, *arguments],
+        cwd=work,
+        env={**os.environ, **environment},
+        check=True,
+        capture_output=True,
+    )
+
+
+def _fill(path: Path, defect: str = "") -> None:
+    """Compile the release into its cache ``cache``, as its options say."""
+    release = read_release(path, {})
+    _run(
+        [_DEFECTIVE, defect, "atc"] if defect else [f"{_REFERENCE}.atc"],
+        f"--singleop={path.parent / 'operators.json'}",
+        f"--output={path.parent / 'out'}",
+        f"--soc_version={SOC}",
+        "--op_compiler_cache_mode=enable",
+        f"--op_compiler_cache_dir={path.parent / 'cache'}",
+        *(f"--{key}={value}" for key, value in release.kernel_options.items()),
+        work=path.parent,
+    )
+
+
+def _rank_caches(directory: Path, *ranks: int) -> None:
+    """Run a network as each of these ranks, one after the other."""
+    directory.mkdir()
+    (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
+    for rank in ranks:
+        _run([f"{_REFERENCE}.train"], "square.json", work=directory, RANK_ID=str(rank))
+
+
+def _manifest(path: Path, **changes: str) -> None:
+    """Write the golden manifest of a release whose cache is filled."""
+    toolchain = reference_toolchain()
+    toolchain.close()
+    release = read_release(path, {})
+    kernels = {}
+    for key, operator in distinct_operators(release).items():
+        (entry,) = (path.parent / "cache/kernel_cache" / SOC).glob(
+            f"te_{operator.type.lower()}_*.json"
+        )
+        digest = json.loads(entry.read_text(encoding="utf-8"))["sha256"]
+        size = entry.with_suffix(".o").stat().st_size
+        kernels[key] = KernelDigest(str(operator), digest, size)
+    kernels = {
+        key: each for key, each in kernels.items() if changes.get("leave_out") != each.operator
+    }
+    for key, kernel in kernels.items():
+        if changes.get("alter") == key.partition("-")[0]:
+            kernels[key] = KernelDigest(kernel.operator, "0" * 64, kernel.size)
+    write_manifest(
+        path.parent / "kernels.json",
+        Manifest(toolchain.name, toolchain.version, SOC, options_digest(release), kernels),
+    )
+
+
+@scene(what="nothing is wrong: caches, cards, knowledge base, manifest and ini are in order")
+def release_in_order(directory: Path) -> list[str]:
+    path = _release(
+        directory,
+        environment={"ASCEND_MAX_OP_CACHE_SIZE": "200"},
+        caches=["cache", "ranks"],
+        cards=2,
+        manifest="kernels.json",
+    )
+    _fill(path)
+    (directory / "cache/kernel_cache/op_cache.ini").write_text(
+        "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
+    )
+    _rank_caches(directory / "ranks", 0, 1)
+    _manifest(path)
+    return _judge(path)
+
+
+@scene(what="nothing is wrong: the cache is not used and nothing but operators is given")
+def release_without_cache(directory: Path) -> list[str]:
+    plain = {"op_compiler_cache_mode": None, "op_compiler_cache_dir": None, "op_bank_path": None}
+    return _judge(_release(directory, plain))
+
+
+@scene("cache-mode/release-setting", what="the cache mode is left at enable")
+def release_under_enable(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_compiler_cache_mode": "enable"}))
+
+
+@scene("cache-mode/release-setting", what="the cache mode is a word atc does not know")
+def release_under_unknown_mode(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_compiler_cache_mode": "Force"}))
+
+
+@scene("release/debug-off", what="the debug level is left at 1")
+def release_with_debug_level(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_debug_level": 1}))
+
+
+@scene("release/debug-off", what="a debug configuration is still named")
+def release_with_debug_config(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_debug_level": 0, "op_debug_config": "debug.cfg"}))
+
+
+@scene("release/debug-off", what="a variable for collecting data turns debugging on")
+def release_with_collection(directory: Path) -> list[str]:
+    return _judge(_release(directory, environment={"NPU_COLLECT_PATH": "/tmp/collected"}))
+
+
+@scene("release/implmode-option-off", what="the debugging option is given beside the file")
+def release_with_debugging_option(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_select_implmode": "high_precision"}))
+
+
+@scene(
+    "release/implmode-option-off",
+    "release/precision-file-kept",
+    what="the modes come from the debugging option alone",
+)
+def release_with_debugging_option_alone(directory: Path) -> list[str]:
+    options = {
+        "op_select_implmode": "high_performance",
+        "optypelist_for_implmode": "Sqrt",
+        "op_precision_mode": None,
+    }
+    return _judge(_release(directory, options))
+
+
+@scene("release/precision-file-kept", what="no precision file is named")
+def release_without_precision_file(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_precision_mode": None}))
+
+
+@scene("release/precision-file-kept", what="the precision file is one of another place")
+def release_with_precision_file_elsewhere(directory: Path) -> list[str]:
+    path = _release(directory / "release", {"op_precision_mode": "../shared/model.ini"})
+    (directory / "shared").mkdir()
+    (path.parent / "model.ini").rename(directory / "shared/model.ini")
+    return _judge(path)
+
+
+@scene("release/precision-file-kept", what="the precision file is a link to another place")
+def release_with_linked_precision_file(directory: Path) -> list[str]:
+    path = _release(directory / "release")
+    (path.parent / "model.ini").rename(directory / "model.ini")
+    (path.parent / "model.ini").symlink_to(directory / "model.ini")
+    return _judge(path)
+
+
+@scene("release/precision-file-kept", what="the command loads another file than is kept")
+def release_that_loads_another_file(directory: Path) -> list[str]:
+    options = {"op_precision_mode": "/home/me/other.ini"}
+    return _judge(_release(directory, options, precision_file="model.ini"))
+
+
+@scene("release/precision-file-valid", what="a mode that is not supported for the type")
+def precision_file_with_unsupported_mode(directory: Path) -> list[str]:
+    return _judge(_release(directory, precision="Sqrt=keep_fp16\nExp=high_precision\n"))
+
+
+@scene("release/precision-file-valid", what="an operator type that does not exist")
+def precision_file_with_unknown_type(directory: Path) -> list[str]:
+    return _judge(_release(directory, precision="Sqrtt=high_precision\n"))
+
+
+@scene("release/precision-file-valid", what="an operator's name that the model does not have")
+def precision_file_with_unknown_name(directory: Path) -> list[str]:
+    return _judge(_release(directory, precision="[ByNodeName]\nlayer_sqr=high_precision\n"))
+
+
+@scene("release/precision-file-valid", what="two lines for one type that differ")
+def precision_file_that_contradicts_itself(directory: Path) -> list[str]:
+    return _judge(_release(directory, precision="Exp=high_precision\nExp=high_performance\n"))
+
+
+@scene("release/knowledge-base-applied", what="the knowledge base was written after the kernels")
+def knowledge_base_after_the_kernels(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _fill(path)
+    _tune(directory, 4, second=2_000_000_000)
+    return _judge(path)
+
+
+@scene(
+    "release/knowledge-base-applied",
+    "release/cached-is-fresh",
+    what="the knowledge base changed after the kernels, and force was forgotten",
+)
+def knowledge_base_changed_without_force(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _fill(path)
+    _tune(directory, 8, second=2_000_000_000)
+    return _judge(path)
+
+
+@scene("release/cached-is-fresh", what="as before, and copying has lost the times")
+def knowledge_base_changed_and_copied(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _fill(path)
+    _tune(directory, 8)
+    return _judge(path)
+
+
+@scene("release/cached-is-fresh", what="the toolchain alters what it serves")
+def release_by_an_altering_toolchain(directory: Path) -> list[str]:
+    path = _release(directory)
+    return _judge(path, "--ascend-defect=serves-an-altered-kernel")
+
+
+@scene("release/cached-is-fresh", what="the cache has kernels of another precision file")
+def cache_of_another_precision_file(directory: Path) -> list[str]:
+    # The toolchain does not have the mode in its key, so nothing but the bytes can tell.
+    defect = "key-without-impl-mode"
+    path = _release(directory, caches="cache", precision="Sqrt=high_performance\n")
+    _fill(path, defect)
+    _release(directory, caches="cache")
+    return _judge(path, f"--ascend-defect={defect}")
+
+
+@scene("release/cards-get-one-kernel", what="the toolchain tunes kernels for the card")
+def release_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
+    return _judge(_release(directory, cards=3), "--ascend-defect=kernels-of-the-card")
+
+
+@scene("release/settings-agree", what="the ini file and the environment set different limits")
+def limits_that_contradict(directory: Path) -> list[str]:
+    path = _release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "500"}, caches="cache")
+    _fill(path)
+    (directory / "cache/kernel_cache/op_cache.ini").write_text(
+        "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
+    )
+    return _judge(path)
+
+
+@scene("release/settings-agree", what="a limit of the environment has a unit, so it is not read")
+def limit_with_a_unit(directory: Path) -> list[str]:
+    return _judge(_release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "800MB"}))
+
+
+@scene("release/settings-agree", what="a limit is set by the name an old release had for it")
+def limit_by_a_former_name(directory: Path) -> list[str]:
+    return _judge(_release(directory, environment={"MAX_OP_CACHE_SIZE": "800"}))
+
+
+@scene("release/settings-agree", what="the option and the environment name different caches")
+def directories_that_contradict(directory: Path) -> list[str]:
+    return _judge(_release(directory, environment={"ASCEND_CACHE_PATH": "/var/cache/atc"}))
+
+
+@scene("release/settings-agree", what="the cache's path has a character atc does not take")
+def directory_that_is_refused(directory: Path) -> list[str]:
+    return _judge(_release(directory, {"op_compiler_cache_dir": "my cache"}))
+
+
+@scene("release/every-card-has-a-cache", what="one of three cards has no cache")
+def release_without_the_cache_of_a_card(directory: Path) -> list[str]:
+    path = _release(directory, caches="ranks", cards=3)
+    _rank_caches(directory / "ranks", 0, 1)
+    return _judge(path)
+
+
+@scene("release/every-card-has-a-cache", what="there is a cache of a card too many")
+def release_with_the_cache_of_another_card(directory: Path) -> list[str]:
+    path = _release(directory, caches="ranks", cards=1)
+    _rank_caches(directory / "ranks", 0, 1)
+    return _judge(path)
+
+
+@scene("release/manifest", what="a kernel is not the golden one")
+def release_with_another_kernel(directory: Path) -> list[str]:
+    path = _release(directory, manifest="kernels.json")
+    _fill(path)
+    _manifest(path, alter="Exp")
+    return _judge(path)
+
+
+@scene("release/manifest", what="an operator is missing in the manifest")
+def release_with_an_operator_too_many(directory: Path) -> list[str]:
+    path = _release(directory, manifest="kernels.json")
+    _fill(path)
+    _manifest(path, leave_out=str(_OPERATORS[0]))
+    return _judge(path)

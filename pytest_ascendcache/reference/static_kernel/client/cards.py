@@ -1,0 +1,295 @@
+"""The cards of a run keep together: they say what they have, and hear when all have said it.
+
+Rank 0 hears everybody, over one line for each card that lasts as long as the run; so whoever dies
+is noticed at once, by name. Rank 0 has no thread for it: it listens whenever it waits for
+something. Every wait has a bound.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from typing import NoReturn, Protocol
+
+from pytest_ascendcache.reference.incremental.wire import Line, Message, connect, listen
+from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
+from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, World
+
+MEETING = 180.0
+"""Seconds the cards wait for each other before anybody compiles. Source: facts section 4.2."""
+
+COMPILING = 1800.0
+"""Seconds they wait for the first card to have compiled and installed."""
+
+_RETRY = 0.01
+_GRACE = 5.0
+"""True seconds rank 0 may take to say that somebody is late."""
+
+
+class Cards(Protocol):
+    """One card's line to the others."""
+
+    def exchange(self, news: Message, seconds: float, /) -> list[Message]:
+        """Everybody's news by rank, once all have given theirs.
+
+        Raises:
+            CardsError: where one does not within ``seconds``, or is no more; by name.
+        """
+
+    def wait(self, descriptor: int) -> None:
+        """Wait until a descriptor can be read, and listen to the others meanwhile.
+
+        Raises:
+            CardsError: where the others cannot go on.
+        """
+
+    def fail(self, reason: str) -> None:
+        """Tell the others that this card cannot go on, and leave."""
+
+    def close(self) -> None:
+        """Leave in peace."""
+
+
+class CardsPolicy:
+    """How cards meet."""
+
+    def open(self, world: World, local_size: str) -> Cards:
+        """Take part; ``local_size`` is this card's ``LOCAL_WORLD_SIZE``, as it is.
+
+        Raises:
+            CardsError: where the address cannot be used.
+        """
+        if not world.several:
+            return Alone()
+        hello = {"rank": world.rank, "size": world.size, "local": local_size}
+        try:
+            return Host(self, world, hello) if world.rank == 0 else Guest(self, world, hello)
+        except OSError as error:
+            raise CardsError(
+                f"the cards cannot meet at {world.host}:{world.port} (MASTER_ADDR, MASTER_PORT): "
+                f"{(error.strerror or str(error)).lower()}; name an address of the first machine "
+                "that is free."
+            ) from None
+
+    def patience(self, world: World, seconds: float) -> float:
+        """True seconds of a wait."""
+        return seconds * world.second
+
+    def lost(self, rank: int) -> CardsError:
+        """The error for a card that is no more."""
+        return CardsError(f"rank[{rank}] ended before all cards were done; see what it said.")
+
+    def late(self, ranks: list[int], seconds: float) -> CardsError:
+        """The error for cards that were waited for in vain."""
+        names = ", ".join(f"rank[{each}]" for each in ranks)
+        return CardsError(f"waited {seconds:g} s for {names}; check why they do not come.")
+
+
+class Alone:
+    """A card on its own."""
+
+    def exchange(self, news: Message, _: float) -> list[Message]:
+        """See :class:`Cards`."""
+        return [news]
+
+    def wait(self, descriptor: int) -> None:
+        """See :class:`Cards`."""
+        _poll([descriptor], None)
+
+    def fail(self, reason: str) -> None:
+        """See :class:`Cards`."""
+
+    def close(self) -> None:
+        """See :class:`Cards`."""
+
+
+class Host:
+    """Rank 0: it hears all others."""
+
+    def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
+        self._policy = policy
+        self._world = world
+        self._hello = hello
+        self._listening = listen(world.host, world.port, world.size)
+        self._lines: dict[int, Line] = {}
+        self._ranks: dict[int, int] = {}
+        self._gone: set[int] = set()
+        self._news: dict[int, Message] = {}
+
+    def exchange(self, news: Message, seconds: float) -> list[Message]:
+        """See :class:`Cards`."""
+        self._news[0] = news
+        deadline = time.monotonic() + self._policy.patience(self._world, seconds)
+        while missing := [each for each in range(self._world.size) if each not in self._news]:
+            if self._gone.intersection(missing):
+                self._give_up(self._policy.lost(min(self._gone.intersection(missing))))
+            if not self._listen(deadline):
+                self._give_up(self._policy.late(missing, seconds))
+        everybody = [self._news[each] for each in range(self._world.size)]
+        self._news.clear()
+        self._tell({"go": everybody})
+        return everybody
+
+    def wait(self, descriptor: int) -> None:
+        """See :class:`Cards`."""
+        while not self._listen(None, descriptor):
+            pass
+
+    def fail(self, reason: str) -> None:
+        """See :class:`Cards`; also those that come only now are told."""
+        told: set[int] = set()
+        deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
+        listening = True
+        while listening:
+            for descriptor, line in self._lines.items():
+                if descriptor not in told:
+                    line.send({"failed": reason})
+                    told.add(descriptor)
+            if len(self._gone | set(self._ranks.values())) == self._world.size - 1:
+                break
+            try:
+                listening = self._listen(deadline)
+            except CardsError:
+                continue  # it is told the first reason
+        self._leave()
+
+    def close(self) -> None:
+        """See :class:`Cards`."""
+        self._leave()
+
+    def _leave(self) -> None:
+        for line in self._lines.values():
+            line.close()
+        self._lines.clear()
+        self._listening.close()
+
+    def _give_up(self, error: CardsError) -> NoReturn:
+        self._tell({"failed": str(error)})
+        raise error
+
+    def _tell(self, message: Message) -> None:
+        for line in self._lines.values():
+            line.send(message)
+
+    def _listen(self, deadline: float | None, descriptor: int = -1) -> bool:
+        """Take in what comes; whether ``descriptor`` can be read, or without one whether anything
+        came before ``deadline``."""
+        known = [self._listening.fileno(), *self._lines]
+        ready = _poll([*known, descriptor] if descriptor >= 0 else known, deadline)
+        for each in ready:
+            if each == self._listening.fileno():
+                connection, _ = self._listening.accept()
+                self._lines[connection.fileno()] = Line(connection)
+            elif each in self._lines:
+                self._hear(each)
+        return descriptor in ready if descriptor >= 0 else bool(ready)
+
+    def _hear(self, descriptor: int) -> None:
+        messages = self._lines[descriptor].receive()
+        for message in messages or ():
+            self._take(descriptor, message)
+        if messages is None:
+            self._lines.pop(descriptor).close()
+            rank = self._ranks.pop(descriptor, None)
+            if rank is not None:
+                self._gone.add(rank)
+                if rank not in self._news:
+                    self._give_up(self._policy.lost(rank))
+
+    def _take(self, descriptor: int, message: Message) -> None:
+        if "rank" in message:
+            self._greet(descriptor, message)
+        elif descriptor in self._ranks:
+            rank = self._ranks[descriptor]
+            if "failed" in message:
+                self._gone.add(rank)
+                self._give_up(CardsError(f"rank[{rank}] failed: {message['failed']}"))
+            if "bye" in message:
+                del self._ranks[descriptor]
+                self._gone.add(rank)
+            if "news" in message:
+                self._news[rank] = message["news"]
+
+    def _greet(self, descriptor: int, message: Message) -> None:
+        rank = message["rank"]
+        if rank not in range(1, self._world.size) or rank in self._ranks.values():
+            self._give_up(CardsError(f"two cards have RANK {rank}; give each one of its own."))
+        self._ranks[descriptor] = rank
+        for name, field in (("WORLD_SIZE", "size"), (LOCAL_WORLD_SIZE, "local")):
+            if message.get(field) != self._hello[field]:
+                self._give_up(self._differ(name, rank, message.get(field), self._hello[field]))
+
+    def _differ(self, name: str, rank: int, theirs: object, ours: object) -> CardsError:
+        return CardsError(
+            f"{name} is {theirs!r} on rank[{rank}] and {ours!r} on rank[0]; set it alike on every "
+            "card."
+        )
+
+
+class Guest:
+    """Every other card: it has one line, to rank 0."""
+
+    def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
+        self._policy = policy
+        self._world = world
+        self._line = Line(self._connect())
+        self._line.send(hello)
+        self._heard: list[Message] = []
+
+    def _connect(self) -> socket.socket:
+        deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
+        while (left := deadline - time.monotonic()) > 0:
+            connection = connect(self._world.host, self._world.port, left)
+            if connection is not None:
+                return connection
+            time.sleep(min(_RETRY, left))  # rank 0 may not have started yet
+        raise self._policy.late([0], MEETING)
+
+    def exchange(self, news: Message, seconds: float) -> list[Message]:
+        """See :class:`Cards`."""
+        self._line.send({"news": news})
+        patience = self._policy.patience(self._world, seconds)
+        deadline = time.monotonic() + patience + _GRACE
+        while not self._heard:
+            if not _poll([self._line.connection.fileno()], deadline):
+                raise self._policy.late([0], seconds)
+            self._hear()
+        everybody: list[Message] = self._heard.pop(0)["go"]
+        return everybody
+
+    def wait(self, descriptor: int) -> None:
+        """See :class:`Cards`."""
+        own = self._line.connection.fileno()
+        while descriptor not in (ready := _poll([own, descriptor], None)):
+            if own in ready:
+                self._hear()
+
+    def _hear(self) -> None:
+        messages = self._line.receive()
+        for message in messages or ():
+            if "failed" in message:
+                raise CardsError(str(message["failed"]))
+            if "go" in message:
+                self._heard.append(message)
+        if messages is None:
+            raise self._policy.lost(0)
+
+    def fail(self, reason: str) -> None:
+        """See :class:`Cards`."""
+        self._line.send({"failed": reason})
+        self._line.close()
+
+    def close(self) -> None:
+        """See :class:`Cards`."""
+        self._line.send({"bye": True})
+        self._line.close()
+
+
+def _poll(descriptors: list[int], deadline: float | None) -> list[int]:
+    """Which of these can be read, or have been closed, before ``deadline``."""
+    poll = select.poll()
+    for each in descriptors:
+        poll.register(each, select.POLLIN)
+    left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+    return [descriptor for descriptor, _ in poll.poll(left)]

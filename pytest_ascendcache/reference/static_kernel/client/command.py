@@ -1,0 +1,138 @@
+"""Command ``ascendcache-aclgraph``: run networks as captured graphs, with static kernels.
+
+The document's script as a command: networks are files, and their outputs are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators.network import NetworkError, read_network
+from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel.client.api import end_by_signals
+from pytest_ascendcache.reference.static_kernel.client.config import (
+    MODES,
+    TREES,
+    CompilerConfig,
+    Profiling,
+)
+from pytest_ascendcache.reference.static_kernel.client.errors import CardsError, StaticKernelError
+from pytest_ascendcache.reference.static_kernel.client.session import Session
+
+EXIT_SUCCESS, EXIT_FAILED = 0, 1
+
+
+def main() -> int:
+    """Entry point of the command."""
+    return run(sys.argv[1:], os.environ)
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
+    """Carry out one command line; the exit status is 0, or 1 with the reasons said.
+
+    A network whose static kernels cannot be had does not keep the next one from its own.
+    """
+    given = _parser().parse_args(argv)
+    end_by_signals()
+    script = given.networks[0].absolute().parent
+    session = Session(policies or Policies(), environ, script)
+    status = EXIT_SUCCESS
+    try:
+        for number, path in enumerate(given.networks):
+            try:
+                _run_network(session, given, path, number)
+            except (NetworkError, StaticKernelError) as error:
+                print(f"[ERROR] {path}: {error}", flush=True)
+                status = EXIT_FAILED
+                if isinstance(error, CardsError):
+                    break
+    finally:
+        session.close()
+    return status
+
+
+def _run_network(session: Session, given: argparse.Namespace, path: Path, number: int) -> None:
+    profiling = Profiling(given.record_op_args, given.skip_first)
+    outputs = session.run(read_network(path), _config(given), profiling)
+    for name, value in outputs.items():
+        print(f"{name}:  {value}", flush=True)
+    if given.outputs is not None:
+        _write(outputs, given.outputs / f"{number}.npz")
+
+
+def _config(given: argparse.Namespace) -> CompilerConfig:
+    config = CompilerConfig()
+    config.mode = given.mode
+    config.soc_version = given.soc_version
+    aclgraph = config.experimental_config.aclgraph
+    aclgraph._aclnn_static_shape_kernel = given.static_shape_kernel
+    aclgraph._aclnn_static_shape_kernel_build_dir = given.build_dir
+    aclgraph.output_tree = given.output_tree
+    aclgraph.op_compiler = given.op_compiler
+    return config
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ascendcache-aclgraph",
+        description="Runs networks as captured graphs; with --static-shape-kernel their kernels "
+        "are compiled for their shapes, installed below ASCEND_OPP_PATH, and uninstalled at the "
+        "end.",
+        epilog="environment: ASCEND_OPP_PATH; several cards: RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
+        "MASTER_ADDR, MASTER_PORT",
+        allow_abbrev=False,
+    )
+    parser.add_argument("networks", type=Path, nargs="+", metavar="NETWORK.json")
+    parser.add_argument("--mode", default=MODES[0], help=" or ".join(MODES))
+    parser.add_argument(
+        "--static-shape-kernel", action="store_true", help="compile static kernels (default: off)"
+    )
+    parser.add_argument(
+        "--build-dir", help="where output goes (default: the directory of the first network)"
+    )
+    parser.add_argument(
+        "--output-tree", default=TREES[0], help="folder names of the document, or of later versions"
+    )
+    parser.add_argument(
+        "--op-compiler",
+        default="",
+        help="command to compile with (default: op_compiler on PATH, else the embedded one)",
+    )
+    parser.add_argument("--soc_version", default="Ascend910B1", help="what the card is")
+    parser.add_argument(
+        "--record-op-args", action="store_true", help="as if a profiler recorded operators"
+    )
+    parser.add_argument(
+        "--skip-first", type=int, default=0, metavar="N", help="steps before that profiler begins"
+    )
+    parser.add_argument(
+        "--outputs", type=Path, metavar="DIR", help="write each network's outputs to DIR/<n>.npz"
+    )
+    return parser
+
+
+def _write(outputs: Mapping[str, Any], path: Path) -> None:
+    import io
+
+    import numpy
+
+    from pytest_ascendcache.reference.om import write_whole
+
+    buffer = io.BytesIO()
+    numpy.savez(buffer, allow_pickle=False, **outputs)
+    try:
+        write_whole(path, buffer.getvalue())
+    except OSError as error:
+        raise StaticKernelError(
+            f"--outputs: {path} cannot be written ({error.strerror}); name a directory where it "
+            "can."
+        ) from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

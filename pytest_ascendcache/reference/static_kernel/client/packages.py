@@ -1,0 +1,205 @@
+"""Packages of this process: compiled, installed, and uninstalled when it ends.
+
+For each package there is a record beside the operator package's ``static_kernel``, locked as long
+as its owner lives. A record nobody holds is a dead process's: the next start uninstalls what it
+names. The record is there before the install and goes after the uninstall, so that no moment of a
+crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.static_kernel.client.cards import Alone, Cards
+from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
+from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
+
+OWNERS = ".static_kernel_owners"
+AI_CORE = Path("static_kernel/ai_core")
+
+
+@dataclass
+class Owned:
+    """A package this process installs: its ``.run``, and the record's open descriptor."""
+
+    package: Path
+    record: Path
+    descriptor: int
+
+
+class PackagePolicy:
+    """Installs packages for this process, and what becomes of them."""
+
+    def opp(self, environ: Mapping[str, str]) -> Path:
+        """The operator package kernels are installed into.
+
+        Raises:
+            StaticKernelError: where ``ASCEND_OPP_PATH`` names no directory.
+        """
+        text = environ.get("ASCEND_OPP_PATH", "")
+        if not text or not Path(text).is_dir():
+            reason = f"is {text!r}, which is no directory" if text else "is not set"
+            raise StaticKernelError(
+                f"ASCEND_OPP_PATH {reason}; set it to the operator package static kernels are "
+                "installed into (CANN's set_env.sh does)."
+            )
+        return Path(text).absolute()
+
+    def op_compiler(self, given: str, environ: Mapping[str, str]) -> str | None:
+        """The command to compile with; ``None`` is the embedded one.
+
+        Raises:
+            StaticKernelError: where the one that was named is none.
+        """
+        found = shutil.which(given or "op_compiler", path=environ.get("PATH"))
+        if given and found is None:
+            raise StaticKernelError(
+                f"aclgraph.op_compiler is {given!r}, which is no command; name one on PATH or by "
+                "its path."
+            )
+        return found
+
+    def made(self, directory: Path, ended: Ended) -> list[Path]:
+        """The packages op_compiler left in a directory.
+
+        Raises:
+            StaticKernelError: where it failed, or left none.
+        """
+        packages = sorted(directory.glob("*.run"))
+        if ended.status != 0:
+            raise StaticKernelError(f"op_compiler {ended.words}")
+        if not packages:
+            raise StaticKernelError(f"op_compiler made no package, though it {ended.words}")
+        return packages
+
+    def claim(self, fs: Fs, opp: Path, package: Path) -> Owned:
+        """Put this process's name on a package that is about to be installed."""
+        record = opp / OWNERS / package.stem
+        while True:
+            fs.make_directories("owner.mkdir", record.parent)
+            with contextlib.suppress(FileNotFoundError):  # somebody swept the directory away
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                descriptor = os.open(record, flags, fs.file_mode)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                if _is_at(descriptor, record):
+                    os.truncate(descriptor, 0)
+                    os.write(descriptor, f"{package}\n".encode())
+                    return Owned(package, record, descriptor)
+                os.close(descriptor)
+
+    def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
+        """Run a package.
+
+        Raises:
+            StaticKernelError: where it does not install itself.
+        """
+        ended = run([str(owned.package)], environ, cards)
+        if ended.status != 0:
+            raise StaticKernelError(f"installing {owned.package} {ended.words}")
+
+    def release(self, owned: Owned, opp: Path, environ: Mapping[str, str]) -> str:
+        """Uninstall a package of this process; what went wrong, if anything did."""
+        wrong = self.uninstall(opp, owned.package, environ)
+        if not wrong:
+            self.forget(owned.record)
+        os.close(owned.descriptor)
+        return wrong
+
+    def uninstall(self, opp: Path, package: Path, environ: Mapping[str, str]) -> str:
+        """Remove one package, whole or not; what went wrong, if anything did."""
+        script = opp / AI_CORE / package.stem / "uninstall.sh"
+        if script.is_file():
+            command = [str(script)]
+        elif package.is_file() and (opp / AI_CORE).is_dir():
+            command = [str(package), "--uninstall"]  # it may be installed in part
+        else:
+            return ""
+        try:
+            ended = run(command, {**environ, "ASCEND_OPP_PATH": str(opp)}, Alone())
+        except StaticKernelError as error:
+            return str(error)
+        return "" if ended.status == 0 else f"{command[0]} {ended.words}"
+
+    def forget(self, record: Path) -> None:
+        """Remove a record, and the directory with the last one."""
+        record.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            record.parent.rmdir()
+
+    def clean(self, opp: Path, environ: Mapping[str, str]) -> list[str]:
+        """Uninstall what dead processes left; what went wrong."""
+        wrong: list[str] = []
+        for record in self.records(opp):
+            try:
+                descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:
+                continue  # cleaned by another process just now
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)  # its owner lives
+                continue
+            if _is_at(descriptor, record):
+                text = os.read(descriptor, 4096).decode("utf-8", "replace").strip()
+                # The record's own name says which package, whatever was written in it.
+                package = Path(text).with_name(f"{record.name}.run") if text else Path(record.name)
+                wrong.append(self.release(Owned(package, record, descriptor), opp, environ))
+            else:
+                os.close(descriptor)
+        return [each for each in wrong if each]
+
+    def records(self, opp: Path) -> list[Path]:
+        """The records of all processes."""
+        try:
+            return sorted((opp / OWNERS).iterdir())
+        except OSError:
+            return []
+
+
+@dataclass
+class Packages:
+    """The packages of this process."""
+
+    policy: PackagePolicy
+    fs: Fs
+    opp: Path
+    environ: Mapping[str, str]
+    owned: list[Owned] = field(default_factory=list)
+
+    def install(self, packages: list[Path], cards: Cards) -> None:
+        """Install packages; of those that cannot all be, none stays.
+
+        Raises:
+            StaticKernelError: naming the one that cannot be installed.
+        """
+        before = len(self.owned)
+        try:
+            for package in packages:
+                owned = self.policy.claim(self.fs, self.opp, package)
+                self.owned.append(owned)
+                self.policy.install(owned, self.environ, cards)
+        except BaseException:
+            self.remove(before)
+            raise
+
+    def remove(self, first: int = 0) -> list[str]:
+        """Uninstall what this process installed, the last one first; what went wrong."""
+        wrong: list[str] = []
+        while len(self.owned) > first:
+            wrong.append(self.policy.release(self.owned.pop(), self.opp, self.environ))
+        return [each for each in wrong if each]
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open file still has its name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return False

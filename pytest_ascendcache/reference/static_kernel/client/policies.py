@@ -1,0 +1,26 @@
+"""The client's rules of behaviour, gathered. See ``reference.policies``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
+from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
+from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
+from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
+
+
+@dataclass(frozen=True)
+class ClientPolicies:
+    """One decision-maker for each kind of decision."""
+
+    config: ConfigPolicy = field(default_factory=ConfigPolicy)
+    tree: TreePolicy = field(default_factory=TreePolicy)
+    world: WorldPolicy = field(default_factory=WorldPolicy)
+    cards: CardsPolicy = field(default_factory=CardsPolicy)
+    dump: DumpPolicy = field(default_factory=DumpPolicy)
+    turns: TurnPolicy = field(default_factory=TurnPolicy)
+    package: PackagePolicy = field(default_factory=PackagePolicy)

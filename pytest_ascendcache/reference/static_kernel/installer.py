@@ -1,0 +1,169 @@
+"""What a static kernel package does when it is run: install itself, and the other way round.
+
+Carried by every package and started by its shell header or its ``uninstall.sh``, so it needs
+Python 3.8 and nothing besides. It never asks anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.static_kernel.archive import (
+    CARRIED,
+    Manifest,
+    Package,
+    PackageError,
+)
+from pytest_ascendcache.reference.static_kernel.registry import (
+    AI_CORE,
+    RegistryError,
+    RegistryPolicy,
+)
+
+EXIT_SUCCESS, EXIT_FAILED, EXIT_DAMAGED = 0, 1, 2
+"""The last one is makeself's for a package whose checksum is wrong."""
+
+
+class InstallerError(Exception):
+    """What cannot be done: what was wrong, where it came from, what to write instead."""
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    registry: RegistryPolicy | None = None,
+    fs: Fs | None = None,
+) -> int:
+    """Carry out one command line; its first word is the ``.run`` file, or the
+    ``installer.pyz`` of an installed package.
+
+    The exit status is 0 where what was asked for is so now, 2 for a damaged package, else 1.
+    """
+    source, *arguments = argv
+    try:
+        given = _parser(Path(source).name).parse_args(arguments)
+        return _Run(Path(source), given, environ, registry or RegistryPolicy(), fs or Fs()).run()
+    except PackageError as error:
+        return _fail(f"{source}: {error}; nothing was changed.", EXIT_DAMAGED)
+    except (InstallerError, RegistryError) as error:
+        return _fail(f"{source}: {error}", EXIT_FAILED)
+    except OSError as error:
+        what = f"{error.strerror or error} [{error.filename or source}]"
+        return _fail(f"{source}: {what}; run it again once that is put right.", EXIT_FAILED)
+    except KeyboardInterrupt:
+        return _fail(f"{source}: interrupted; run it again.", 130)
+
+
+class _Run:
+    """One command line."""
+
+    def __init__(
+        self,
+        source: Path,
+        given: argparse.Namespace,
+        environ: Mapping[str, str],
+        registry: RegistryPolicy,
+        fs: Fs,
+    ) -> None:
+        self._source = source
+        self._given = given
+        self._environ = environ
+        self._registry = registry
+        self._fs = fs
+
+    def run(self) -> int:
+        """Do what was asked for."""
+        if self._source.name == CARRIED:
+            directory = self._source.absolute().parent
+            return self._uninstall(directory.name, directory.parents[2])
+        package = Package.read(self._source)
+        manifest = package.manifest
+        if self._given.list:
+            for listed in manifest.index.values():
+                for entry in listed["staticList"]:
+                    print(f"{entry['binPath']}  {entry['simplifiedKey']}")
+        elif self._given.check:
+            self._say(f"[{manifest.name}] is whole: {_kernels(manifest)} for {manifest.soc}.")
+        elif self._given.uninstall:
+            return self._uninstall(manifest.name, self._opp())
+        else:
+            self._install(package)
+        return EXIT_SUCCESS
+
+    def _install(self, package: Package) -> None:
+        manifest, opp = package.manifest, self._opp()
+        done = self._registry.install(self._fs, opp, package)
+        place = opp / AI_CORE / manifest.name
+        what = "is installed" if done else "was installed already"
+        self._say(
+            f"[{manifest.name}] {what}: {_kernels(manifest)} for {manifest.soc} in [{place}]."
+        )
+
+    def _uninstall(self, name: str, opp: Path) -> int:
+        done = self._registry.uninstall(self._fs, opp, name)
+        self._say(f"[{name}] {'is uninstalled' if done else 'was not installed'} in [{opp}].")
+        return EXIT_SUCCESS
+
+    def _opp(self) -> Path:
+        """The directory of the operator package."""
+        given = self._given.install_path
+        origin = "ASCEND_OPP_PATH" if given is None else "--install-path"
+        value = self._environ.get("ASCEND_OPP_PATH", "") if given is None else given
+        if not value:
+            raise InstallerError(
+                f"{origin} is not set; name the operator package's directory with "
+                "ASCEND_OPP_PATH or --install-path=DIR."
+            )
+        if not Path(value).is_dir():
+            raise InstallerError(f"{origin} is [{value}], which is no directory; name one.")
+        return Path(value).absolute()
+
+    def _say(self, text: str) -> None:
+        if not self._given.quiet:
+            print(text)
+
+
+def _kernels(manifest: Manifest) -> str:
+    number = sum(len(listed["staticList"]) for listed in manifest.index.values())
+    return f"{number} kernels"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InstallerError(f"{message}; see --help.")
+
+
+def _parser(name: str) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=name,
+        usage="%(prog)s [--install-path=DIR] [--quiet] [--check | --list | --uninstall]",
+        description="Installs static kernels below $ASCEND_OPP_PATH/static_kernel/ai_core.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--install-path", metavar="DIR", help="instead of $ASCEND_OPP_PATH")
+    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--check", action="store_true", help="check the package, install nothing")
+    action.add_argument("--list", action="store_true", help="list its kernels, install nothing")
+    action.add_argument("--uninstall", action="store_true", help="remove the installed package")
+    return parser
+
+
+def _fail(reason: str, status: int) -> int:
+    print(f"[ERROR] {reason}", file=sys.stderr)
+    return status
+
+
+def main() -> int:
+    """Entry point: the package, then the command line."""
+    return run(sys.argv[1:], os.environ)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""Command ``ascendcache-op-compiler``: CANN's ``op_compiler``, as far as static kernels go.
+
+Where CANN's ends with 0 although some operators failed or nothing was packed, this one does not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel.archive import Manifest, PackageError
+from pytest_ascendcache.reference.static_kernel.index import merged
+from pytest_ascendcache.reference.static_kernel.options import (
+    USAGE,
+    OpCompilerError,
+    OpCompilerOptions,
+)
+from pytest_ascendcache.reference.static_kernel.package import NameTaken
+from pytest_ascendcache.reference.static_kernel.soc import short_name
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.reference.static_kernel.compilation import Job, KernelFile
+
+EXIT_SUCCESS, EXIT_FAILED = 0, 1
+
+
+def main() -> int:
+    """Entry point of the command."""
+    return run(sys.argv[1:], os.environ)
+
+
+def run(
+    argv: Sequence[str],
+    environ: Mapping[str, str],
+    policies: Policies | None = None,
+    installer: Sequence[str] = (),
+) -> int:
+    """Carry out one command line; the exit status is 0, or 1 with the reason said.
+
+    ``installer`` are the words of a program that installs the package instead of itself.
+    """
+    policies = policies or Policies()
+    try:
+        options = policies.static_kernel.options.parse(argv)
+        if options is None:
+            print(USAGE, end="")
+            return EXIT_SUCCESS
+        return _OpCompiler(policies, options, environ, installer).run()
+    except (OpCompilerError, AtcError, NameTaken) as error:
+        return _fail(str(error), EXIT_FAILED)
+    except PackageError as error:
+        return _fail(f"No package can be made: {error}.", EXIT_FAILED)
+    except OSError as error:
+        reason = f"No package is made: {error.strerror} [{error.filename}]."
+        return _fail(reason, EXIT_FAILED)
+    except KeyboardInterrupt:
+        return _fail("Interrupted; no package is made.", 130)
+
+
+class _OpCompiler:
+    """One command line."""
+
+    def __init__(
+        self,
+        policies: Policies,
+        options: OpCompilerOptions,
+        environ: Mapping[str, str],
+        installer: Sequence[str],
+    ) -> None:
+        self._policies = policies
+        self._options = options
+        self._environ = environ
+        self._installer = installer
+        self._log = Log(options.log)
+
+    def run(self) -> int:
+        """Count, or compile and pack."""
+        compilation = self._policies.static_kernel.compilation
+        files = compilation.files(self._options.params)
+        if self._options.count:
+            print(f"json file number: {len(files)}")
+            return EXIT_SUCCESS
+        if not files:
+            raise OpCompilerError(
+                f"Option -p [{self._options.params}] holds no *.json; name a directory with "
+                "operator information."
+            )
+        jobs = compilation.jobs(compilation.read(files))
+        if not jobs:
+            raise OpCompilerError(
+                f"None of the {len(files)} files in [{self._options.params}] asks for a static "
+                "kernel; tune_mode must be 'all' or 'static_kernel'."
+            )
+        compiled = self._compile(jobs)
+        path = self._pack(compiled)
+        print(f"compiled {len(compiled)} operators of {len(files)} files for {self._options.soc}")
+        print(f"generate run package {path.name} success")
+        print("static compiler success")
+        return EXIT_SUCCESS
+
+    def _compile(self, jobs: Sequence[Job]) -> list[tuple[Job, bytes]]:
+        """Every kernel, or an error that names every operator that has none."""
+        # LLVM is loaded here; a bad command line is refused before that.
+        from pytest_ascendcache.reference.static_kernel.pool import compile_all
+
+        policies, soc = self._policies, self._options.soc
+        policies.installation.load_custom_operators(self._environ)
+        tuning = policies.installation.tuning("", soc, self._environ)
+        compilation = policies.static_kernel.compilation
+        compiled, failures = [], []
+        results = compile_all(compilation, jobs, soc, tuning, self._options.jobs)
+        for job, result in _with_progress(results, len(jobs)):
+            self._log.info(f"{job.source}: {job.key}")
+            if isinstance(result, bytes):
+                compiled.append((job, result))
+            else:
+                failures.append(f"{job.source}: {result}")
+        return compilation.whole(compiled, failures)
+
+    def _pack(self, compiled: Sequence[tuple[Job, bytes]]) -> Path:
+        """The published package."""
+        policies, options = self._policies, self._options
+        packages, compilation = policies.static_kernel.packages, policies.static_kernel.compilation
+        directory = short_name(options.soc)
+        with packages.reserved(policies.fs, options.directory, options.package) as name:
+            kernels = [
+                kernel
+                for job, data in compiled
+                for kernel in compilation.kernel_files(job, data, name, directory)
+            ]
+            manifest = Manifest(name, options.soc, directory, _index(kernels), {})
+            content = packages.content(manifest, _contents(kernels), self._installer)
+            path = options.directory / f"{name}.run"
+            packages.publish(policies.fs, path, content)
+        return path
+
+
+def _index(kernels: Iterable[KernelFile]) -> dict[str, dict[str, Any]]:
+    """The package's own part of the index."""
+    return merged(
+        {kernel.type: {"valueDependIndex": kernel.value_depend, "staticList": [kernel.entry]}}
+        for kernel in kernels
+    )
+
+
+def _contents(kernels: Iterable[KernelFile]) -> dict[str, bytes]:
+    contents: dict[str, bytes] = {}
+    for kernel in kernels:
+        contents[kernel.path] = kernel.data
+        contents[kernel.path.removesuffix(".o") + ".json"] = kernel.metadata
+    return contents
+
+
+def _with_progress(
+    results: Iterator[tuple[Job, bytes | str]], total: int
+) -> Iterable[tuple[Job, bytes | str]]:
+    """A progress bar where somebody looks."""
+    if not sys.stderr.isatty():
+        return results
+    from tqdm import tqdm
+
+    tqdm.monitor_interval = 0  # its thread would be there before the workers are forked
+    shown: Iterable[tuple[Job, bytes | str]]
+    shown = tqdm(results, total=total, desc="static kernels", unit="kernel")
+    return shown
+
+
+def _fail(reason: str, status: int) -> int:
+    for line in reason.splitlines():
+        print(f"[ERROR] {line}", file=sys.stderr)
+    print("static compiler fail", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+"""The command line of ``op_compiler``. Source: facts ``static-kernel`` sections 2.3 and 2.4."""
+
+from __future__ import annotations
+
+import getopt
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.reference.static_kernel.soc import full_name
+
+USAGE = """\
+usage: ascendcache-op-compiler -p DIR -v SOC [-o OUTPUT] [-j JOBS] [-l LEVEL]
+
+Compiles a static kernel for every operator-information file below DIR and packs them into one
+self-installing package, static_kernel_<time>_<process>.run.
+
+  -p, --op_params_dir DIR    operator information: *.json, also in directories below
+  -v, --soc_version SOC      chip to compile for, in any case, e.g. Ascend910B1
+  -o, --output OUTPUT        directory for the package, or the name of one that does not exist
+                             yet (default: the working directory)
+  -j, --job N                processes that compile (default: 16)
+  -l, --log LEVEL            debug, info, warning, error (default) or null
+  -m, --compile_mode opc     the one mode there is
+  -f true|false              accepted; means nothing here
+      --enable_super_kernel  accepted; kernels are not fused here
+      --super_kernel_options OPTIONS
+                             accepted; means nothing here
+      --count                only count the files -p would compile
+  -h, --help                 show this text
+
+Environment: ASCEND_CUSTOM_OPP_PATH, TUNE_BANK_PATH. The exit status is 0 if and only if there is
+a package with a kernel for every operator.
+"""
+
+LOG_LEVELS = ("null", "debug", "info", "warning", "error")
+DEFAULT_JOBS = 16
+_SHORT = "hl:p:o:v:m:j:k:t:d:f:"
+_LONG = {
+    "help": "-h",
+    "log=": "-l",
+    "op_params_dir=": "-p",
+    "output=": "-o",
+    "soc_version=": "-v",
+    "compile_mode=": "-m",
+    "job=": "-j",
+    "kernel_name=": "-k",
+    "op_type=": "-t",
+    "op_debug_config=": "-d",
+    "count": "--count",
+    "enable_super_kernel": "--enable_super_kernel",
+    "super_kernel_options=": "--super_kernel_options",
+}
+
+
+class OpCompilerError(Exception):
+    """What cannot be done: what was wrong with which value, and what to write instead."""
+
+
+@dataclass(frozen=True)
+class OpCompilerOptions:
+    """One command line. ``package`` is empty where the name is the command's to choose."""
+
+    params: Path
+    count: bool = False
+    soc: str = ""
+    directory: Path = Path()
+    package: str = ""
+    jobs: int = DEFAULT_JOBS
+    log: str = "error"
+
+
+class OpCompilerOptionPolicy:
+    """Which options there are, and which values they take."""
+
+    def parse(self, argv: Sequence[str]) -> OpCompilerOptions | None:
+        """Read a command line; ``None`` where help is asked for.
+
+        Raises:
+            OpCompilerError: for the first thing that is wrong.
+        """
+        given = self.given(argv)
+        if "-h" in given:
+            return None
+        for option, what in _NOT_HERE.items():
+            if option in given:
+                raise OpCompilerError(
+                    f"Option {option} [{given[option]}] {what}, which is not offered here; "
+                    "compile operator information with -p."
+                )
+        params = self.params(given)
+        if "--count" in given:
+            return OpCompilerOptions(params, count=True)
+        soc = self.soc(given)
+        self.one_of(given, "-m", ("", "opc"))
+        self.one_of(given, "-f", ("true", "false"))
+        directory, package = self.output(given)
+        return OpCompilerOptions(
+            params=params,
+            soc=soc,
+            directory=directory,
+            package=package,
+            jobs=self.jobs(given),
+            log=self.log(given),
+        )
+
+    def given(self, argv: Sequence[str]) -> dict[str, str]:
+        """Options by their short names."""
+        if not argv:
+            raise OpCompilerError("There are no options; give -p and -v, or -h for help.")
+        try:
+            pairs, rest = getopt.getopt(list(argv), _SHORT, list(_LONG))
+        except getopt.GetoptError as error:
+            raise OpCompilerError(f"{error.msg[0].upper()}{error.msg[1:]}; see -h.") from None
+        if rest:
+            raise OpCompilerError(f"Argument [{rest[0]}] belongs to no option; see -h.")
+        names = {f"--{name.rstrip('=')}": short for name, short in _LONG.items()}
+        return {names.get(option, option): value for option, value in pairs}
+
+    def params(self, given: Mapping[str, str]) -> Path:
+        """``-p``: a directory; whether anything is in it is seen when it is read."""
+        value = given.get("-p", "")
+        if not value:
+            raise OpCompilerError(
+                "Option -p is missing; name a directory with operator information."
+            )
+        if not Path(value).is_dir():
+            raise OpCompilerError(f"Option -p [{value}] is no directory; name one.")
+        return Path(value)
+
+    def soc(self, given: Mapping[str, str]) -> str:
+        """``-v``, as CANN spells it."""
+        if not given.get("-v"):
+            raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
+        name = full_name(given["-v"])
+        if name is None:
+            from pytest_ascendcache.reference.kernels.objects import SOCS
+
+            raise OpCompilerError(
+                f"Option -v [{given['-v']}] is no known chip; write one of {', '.join(SOCS)}."
+            )
+        return name
+
+    def output(self, given: Mapping[str, str]) -> tuple[Path, str]:
+        """Directory and, where one is given, name of the package.
+
+        What ends with a slash or exists is a directory; anything else names the package.
+        """
+        value = given.get("-o", ".")
+        path = Path(value)
+        directory, package = path, ""
+        if not value:
+            raise OpCompilerError("Option -o is empty; name a directory or a package.")
+        if not value.endswith("/") and not path.is_dir():
+            directory, package = path.parent, path.name.removesuffix(".run")
+            if path.exists() or path.with_name(f"{package}.run").exists():
+                raise OpCompilerError(f"Option -o [{value}] exists already; name another package.")
+        if not directory.is_dir():
+            raise OpCompilerError(
+                f"Option -o [{value}]: there is no directory [{directory}]; create it first."
+            )
+        if not os.access(directory, os.W_OK | os.X_OK):
+            raise OpCompilerError(
+                f"Option -o [{value}]: the directory [{directory}] cannot be written; name another."
+            )
+        return directory, package
+
+    def jobs(self, given: Mapping[str, str]) -> int:
+        """``-j``; less than one is one, as in CANN."""
+        value = given.get("-j", str(DEFAULT_JOBS))
+        try:
+            return max(1, int(value))
+        except ValueError:
+            raise OpCompilerError(f"Option -j [{value}] is no number; write one from 1.") from None
+
+    def log(self, given: Mapping[str, str]) -> str:
+        """``-l``, in any case."""
+        self.one_of({"-l": given.get("-l", "error").lower()}, "-l", LOG_LEVELS)
+        return given.get("-l", "error").lower()
+
+    def one_of(self, given: Mapping[str, str], option: str, allowed: Sequence[str]) -> None:
+        """Check an option of few values."""
+        if option in given and given[option] not in allowed:
+            values = ", ".join(each or "''" for each in allowed)
+            raise OpCompilerError(
+                f"Option {option} [{given[option]}] is not known; write one of {values}."
+            )
+
+
+_NOT_HERE = {
+    "-k": "asks for a debug kernel",
+    "-t": "asks for an operator type's debug kernels",
+    "-d": "asks for debug kernels",
+}

@@ -1,0 +1,188 @@
+"""Making a ``.run`` package: a shell script that checks itself, with a ZIP archive behind it.
+
+Python runs the archive as it is, so nothing is unpacked before it is installed. The second line
+is the digest of all that follows it, so that damage is noticed before any of it is acted on.
+Source: facts ``static-kernel`` section 3.1.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+
+from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
+from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PAYLOAD, Manifest
+
+_ROOT = Path(__file__).parents[3]
+_CARRIED = (
+    *("__init__", "reference/__init__", "reference/cache/__init__", "reference/cache/fs"),
+    *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
+    *(f"reference/static_kernel/{name}" for name in ("installer", "registry")),
+)
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_RUN_MODE = 0o750
+_LOCK = re.compile(r"\.(.+\.run)\.lock")
+
+_MAIN = """\
+import os, sys
+from pytest_ascendcache.reference.static_kernel.installer import run
+sys.exit(run(sys.argv, os.environ))
+"""
+_HEADER = """\
+    # Static kernel package {name}; see --help. A ZIP archive follows.
+    case "$0" in */*) file=$0 ;; *) file=./$0 ;; esac
+    sum=$(tail -n +3 "$file" | sha256sum) || exit 2
+    if [ "${{sum%% *}}" != "$sha256" ]; then
+        echo "[ERROR] $file: the package is damaged; copy or compile it again." >&2
+        exit 2
+    fi
+    exec {words} "$file" "$@"
+fi
+"""
+_UNINSTALL = """\
+#!/bin/sh
+directory=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd) || exit 1
+exec {words} "$directory/{carried}" --uninstall "$@"
+"""
+_PYTHON = "python3 -I -B"
+
+
+class NameTaken(OSError):
+    """A package of the name asked for exists, or is being made."""
+
+
+class PackagePolicy:
+    """Names, makes and publishes packages."""
+
+    def name(self, now: datetime, process: int) -> str:
+        """A package's name where none is given: microseconds and process, as CANN 9 has it."""
+        return f"static_kernel_{now:%y%m%d%H%M%S%f}_{process}"
+
+    def content(
+        self, manifest: Manifest, kernels: Mapping[str, bytes], installer: Sequence[str] = ()
+    ) -> bytes:
+        """The ``.run`` file.
+
+        ``kernels`` maps paths below the package to contents; ``manifest`` need not name them yet.
+        ``installer`` are the words of a program that installs instead of the package itself.
+
+        Raises:
+            PackageError: for names no installer takes.
+        """
+        carried = carried_modules()
+        files = {
+            **kernels,
+            CARRIED: _zip(carried),
+            "uninstall.sh": self.uninstall_script(installer),
+        }
+        digests = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
+        whole = replace(manifest, files=digests).to_bytes()
+        Manifest.parse(whole)
+        members = {**carried, MANIFEST: whole}
+        members.update({PAYLOAD + path: data for path, data in files.items()})
+        header = _HEADER.format(name=manifest.name, words=shlex.join(installer) or _PYTHON)
+        body = header.encode() + _zip(members)
+        # No shell runs any of it before it has read the whole script.
+        digest = hashlib.sha256(body).hexdigest()
+        return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
+
+    def uninstall_script(self, installer: Sequence[str]) -> bytes:
+        """``uninstall.sh`` of an installed package."""
+        words = shlex.join(installer) or _PYTHON
+        return _UNINSTALL.format(words=words, carried=CARRIED).encode()
+
+    @contextmanager
+    def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:
+        """A name that is nobody else's while its package is made: ``given``, or a new one.
+
+        What others who were killed have left is removed first.
+
+        Raises:
+            NameTaken: where ``given`` exists or is somebody else's.
+            OSError: where the directory cannot be written.
+        """
+        self.clean(fs, directory)
+        with ExitStack() as held:
+            name = given or self.name(datetime.now(), os.getpid())
+            while not self.reserve(fs, directory, name, held):
+                if given:
+                    raise NameTaken(f"[{directory / name}.run] exists already; name another.")
+                name = self.name(datetime.now(), os.getpid())
+            yield name
+
+    def reserve(self, fs: Fs, directory: Path, name: str, held: ExitStack) -> bool:
+        """Whether a name is nobody's; then it is ours as long as ``held`` is open."""
+        lock = directory / f".{name}.run.lock"
+        try:
+            held.enter_context(fs.lock("package.reserve", lock, patience=0.0))
+        except LockUnavailable as error:
+            if error.errno != errno.EAGAIN:
+                raise
+            return False
+        held.callback(fs.remove, "package.release", lock)
+        if self.exists(fs, directory / f"{name}.run"):
+            held.close()
+            return False
+        return True
+
+    def exists(self, fs: Fs, path: Path) -> bool:
+        """Whether a package of this name is there."""
+        try:
+            fs.state("package.exists", path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def publish(self, fs: Fs, path: Path, content: bytes) -> None:
+        """Put a package in its place, whole and executable, or not at all."""
+        temporary = fs.temporary_path(path)
+        fs.write_new("package", temporary, content, _RUN_MODE)
+        try:
+            fs.replace("package.rename", temporary, path)
+        except BaseException:
+            fs.remove("package.abandon", temporary)
+            raise
+        fs.sync_directory("package.sync", path.parent)
+
+    def clean(self, fs: Fs, directory: Path) -> None:
+        """Remove what killed processes have left of their packages."""
+        names = [entry.name for entry in fs.entries("package.list", directory)]
+        for match in filter(None, map(_LOCK.fullmatch, names)):
+            with (
+                suppress(OSError),
+                fs.lock("package.clean", directory / match[0], patience=0.0),
+            ):
+                for name in names:
+                    if name.startswith(f".{match[1]}.") and name.endswith(".temp"):
+                        fs.remove("package.clean", directory / name)
+                fs.remove("package.clean", directory / match[0])
+
+
+@cache
+def carried_modules() -> dict[str, bytes]:
+    """What a package needs to install and uninstall itself: members of an archive Python runs."""
+    names = [f"pytest_ascendcache/{name}.py" for name in _CARRIED]
+    return {
+        "__main__.py": _MAIN.encode(),
+        **{name: (_ROOT / name).read_bytes() for name in names},
+    }
+
+
+def _zip(members: Mapping[str, bytes]) -> bytes:
+    """An archive with fixed dates: equal members give equal bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()

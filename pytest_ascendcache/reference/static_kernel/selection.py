@@ -1,0 +1,84 @@
+"""Reselection: the installed static kernel of an operator, if there is one.
+
+Source: facts ``static-kernel`` sections 2.5 and 3.2 (the reader side).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators.opinfo import OperatorInfo, OpInfoError
+from pytest_ascendcache.operators.simplified_key import simplified_key
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.static_kernel.archive import PackageError, checked_path
+from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, entries_by_key, parse
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
+from pytest_ascendcache.reference.static_kernel.soc import short_name
+
+
+@dataclass(frozen=True)
+class InstalledKernel:
+    """A kernel that was found installed, its object checked against its digest."""
+
+    path: Path
+    object: bytes
+    symbol: str
+    package: str
+
+
+Installed = Mapping[tuple[str, str], Mapping[str, Any]]
+"""Index entries by operator type and simplified key."""
+
+
+class SelectionPolicy:
+    """Reads the index of installed kernels, and trusts nothing it names before it was checked."""
+
+    def read_index(self, fs: Fs, opp: Path, soc: str) -> Installed:
+        """What is installed for a SoC; nothing where the index is missing or cannot be read."""
+        path = opp / AI_CORE / "config" / short_name(soc) / INDEX_NAME
+        try:
+            return entries_by_key(parse(fs.read("select.index", path)))
+        except (OSError, ValueError):
+            return {}
+
+    def find(
+        self, fs: Fs, opp: Path, installed: Installed, info: OperatorInfo, deterministic: bool
+    ) -> InstalledKernel | None:
+        """The kernel of an operator, or ``None`` where there is none, or a damaged one."""
+        try:
+            key = simplified_key(info, deterministic)
+        except OpInfoError:
+            return None
+        entry = installed.get((info.type, key))
+        return None if entry is None else self.load(fs, opp, entry)
+
+    def load(self, fs: Fs, opp: Path, entry: Mapping[str, Any]) -> InstalledKernel | None:
+        """The kernel an entry of the index names, once it is known to be whole."""
+        try:
+            path = opp / AI_CORE / checked_path(entry["binPath"])
+            if self.leads_away(path, opp / AI_CORE):
+                return None
+            data = fs.read("select.object", path)
+            metadata = json.loads(fs.read("select.metadata", path.with_suffix(".json")))
+            if not self.digest_matches(data, metadata["sha256"]):
+                return None
+            symbol = entry["binDesc"]["kernelName"]
+            if metadata["kernelName"] != symbol:
+                return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, PackageError):
+            return None
+        return InstalledKernel(path, data, symbol, entry["binPath"].split("/", 1)[0])
+
+    def digest_matches(self, data: bytes, digest: object) -> bool:
+        """Whether the object is the one the metadata was written for."""
+        return digest == hashlib.sha256(data).hexdigest()
+
+    def leads_away(self, path: Path, ai_core: Path) -> bool:
+        """Whether a link stands between a kernel and the directory of packages."""
+        between = path.parents[: len(path.parts) - len(ai_core.parts) - 1]
+        return any(each.is_symlink() for each in between)

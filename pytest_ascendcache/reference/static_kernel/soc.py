@@ -1,0 +1,32 @@
+"""SoC names of static kernels: ``--soc_version``, and the short name kernels are filed under.
+
+Source: facts ``static-kernel`` section 2.4.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pytest_ascendcache.reference.kernels.objects import SOCS
+
+_FAMILIES = (
+    (r"Ascend910B\d.*", "ascend910b"),
+    (r"Ascend910_93\d\d", "ascend910_93"),
+    (r"Ascend910.*", "ascend910"),
+    (r"Ascend310B\d", "ascend310b"),
+    (r"Ascend310P\d", "ascend310p"),
+)
+
+
+def full_name(name: str) -> str | None:
+    """The SoC as CANN spells it, whatever the case; ``None`` for an unknown one."""
+    spelled = {each.lower(): each for each in SOCS}
+    return spelled.get(name.lower())
+
+
+def short_name(name: str) -> str:
+    """The directory of a SoC's kernels and index."""
+    for pattern, family in _FAMILIES:
+        if re.fullmatch(pattern, name):
+            return family
+    return name.lower()

@@ -1,0 +1,61 @@
+"""The release gate: what a model's release consists of, and what is wrong with it.
+
+This room reads ``release.toml`` and the files it names, and judges them as far as files go;
+nothing is compiled here.
+"""
+
+from pytest_ascendcache.release.configuration import (
+    cache_mode_problems,
+    contradictions,
+    debug_problems,
+)
+from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
+from pytest_ascendcache.release.kernels import (
+    copy_kernels,
+    outdated_kernels,
+    soc_directory,
+)
+from pytest_ascendcache.release.manifest import (
+    KernelDigest,
+    Manifest,
+    ManifestError,
+    distinct_operators,
+    options_digest,
+    read_manifest,
+    write_manifest,
+)
+from pytest_ascendcache.release.precision import (
+    debugging_option_problems,
+    has_two_implementations,
+    kept_file_problems,
+    precision_file_problems,
+)
+from pytest_ascendcache.release.problem import Problem, story
+from pytest_ascendcache.release.ranks import rank_directories, rank_problems
+
+__all__ = [
+    "KernelDigest",
+    "Manifest",
+    "ManifestError",
+    "Problem",
+    "Release",
+    "ReleaseFileError",
+    "cache_mode_problems",
+    "contradictions",
+    "copy_kernels",
+    "debug_problems",
+    "debugging_option_problems",
+    "distinct_operators",
+    "has_two_implementations",
+    "kept_file_problems",
+    "options_digest",
+    "outdated_kernels",
+    "precision_file_problems",
+    "rank_directories",
+    "rank_problems",
+    "read_manifest",
+    "read_release",
+    "soc_directory",
+    "story",
+    "write_manifest",
+]

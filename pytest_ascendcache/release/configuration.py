@@ -1,0 +1,184 @@
+"""How a release is compiled: cache mode, debug switches, and settings that say the same.
+
+Source: document C (``--op_compiler_cache_mode``): parameter constraints, ``op_cache.ini`` and
+the environment variables; facts ``cann-operator-cache`` sections 1.1, 1.6, 3.2 and 4.4.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.contract.aging import (
+    ENV_RATIO,
+    ENV_SIZE,
+    INI_RATIO,
+    INI_SIZE,
+    CacheLimits,
+    expected_limits,
+)
+from pytest_ascendcache.contract.options import DEFAULT_CACHE_MODE
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import CACHE_PATH, TUNE_BANK, Release
+from pytest_ascendcache.release.kernels import kernel_cache
+from pytest_ascendcache.release.problem import Problem
+
+RELEASE_MODES = (CacheMode.DISABLE, CacheMode.FORCE)
+"""Document C: what the cache mode should be when a model is released."""
+
+DEBUGGING = {
+    "NPU_COLLECT_PATH": "it turns op_debug_config on and the cache off",
+    "ASCEND_OP_COMPILE_SAVE_KERNEL_META": "kernels with debug information get into the cache",
+}
+"""Variables that bring debugging in, and what they do (facts, sections 1.6 and 3.2)."""
+
+_FORMER = {
+    "MAX_OP_CACHE_SIZE": ENV_SIZE,
+    "REMAIN_CACHE_SIZE_RATIO": ENV_RATIO,
+    "ascend_max_op_cache_size": INI_SIZE,
+    "ascend_remain_cache_size_ratio": INI_RATIO,
+}
+"""Names of older releases of CANN that are no longer read."""
+
+_REFUSED = re.compile(r"[^A-Za-z0-9._/\u0080-\U0010ffff-]")
+"""What ATC does not take in the path of a cache (E40023)."""
+
+
+def cache_mode_problems(release: Release) -> list[Problem]:
+    """The cache mode is one for a release."""
+    given = release.options.get(atc.CACHE_MODE, DEFAULT_CACHE_MODE.value)
+    if given in [mode.value for mode in RELEASE_MODES]:
+        return []
+    return [
+        Problem(
+            f"--{atc.CACHE_MODE}={given}",
+            "disable, or force to remove what earlier compiles left and compile anew",
+        )
+    ]
+
+
+def debug_problems(release: Release) -> list[Problem]:
+    """No debug switch is on: with one, the cache mode is ignored."""
+    found = []
+    level = release.options.get(atc.DEBUG_LEVEL, "0")
+    if level != "0":
+        found.append(Problem(f"--{atc.DEBUG_LEVEL}={level}", "0, or no such option"))
+    config = release.options.get(atc.DEBUG_CONFIG, "")
+    if config:
+        found.append(Problem(f"--{atc.DEBUG_CONFIG}={config}", "no such option"))
+    for variable, effect in DEBUGGING.items():
+        value = release.environment.get(variable, "")
+        if value not in ("", "0"):
+            found.append(Problem(f"{variable}={value}: {effect}", "the variable is not set"))
+    return found
+
+
+def contradictions(release: Release) -> list[Problem]:
+    """Options, environment and ini files that do not say the same, or that nothing reads."""
+    return [
+        *_twice(release, atc.CACHE_DIR, CACHE_PATH),
+        *_twice(release, atc.OP_BANK, TUNE_BANK),
+        *_refused_path(release),
+        *_unread(release),
+        *_limits(release),
+    ]
+
+
+def _twice(release: Release, option: str, variable: str) -> Iterator[Problem]:
+    """An option and a variable for the same thing; the option is preferred silently."""
+    one, other = release.options.get(option, ""), release.environment.get(variable, "")
+    if one and other and release.place(one) != release.place(other):
+        yield Problem(f"--{option}={one}, but {variable}={other}", "one of the two, or the same")
+
+
+def _refused_path(release: Release) -> Iterator[Problem]:
+    for origin, text in (
+        (f"--{atc.CACHE_DIR}", release.options.get(atc.CACHE_DIR, "")),
+        (CACHE_PATH, release.environment.get(CACHE_PATH, "")),
+    ):
+        if refused := _REFUSED.search(text):
+            yield Problem(
+                f"{origin}={text} contains {refused[0]!r}",
+                "a path of letters, digits and . - _ /, as atc takes no other",
+            )
+
+
+def _unread(release: Release) -> Iterator[Problem]:
+    for variable in release.environment:
+        if variable in _FORMER:
+            yield Problem(f"{variable} is set, which is no longer read", _FORMER[variable])
+
+
+def _limits(release: Release) -> Iterator[Problem]:
+    environment = {
+        key: release.environment[key] for key in (ENV_SIZE, ENV_RATIO) if key in release.environment
+    }
+    default = CacheLimits()
+    asked = expected_limits(None, environment)
+    for key, value, used in (
+        (ENV_SIZE, asked.megabytes, default.megabytes),
+        (ENV_RATIO, asked.ratio, default.ratio),
+    ):
+        text = environment.get(key, str(value))
+        if value == used and text.strip() != str(used):
+            yield Problem(
+                f"{key}={text} is no value for it, so {used} is used",
+                "1 to 100, a percentage"
+                if key == ENV_RATIO
+                else "MB from 1 on, or -1 for no aging",
+            )
+    for cache in release.caches:
+        yield from _ini_limits(cache, environment)
+
+
+def _ini_limits(cache: Path, environment: dict[str, str]) -> Iterator[Problem]:
+    """What ini files in effect say beside the environment; others are the audit's to judge."""
+    for path in _ini_files(cache):
+        ini = _read_ini(path)
+        for key in sorted(set(ini) & set(_FORMER)):
+            yield Problem(f"{path}: {key} is set, which is no longer read", _FORMER[key])
+        limits = expected_limits(ini, {})
+        if limits == _literal(ini):
+            yield from _unlike_environment(path, limits, environment)
+
+
+def _unlike_environment(
+    path: Path, limits: CacheLimits, environment: dict[str, str]
+) -> Iterator[Problem]:
+    asked = expected_limits(None, environment)
+    for key, there, here in (
+        (ENV_SIZE, limits.megabytes, asked.megabytes),
+        (ENV_RATIO, limits.ratio, asked.ratio),
+    ):
+        if key in environment and there != here:
+            yield Problem(
+                f"{path} says {there}, but {key}={environment[key]}",
+                "one of the two, or the same: the file is preferred, for all users of the cache",
+            )
+
+
+def _ini_files(cache: Path) -> list[Path]:
+    """``op_cache.ini`` where the vendor keeps it, and where the document puts it."""
+    directory = kernel_cache(cache)
+    places = (directory, directory.parent) if directory is not None else ()
+    return [each / "op_cache.ini" for each in places if (each / "op_cache.ini").is_file()]
+
+
+def _read_ini(path: Path) -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8", errors="replace"))
+        return dict(parser["op_compiler_cache"])
+    except (configparser.Error, KeyError, OSError):
+        return {}
+
+
+def _literal(ini: dict[str, str]) -> CacheLimits | None:
+    """The limits as they are written, where they are numbers."""
+    try:
+        return CacheLimits(int(ini[INI_SIZE]), int(ini[INI_RATIO]))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,240 @@
+"""``release.toml``: what a model's release consists of.
+
+Reading checks that the file says what it means; whether the release is any good is for the
+checks. Paths count from the directory of the file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
+from pytest_ascendcache.release import command as atc
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
+CACHE_PATH = "ASCEND_CACHE_PATH"
+
+KERNEL_OPTIONS = (
+    *(atc.SELECT_MODE, atc.MODE_TYPES, atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK),
+    *("precision_mode", "precision_mode_v2", "deterministic", "deterministic_level"),
+    *("aicore_num", "allow_hf32", "jit_compile"),
+)
+"""Options that change kernels and that ATC takes for single operators too."""
+
+_KERNEL_ENVIRONMENT = (OPP, CUSTOM_OPP, TUNE_BANK)
+"""Variables that change kernels. Those of caching and debugging are judged, not passed on."""
+
+_FILES = (atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK)
+
+_KEYS = (
+    *("name", "soc", "cards", "atc", "options", "environment", "operators", "precision_file"),
+    *("knowledge_base", "caches", "manifest"),
+)
+
+
+class ReleaseFileError(ValueError):
+    """A release file that cannot be used; one sentence with the file, the key and the value."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release. ``options`` are ATC's by name without dashes; ``operators`` what is compiled
+    to see which kernels it gets; ``caches`` directories that go with it; ``cards`` how many
+    devices it runs on. ``precision_file`` is the file that is kept with it, and
+    ``knowledge_base`` the files or directories tuning comes from."""
+
+    path: Path
+    name: str
+    soc: str
+    options: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    operators: tuple[OperatorSpec, ...] = ()
+    precision_file: Path | None = None
+    knowledge_base: tuple[Path, ...] = ()
+    caches: tuple[Path, ...] = ()
+    cards: int = 1
+    manifest: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Where the release file is, and what is kept with it."""
+        return self.path.parent
+
+    def place(self, text: str) -> Path:
+        """A path of the release file, made absolute; ``..`` is resolved, links are not."""
+        return Path(os.path.abspath(self.directory / text))  # noqa: PTH100 - links are to stay
+
+    @property
+    def kernel_options(self) -> dict[str, str]:
+        """The options kernels depend on, with absolute paths."""
+        given = {key: self.options[key] for key in KERNEL_OPTIONS if self.options.get(key)}
+        for key in _FILES:
+            if key in given:
+                given[key] = str(self.place(given[key]))
+        if self.precision_file is not None and atc.PRECISION_FILE in given:
+            given[atc.PRECISION_FILE] = str(self.precision_file)
+        return given
+
+    @property
+    def kernel_environment(self) -> dict[str, str]:
+        """The variables kernels depend on, with absolute paths."""
+        return {
+            key: os.pathsep.join(
+                str(self.place(each)) for each in self.environment[key].split(os.pathsep) if each
+            )
+            for key in _KERNEL_ENVIRONMENT
+            if self.environment.get(key)
+        }
+
+
+def read_release(path: Path, variables: Mapping[str, str]) -> Release:
+    """Read a release file; ``variables`` are those of the process, for ``$NAME`` in the command.
+
+    Raises:
+        ReleaseFileError: for a file that cannot be read, an unknown key, a wrong value.
+    """
+    path = path.absolute()
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ReleaseFileError(f"{path} is not TOML: {error}.") from None
+    except OSError as error:
+        raise ReleaseFileError(
+            f"{path} cannot be read ({error.strerror}); ascendcache-release-init writes one to "
+            "begin with."
+        ) from None
+    try:
+        return _Reader(path, content, variables).release()
+    except (atc.CommandError, _Wrong) as error:
+        raise ReleaseFileError(f"{path}: {error}") from None
+
+
+class _Wrong(ValueError):
+    """What is wrong with one value."""
+
+
+@dataclass(frozen=True)
+class _Reader:
+    path: Path
+    content: Mapping[str, Any]
+    variables: Mapping[str, str]
+
+    def release(self) -> Release:
+        _known(self.content)
+        options, environment = self._command()
+        precision = self._paths("precision_file") or self._of_option(options, atc.PRECISION_FILE)
+        if len(precision) > 1:
+            raise _Wrong("'precision_file' is a list; a release has one precision file.")
+        banks = self._of_option(options, atc.OP_BANK) + self._of_option(options, atc.MODEL_BANK)
+        manifest = self._paths("manifest")
+        if len(manifest) > 1:
+            raise _Wrong("'manifest' is a list; a release has one manifest.")
+        return Release(
+            path=self.path,
+            name=self._text("name") or self.path.absolute().parent.name or "release",
+            soc=self._soc(options),
+            options=options,
+            environment=environment,
+            operators=self._operators(options),
+            precision_file=precision[0] if precision else None,
+            knowledge_base=self._paths("knowledge_base") or self._banks(banks, environment),
+            caches=self._paths("caches"),
+            cards=self._cards(),
+            manifest=manifest[0] if manifest else None,
+        )
+
+    def _command(self) -> tuple[dict[str, str], dict[str, str]]:
+        environment = self._table("environment")
+        given = self.content.get("atc", "")
+        if not isinstance(given, str) and not _is_texts(given):
+            raise _Wrong(f"'atc' is {given!r}; write the command line as a text.")
+        command = atc.parse_command(given, {**self.variables, **environment})
+        options = self._table("options")
+        atc.check_names(options)
+        for text, table, what in (
+            (command.options, options, "option"),
+            (command.environment, environment, "variable"),
+        ):
+            for key in sorted(set(text) & set(table)):
+                if text[key] != table[key]:
+                    raise _Wrong(
+                        f"the {what} {key} is {text[key]!r} in 'atc' and {table[key]!r} in its "
+                        "table; write it once."
+                    )
+        return {**command.options, **options}, {**command.environment, **environment}
+
+    def _soc(self, options: Mapping[str, str]) -> str:
+        soc, option = self._text("soc"), options.get(atc.SOC, "")
+        if soc and option and soc != option:
+            raise _Wrong(f"'soc' is {soc!r}, but the command says --soc_version={option}.")
+        if not soc and not option:
+            raise _Wrong('no SoC is named; write soc = "Ascend910B1" or give --soc_version.')
+        return soc or option
+
+    def _operators(self, options: Mapping[str, str]) -> tuple[OperatorSpec, ...]:
+        files = self._paths("operators") or self._of_option(options, atc.SINGLE_OP)
+        try:
+            return tuple(operator for path in files for operator in read_single_op(path))
+        except SingleOpError as error:
+            raise _Wrong(f"'operators': {error}") from None
+
+    def _cards(self) -> int:
+        cards = self.content.get("cards", 1)
+        if type(cards) is not int or cards < 1:
+            raise _Wrong(f"'cards' is {cards!r}; write how many devices it runs on, 1 or more.")
+        return cards
+
+    def _banks(self, options: tuple[Path, ...], environment: Mapping[str, str]) -> tuple[Path, ...]:
+        bank = environment.get(TUNE_BANK, "")
+        return options or ((self._place(bank),) if bank else ())
+
+    def _of_option(self, options: Mapping[str, str], name: str) -> tuple[Path, ...]:
+        return (self._place(options[name]),) if options.get(name) else ()
+
+    def _place(self, text: str) -> Path:
+        return Path(os.path.abspath(self.path.parent / text))  # noqa: PTH100 - links are to stay
+
+    def _text(self, key: str) -> str:
+        value = self.content.get(key, "-")
+        if not isinstance(value, str) or not value.strip():
+            raise _Wrong(f"'{key}' is {value!r}; write a text.")
+        return value if key in self.content else ""
+
+    def _paths(self, key: str) -> tuple[Path, ...]:
+        value = self.content.get(key, [])
+        texts = [value] if isinstance(value, str) else value
+        if not _is_texts(texts) or not all(texts):
+            raise _Wrong(f"'{key}' is {value!r}; write a path, or a list of paths.")
+        return tuple(self._place(each) for each in texts)
+
+    def _table(self, key: str) -> dict[str, str]:
+        value = self.content.get(key, {})
+        if not isinstance(value, dict):
+            raise _Wrong(f"'{key}' is {value!r}; begin a table: [{key}].")
+        for name, each in value.items():
+            if isinstance(each, bool) or not isinstance(each, (str, int)):
+                raise _Wrong(f"'{key}.{name}' is {each!r}; write a text or a whole number.")
+        return {name.removeprefix("--"): str(each) for name, each in value.items()}
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _known(content: Mapping[str, Any]) -> None:
+    for key in content:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.6)
+            hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(_KEYS)}."
+            raise _Wrong(f"the key '{key}' is unknown; {hint}")

@@ -1,0 +1,177 @@
+"""``ascendcache-release-init``: writes a ``release.toml`` to begin with.
+
+``ascendcache-release-init [-o FILE] [--] [ATC COMMAND LINE...]``. What the command line says is
+filled in; the rest are comments that explain each key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.configuration import DEBUGGING
+from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
+
+_RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUGGING)
+"""Variables a compile depends on: those that are set now are written down."""
+
+_TEMPLATE = """\
+# A model's release. It is judged by:
+#   pytest --ascend-release={file} --pyargs pytest_ascendcache.conformance
+# Relative paths, those of the command line too, count from the directory of this file.
+
+name = {name}
+
+# How the model is converted: the whole atc command line, or a table [options] without dashes.
+{atc}
+
+# The chip, where the command line has no --soc_version.
+{soc}
+
+# What is compiled to see which kernels the model gets: ATC's single-operator JSON, a file or a
+# list of files. Without operators nothing is compiled, and only settings and files are judged.
+{operators}
+
+# The precision file kept with the model, where it is not what --op_precision_mode names.
+# precision_file = "model.ini"
+
+# Caches that go with the model or are used by it: a directory of --op_compiler_cache_dir,
+# MindSpore's directory of rank_0, rank_1, ...; they are audited, and never changed.
+{caches}
+
+# On how many cards it runs.
+cards = 1
+
+# The golden kernel manifest; --ascend-manifest-update writes it once the kernels are approved.
+{manifest}
+
+# The tuning knowledge base, where it is not what --op_bank_path or TUNE_BANK_PATH names.
+# knowledge_base = "bank"
+
+# Variables the model is converted with: they are taken from here, not from the shell of the day.
+[environment]
+{environment}
+"""
+
+
+class InitError(Exception):
+    """Why no file was written; one sentence."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; exit status 0, or 2 where nothing was written."""
+    parser = argparse.ArgumentParser(
+        prog="ascendcache-release-init",
+        description="Writes a release file for pytest --ascend-release, with comments.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-o", default="release.toml", metavar="FILE", help="default: release.toml")
+    parser.add_argument(
+        "command",
+        nargs=argparse.REMAINDER,
+        metavar="ATC COMMAND LINE",
+        help="the command that converts the model, e.g. -- atc --model=bert.onnx ...",
+    )
+    given = parser.parse_args(argv)
+    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    try:
+        text = template(given.o, words, os.environ)
+        _write(Path(given.o), text)
+    except (InitError, atc.CommandError) as error:
+        print(f"ascendcache-release-init: {error}", file=sys.stderr)
+        return 2
+    print(
+        f"{given.o} is written. Look through it, then judge the release:\n"
+        f"  pytest --ascend-release={shlex.quote(given.o)} --pyargs pytest_ascendcache.conformance"
+    )
+    return 0
+
+
+def template(file: str, words: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The text of a release file, with what a command line and the environment say.
+
+    Raises:
+        CommandError: for a command line that cannot be read.
+    """
+    if len(words) == 1 and any(each.isspace() for each in words[0]):
+        words = shlex.split(words[0])
+    command = atc.parse_command(words, variables)
+    options = command.options
+    operators = options.get(atc.SINGLE_OP, "")
+    cache = options.get(atc.CACHE_DIR, "")
+    needs_soc = bool(words) and atc.SOC not in options
+    recorded = {key: variables[key] for key in _RECORDED if variables.get(key)}
+    environment = {**recorded, **command.environment}
+    return _TEMPLATE.format(
+        file=file,
+        name=_text(_name(options)),
+        atc=_command(words) if words else '# atc = "atc --model=model.onnx --framework=5 ..."',
+        soc=_line(needs_soc, 'soc = "Ascend910B1"'),
+        operators=_line(bool(operators), f"operators = {_text(operators or 'operators.json')}"),
+        caches=_line(Path(cache).is_dir() and bool(cache), f"caches = [{_text(cache or 'cache')}]"),
+        manifest=_line(bool(operators), 'manifest = "kernels.json"'),
+        environment="\n".join(f"{key} = {_text(value)}" for key, value in environment.items())
+        or f'# {ENV_SIZE} = "500"',
+    )
+
+
+def _line(is_known: bool, text: str) -> str:
+    """A line, as a suggestion where its value is not known."""
+    return text if is_known else f"# {text}"
+
+
+def _name(options: Mapping[str, str]) -> str:
+    """The model's name as the command line has it, else the directory's."""
+    for key in ("model", atc.SINGLE_OP):
+        if stem := Path(options.get(key, "")).stem:
+            return stem
+    return Path.cwd().name or "model"
+
+
+def _text(value: str) -> str:
+    """A TOML string; JSON's are a part of TOML's but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _command(words: Sequence[str]) -> str:
+    """The command line, one option a line."""
+    lines: list[str] = []
+    for word in words:
+        quoted = shlex.quote(word)
+        if lines and not word.startswith("-"):
+            lines[-1] += f" {quoted}"
+        else:
+            lines.append(quoted)
+    text = " \\\n  ".join(lines)
+    if "'''" in text or any(not each.isprintable() for word in words for each in word):
+        return f"atc = {_text(shlex.join(words))}"
+    return f"atc = '''\n{text}\n'''"
+
+
+def _write(path: Path, text: str) -> None:
+    if path.name != str(path):
+        raise InitError(
+            f"-o {path} is not in this directory; a release file belongs where atc is started, for "
+            "relative paths count from it."
+        )
+    try:
+        content = text.encode()
+        with path.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise InitError(f"{path} exists and is left as it is; give another name with -o.") from None
+    except UnicodeEncodeError:
+        raise InitError("the command line is not UTF-8; write its names in UTF-8.") from None
+    except OSError as error:
+        raise InitError(f"{path} cannot be written ({error.strerror}).") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

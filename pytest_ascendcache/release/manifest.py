@@ -1,0 +1,210 @@
+"""The golden kernel manifest: which kernels a release was approved with.
+
+A JSON object: ``schema``; ``toolchain`` (name and version), ``soc`` and ``options``, a digest of
+everything else kernels depend on, for a manifest says nothing of kernels of another toolchain or
+of other options; ``kernels``, by operator: digest and size (bytes) of the object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.contract import ModeTable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.singleop import single_op_document
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.problem import Problem
+
+SCHEMA = 1
+
+
+class ManifestError(Exception):
+    """A manifest nothing can be compared with, or that cannot be written."""
+
+
+@dataclass(frozen=True)
+class KernelDigest:
+    """A kernel: digest and size (bytes) of its object; ``operator`` describes it to people."""
+
+    operator: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Kernels by operator (see :func:`distinct_operators`), and what they depend on."""
+
+    toolchain: str
+    version: str
+    soc: str
+    options: str
+    kernels: Mapping[str, KernelDigest]
+
+    def unlike(self, other: Manifest) -> str:
+        """Why the kernels of two manifests cannot be compared; empty where they can."""
+        for what, mine, theirs in (
+            ("toolchain", self.toolchain, other.toolchain),
+            ("toolchain version", self.version, other.version),
+            ("SoC", self.soc, other.soc),
+        ):
+            if mine != theirs:
+                return f"it is of the {what} {mine!r}, and {theirs!r} is judged"
+        if self.options != other.options:
+            return "it was made with other options, precision file or knowledge base"
+        return ""
+
+    def problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
+        """Where the kernels compiled now are not those of the manifest."""
+        found = []
+        for key in sorted({*self.kernels, *now}):
+            golden, kernel = self.kernels.get(key), now.get(key)
+            if golden is None and kernel is not None:
+                found.append(Problem(f"{kernel.operator} ({key}) is compiled", "not in manifest"))
+            elif kernel is None and golden is not None:
+                found.append(
+                    Problem(
+                        f"no operator of the release is {key}", f"a kernel of {golden.operator}"
+                    )
+                )
+            elif golden is not None and kernel is not None and _bytes(golden) != _bytes(kernel):
+                found.append(Problem(f"{kernel.operator}: {_shown(kernel)}", _shown(golden)))
+        return found
+
+
+def _bytes(kernel: KernelDigest) -> tuple[str, int]:
+    return (kernel.sha256, kernel.size)
+
+
+def _shown(kernel: KernelDigest) -> str:
+    return f"sha256 {kernel.sha256[:16]}..., {kernel.size} bytes"
+
+
+_FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
+
+
+def distinct_operators(release: Release) -> dict[str, OperatorSpec]:
+    """The operators that are different kernels, by a key made of what the kernel depends on.
+
+    That is type, tensors and attributes, and the name where the precision file gives a mode to
+    an operator by its name. A name that can be no file's is left out where it does not matter,
+    for ATC delivers kernels under their names.
+    """
+    named = _modes_by_name(release.precision_file)
+    found: dict[str, OperatorSpec] = {}
+    for operator in release.operators:
+        key = _key(operator) + (f"-{operator.name}" if operator.name in named else "")
+        if operator.name not in named and not _FILE_NAME.fullmatch(operator.name):
+            operator = operator.named("")
+        found.setdefault(key, operator)
+    return found
+
+
+def _key(operator: OperatorSpec) -> str:
+    text = json.dumps(single_op_document([operator.named("")]), sort_keys=True)
+    return f"{operator.type}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _modes_by_name(path: Path | None) -> Mapping[str, str]:
+    if path is None or not path.is_file():
+        return {}
+    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace")).by_name
+
+
+def options_digest(release: Release) -> str:
+    """Digest of what its kernels depend on beside toolchain, SoC and operators.
+
+    Files count by their contents, so that a release may be moved.
+    """
+    options: dict[str, Any] = dict(release.kernel_options)
+    if release.precision_file is not None and atc.PRECISION_FILE in options:
+        options[atc.PRECISION_FILE] = _content(release.precision_file)
+    for name in (atc.OP_BANK, atc.MODEL_BANK):
+        options.pop(name, None)
+    banks = [_content(bank) for bank in release.knowledge_base]
+    text = json.dumps({"options": options, "knowledge_base": banks}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(path: Path) -> dict[str, str]:
+    """Digests of a file, or of every file of a directory, by name."""
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    return {
+        "" if each == path else each.relative_to(path).as_posix(): _sha256(each) for each in files
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = hashlib.sha256()
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        ManifestError: naming the file and what is wrong with it.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ManifestError(
+            f"there is no manifest {path}; --ascend-manifest-update writes it."
+        ) from None
+    except OSError as error:
+        raise ManifestError(f"the manifest {path} cannot be read ({error.strerror}).") from None
+    except (ValueError, RecursionError) as error:
+        raise ManifestError(f"the manifest {path} is not JSON: {error}.") from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise ManifestError(
+            f"the manifest {path} is not of schema {SCHEMA}; write it anew with "
+            "--ascend-manifest-update."
+        )
+    try:
+        kernels = {key: KernelDigest(**fields) for key, fields in content["kernels"].items()}
+        toolchain = content["toolchain"]
+        manifest = Manifest(
+            *(toolchain["name"], toolchain["version"], content["soc"], content["options"]), kernels
+        )
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ManifestError(f"the manifest {path} is damaged: {error!r}.") from None
+    return manifest
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write a manifest whole, or leave the one that is there.
+
+    Raises:
+        ManifestError: where it cannot be written.
+    """
+    content = {
+        "schema": SCHEMA,
+        "toolchain": {"name": manifest.toolchain, "version": manifest.version},
+        "soc": manifest.soc,
+        "options": manifest.options,
+        "kernels": {key: asdict(each) for key, each in sorted(manifest.kernels.items())},
+    }
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise ManifestError(f"the manifest {path} cannot be written ({error.strerror}).") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

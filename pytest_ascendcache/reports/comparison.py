@@ -1,0 +1,162 @@
+"""Several reports side by side: toolchains, or versions of one. Command ``ascendcache-compare``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.reports.files import Document, ReportFileError, read_report, write_whole
+
+ABSENT = "-"
+"""The verdict of a rule that a report does not have."""
+
+_KINDS = ("differ", "partly", "agree")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one report says of one rule."""
+
+    verdict: str
+    passed: int = 0
+    checks: int = 0
+
+    @property
+    def text(self) -> str:
+        """For the terminal."""
+        if self.verdict == ABSENT:
+            return ABSENT
+        return f"{self.verdict} {self.passed}/{self.checks}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One rule in every report."""
+
+    rule: str
+    level: str
+    title_en: str
+    title_zh: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def kind(self) -> str:
+        """``differ`` where reports disagree, be it only by how many checks passed; ``partly``
+        where only some have the rule; else ``agree``."""
+        judged = [each for each in self.cells if each.verdict != ABSENT]
+        if len({(each.verdict, each.checks - each.passed) for each in judged}) > 1:
+            return "differ"
+        return "agree" if len(judged) == len(self.cells) else "partly"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Reports with their names, and the rules of all of them by kind, those that differ first."""
+
+    names: tuple[str, ...]
+    reports: tuple[Document, ...]
+    groups: Mapping[str, Sequence[Row]]
+
+
+def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
+    """Put reports side by side, in the order given."""
+    columns = [_cells(report) for _, report in files]
+    known: dict[str, Any] = {}
+    for _, report in files:
+        for rule in report["rules"]:
+            known.setdefault(rule["id"], rule)
+    rows = [
+        Row(
+            name,
+            rule["level"],
+            rule["title_en"],
+            rule["title_zh"],
+            tuple(cells.get(name, Cell(ABSENT)) for cells in columns),
+        )
+        for name, rule in known.items()
+    ]
+    return Comparison(
+        tuple(_name(path, report) for path, report in files),
+        tuple(report for _, report in files),
+        {kind: [row for row in rows if row.kind == kind] for kind in _KINDS},
+    )
+
+
+def _name(path: Path, report: Document) -> str:
+    toolchain = report["toolchain"]
+    return f"{toolchain['name']} {toolchain['version']} ({path.name})"
+
+
+def _cells(report: Document) -> dict[str, Cell]:
+    counts: dict[str, list[int]] = {}
+    for check in report["checks"]:
+        count = counts.setdefault(check["rule"], [0, 0])
+        count[0] += check["verdict"] == Verdict.PASS.value
+        count[1] += 1
+    return {
+        rule["id"]: Cell(rule["verdict"], *counts.get(rule["id"], (0, 0)))
+        for rule in report["rules"]
+    }
+
+
+def as_text(comparison: Comparison) -> str:
+    """For a terminal: reports by letter, rules that differ, and how many do not."""
+    letters = [chr(ord("A") + number % 26) for number in range(len(comparison.names))]
+    lines = [f"{letter}  {name}" for letter, name in zip(letters, comparison.names, strict=True)]
+    differing = comparison.groups["differ"]
+    if differing:
+        width = max(len(row.rule) for row in differing)
+        wide = max(len(cell.text) for row in differing for cell in row.cells)
+        lines += [
+            "",
+            " " * width + "  " + "  ".join(f"{each:<{wide}}" for each in letters).rstrip(),
+        ]
+        for row in differing:
+            cells = "  ".join(f"{cell.text:<{wide}}" for cell in row.cells)
+            lines.append(f"{row.rule:<{width}}  {cells}".rstrip())
+    counts = [f"{len(differing)} rules differ", f"{len(comparison.groups['agree'])} are alike"]
+    if partly := comparison.groups["partly"]:
+        counts.append(f"{len(partly)} are not in every report")
+    lines += ["", ", ".join(counts)]
+    return "\n".join(lines) + "\n"
+
+
+def as_html(comparison: Comparison) -> str:
+    """The page, made like the report's."""
+    from pytest_ascendcache.reports.html_report import render
+
+    return render("comparison.html.j2", ("common.js", "comparison.js"), {}, comparison=comparison)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; exit status 0 also where rules differ, 2 for files that cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="ascendcache-compare",
+        description="Puts reports of several toolchains, or versions of one, side by side.",
+    )
+    parser.add_argument(
+        "reports", nargs="+", type=Path, metavar="REPORT.json", help="what --ascend-report wrote"
+    )
+    parser.add_argument("-o", "--output", type=Path, metavar="PAGE.html", help="also write a page")
+    given = parser.parse_args(arguments)
+    if len(given.reports) < 2:
+        parser.error(f"{given.reports[0]} alone cannot be compared; name two reports or more.")
+    try:
+        comparison = compare([(path, read_report(path)) for path in given.reports])
+        if given.output is not None:
+            write_whole(given.output, as_html(comparison))
+    except ReportFileError as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"{given.output} cannot be written: {error.strerror}.")
+    sys.stdout.write(as_text(comparison))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

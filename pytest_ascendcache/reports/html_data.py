@@ -1,0 +1,159 @@
+"""The data of the HTML page: a report, packed so that ten thousand cells stay below a megabyte."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.files import Document
+
+VERDICTS = tuple(verdict.value for verdict in Verdict)
+STORIES = 400
+"""Checks whose whole evidence is on the page. Whoever has more broken ones reads the JSON."""
+
+_TOLD = frozenset({"fail", "error", "warn", "known deviation"})
+_LINES = 40
+"""Timelines, and courses of sizes, that are on the page: those with the most to see."""
+
+
+class _Table:
+    """Values, each once and numbered: what is said of many checks is stored once."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+
+    def number(self, value: str) -> int:
+        return self.values.setdefault(value, len(self.values))
+
+
+def page_data(report: Document) -> dict[str, Any]:
+    """What the page's script reads.
+
+    ``checks`` is stored by column: numbers of ``rules`` and ``tests``, the parameters of a test
+    as numbers of ``words``, the number of a verdict in ``verdicts``, milliseconds, and the number
+    of a cell in ``cells`` (-1 for none), whose characters are levels of ``factors`` in base 36.
+    ``stories`` has the evidence of broken checks by number.
+    """
+    checks = report["checks"]
+    rules = {rule["id"]: number for number, rule in enumerate(report["rules"])}
+    tests, words, cells = _Table(), _Table(), _Table()
+    factors = _factors(checks)
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("rule", "test", "words", "verdict", "ms", "cell")
+    }
+    for check in checks:
+        test, _, parameters = check["check"].partition("[")
+        levels = check["evidence"].get("factors")
+        columns["rule"].append(rules.get(check["rule"], -1))
+        columns["test"].append(tests.number(test))
+        pieces = parameters.removesuffix("]").split("+") if parameters else ()
+        columns["words"].append([words.number(each) for each in pieces])
+        columns["verdict"].append(VERDICTS.index(check["verdict"]))
+        columns["ms"].append(round(check.get("seconds", 0) * 1000))
+        columns["cell"].append(cells.number(_packed(levels, factors)) if levels else -1)
+    return {
+        **{name: report[name] for name in _AS_THEY_ARE if name in report},
+        "verdicts": VERDICTS,
+        "factors": [[name, list(levels)] for name, levels in factors.items()],
+        "cells": list(cells.values),
+        "tests": list(tests.values),
+        "words": list(words.values),
+        "checks": columns,
+        "stories": _stories(checks),
+        "timelines": _courses(checks, "timeline", _much_to_see),
+        "sizes": _courses(checks, "sizes", _much_removed),
+    }
+
+
+_AS_THEY_ARE = (
+    "plugin",
+    "toolchain",
+    "host",
+    "totals",
+    "rules",
+    "accuracy",
+    "matrix",
+    "baseline",
+    "checks_without_verdict",
+)
+
+
+def _factors(checks: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Levels by factor with the character that stands for each, in the order they come."""
+    levels: dict[str, dict[str, None]] = {}
+    for check in checks:
+        for factor, level in check["evidence"].get("factors", {}).items():
+            levels.setdefault(factor, {})[level] = None
+    # What has more levels than there are characters is no factor of a table either.
+    return {
+        factor: dict(zip(found, _DIGITS, strict=False))
+        for factor, found in levels.items()
+        if len(found) <= len(_DIGITS)
+    }
+
+
+def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, str]]) -> str:
+    """One character a factor; ``-`` where the cell says nothing of it."""
+    return "".join([codes.get(cell.get(name, ""), "-") for name, codes in factors.items()])
+
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _stories(checks: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The evidence of broken checks, the worst first, no more than ``STORIES``."""
+    told = [number for number, check in enumerate(checks) if check["verdict"] in _TOLD]
+    everything = list(checks)
+    worst = sorted(told, key=lambda each: VERDICTS.index(everything[each]["verdict"]))
+    stories = {number: _story(everything[number]) for number in worst[:STORIES]}
+    reasons = {
+        number: {"message": check["message"]}
+        for number, check in enumerate(everything)
+        if check["verdict"] == "not applicable"
+    }
+    return {**stories, **reasons}
+
+
+def _story(check: Mapping[str, Any]) -> dict[str, Any]:
+    evidence = check["evidence"]
+    sandbox = evidence.get("sandbox", "")
+    story = {
+        "message": check["message"],
+        "repeat": check.get("repeat", ""),
+        "deviation": check.get("deviation"),
+        "steps": [_step(step, sandbox) for step in evidence.get("steps", ())],
+        **{name: evidence.get(name) for name in _TOLD_OF},
+    }
+    return {name: value for name, value in story.items() if value}
+
+
+_TOLD_OF = ("expected", "observed", "sandbox", "control", "crash", "ranks", "notes")
+
+
+def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
+    command = step["command"]
+    kept = {
+        "command": command.replace(sandbox, "$SANDBOX") if sandbox else command,
+        **{name: step.get(name) for name in ("ending", "outcomes", "changes", "output")},
+    }
+    return {name: value for name, value in kept.items() if value}
+
+
+def _courses(checks: Iterable[Mapping[str, Any]], name: str, interest: Any) -> list[Any]:
+    """What is drawn of checks: number of the check, and rows without the names of fields."""
+    numbered = [
+        (number, check["evidence"].get(name) or [])
+        for number, check in enumerate(checks)
+        if len(check["evidence"].get(name) or []) > 1
+    ]
+    numbered.sort(key=lambda each: interest(each[1]), reverse=True)
+    return [[number, [list(row.values()) for row in rows]] for number, rows in numbered[:_LINES]]
+
+
+def _much_to_see(rows: list[dict[str, Any]]) -> tuple[int, int]:
+    return len({row["rank"] for row in rows}), len(rows)
+
+
+def _much_removed(rows: list[dict[str, Any]]) -> tuple[bool, int]:
+    return any(row["removed"] for row in rows), len(rows)

@@ -1,0 +1,134 @@
+"""The HTML report: one file that needs no network, made from the data of the JSON report."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.reports.files import (
+    Document,
+    ReportFileError,
+    read_report,
+    write_whole,
+)
+from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_PAGE = Path(__file__).parent / "page"
+
+
+def html_report(report: Document) -> str:
+    """The page: totals and rules as a plain table, everything else drawn from embedded data.
+
+    Nothing of a report is markup: the template escapes it, and the script only sets text. A
+    content security policy lets that script run and nothing be loaded.
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for rule in report["rules"]:
+        groups.setdefault(rule["source"]["document"], []).append(rule)
+    checks: dict[str, list[int]] = {}
+    for check in report["checks"]:
+        counts = checks.setdefault(check["rule"], [0, 0])
+        counts[0] += check["verdict"] == "pass"
+        counts[1] += 1
+    return render(
+        "report.html.j2",
+        ("common.js", "charts.js", "report.js"),
+        page_data(report),
+        report=report,
+        groups=groups,
+        counts=checks,
+        stories=STORIES,
+    )
+
+
+def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
+    """A page with its style, its scripts and their data in it."""
+    script = "\n".join(_text(name) for name in scripts)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    embedded = {"strings": _strings(), **data}
+    page: str = (
+        _environment()
+        .get_template(template)
+        .render(
+            **context,
+            verdicts=VERDICTS,
+            style=_markup(_text("page.css")),
+            script=_markup(script),
+            script_hash=allowed,
+            # The only characters that could end the element this stands in.
+            data=_markup(json.dumps(embedded, separators=(",", ":")).replace("<", "\\u003c")),
+        )
+    )
+    return page
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    environment.globals["t"] = _both_languages
+    return environment
+
+
+def _both_languages(key: str) -> Any:
+    """A text of the page in both languages; the style shows the one that was chosen."""
+    from markupsafe import Markup
+
+    text = _strings()[key]
+    return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
+        text["en"], text["zh"]
+    )
+
+
+def _markup(text: str) -> Any:
+    """Text that is not escaped: the package's own files, and data that is escaped already."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+@lru_cache(maxsize=1)
+def _strings() -> dict[str, dict[str, str]]:
+    return tomllib.loads(_text("strings.toml"))
+
+
+@lru_cache
+def _text(name: str) -> str:
+    return (_PAGE / name).read_text(encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """``python -m pytest_ascendcache.reports.html_report REPORT.json PAGE.html``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pytest_ascendcache.reports.html_report",
+        description="Makes the HTML page of a JSON report, which CI may have kept.",
+    )
+    parser.add_argument("report", type=Path, help="a file that --ascend-report wrote")
+    parser.add_argument("page", type=Path, help="the page to write")
+    given = parser.parse_args(arguments)
+    try:
+        write_whole(given.page, html_report(read_report(given.report)))
+    except ReportFileError as error:
+        parser.error(str(error))
+    except OSError as error:
+        parser.error(f"{given.page} cannot be written: {error.strerror}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+// The report: rules that open, combinations by two factors, drawings.
+const BROKEN = new Set(["fail", "error", "warn", "known deviation"]);
+const PORTION = 100;
+const { checks } = data;
+const verdictOf = (number) => data.verdicts[checks.verdict[number]];
+const severity = ["fail", "error", "warn", "known deviation", "pass", "not applicable"];
+const rank = data.verdicts.map((each) => severity.indexOf(each));
+
+function nameOf(number) {
+  const words = checks.words[number].map((each) => data.words[each]);
+  const test = data.tests[checks.test[number]];
+  return test.slice(test.lastIndexOf("/") + 1) + (words.length ? `[${words.join("+")}]` : "");
+}
+const worstFirst = (numbers) =>
+  numbers.sort((a, b) => rank[checks.verdict[a]] - rank[checks.verdict[b]] || a - b);
+const byRule = data.rules.map(() => []);
+checks.rule.forEach((rule, number) => { if (rule >= 0) byRule[rule].push(number); });
+
+function copyButton(text) {
+  const button = make("button", { type: "button" }, both("copy"));
+  button.addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText(text); } catch {
+      const area = make("textarea", {}, text);  // pages from files may not use the clipboard
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+      button.focus();
+    }
+    button.replaceChildren(both("copied"));
+  });
+  return button;
+}
+
+function story(number) {
+  const told = data.stories[number];
+  const list = make("dl");
+  const add = (key, ...content) => list.append(make("dt", {}, both(key)), make("dd", {}, ...content));
+  const lines = (key, texts) => add(key, ...texts.map((text) => make("pre", {}, text)));
+  const cell = checks.cell[number];
+  if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
+  if (!told) { add("why", both("no_story")); return list; }
+  if (told.message) lines("why", [told.message]);
+  if (told.expected) lines("expected", [told.expected]);
+  if (told.observed) lines("observed", [told.observed]);
+  if (told.crash) add("crash", told.crash);
+  if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
+  if (told.ranks) lines("ranks", told.ranks.map((each) => `rank ${each.rank}: ${each.ending}`));
+  if (told.notes) lines("notes", told.notes);
+  for (const step of told.steps || []) {
+    lines("request", [step.command, step.ending, ...(step.outcomes || [])].filter(Boolean));
+    const changes = Object.entries(step.changes || {});
+    if (changes.length) lines("changed", [changes.map(([path, how]) => `${path}: ${how}`).join("\n")]);
+    if (step.output) lines("said", [step.output.trim()]);
+  }
+  if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
+  if (told.repeat) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
+  return list;
+}
+
+function checkItem(number) {
+  const head = [badge(verdictOf(number)), " ", make("code", {}, nameOf(number)), ` ${checks.ms[number]} ms`];
+  if (!BROKEN.has(verdictOf(number)) && !data.stories[number]) return make("li", {}, ...head);
+  const details = make("details", {}, make("summary", {}, ...head));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.children.length === 1) details.append(story(number));
+  });
+  return make("li", {}, details);
+}
+
+function checkList(numbers) {
+  const sorted = worstFirst([...numbers]);
+  const list = make("ul", { class: "checks" });
+  const box = make("div", {}, list);
+  const more = make("button", { type: "button" }, both("more"));
+  let shown = 0;
+  const grow = () => {
+    list.append(...sorted.slice(shown, shown + PORTION).map(checkItem));
+    shown += PORTION;
+    more.hidden = shown >= sorted.length;
+  };
+  more.addEventListener("click", grow);
+  box.append(more);
+  grow();
+  return box;
+}
+
+// --- rules ---
+const rows = all("tr[data-rule]");
+const found = rows.map((row) => {
+  const rule = data.rules[row.dataset.rule];
+  const tests = new Set(byRule[row.dataset.rule].map((each) => data.tests[checks.test[each]]));
+  return [rule.id, rule.title_en, rule.title_zh, rule.statement, ...tests].join(" ").toLowerCase();
+});
+
+function open(row, wanted) {
+  const button = one("button.rule", row);
+  const after = row.nextElementSibling;
+  const isOpen = button.getAttribute("aria-expanded") === "true";
+  if (isOpen === wanted) return;
+  button.setAttribute("aria-expanded", wanted);
+  if (!wanted) { after.remove(); return; }
+  const number = Number(row.dataset.rule);
+  const rule = data.rules[number];
+  const cell = make("td", { class: "detail", colspan: 5 },
+    make("p", {}, rule.statement),
+    make("p", { class: "quiet" }, both("source"), `: ${rule.source.document}: ${rule.source.section}`),
+    ...rule.readings.map((each) => make("p", { class: "quiet" }, both("reading"), `: ${each}`)),
+    checkList(byRule[number]));
+  row.after(make("tr", { class: "detail" }, cell));
+}
+
+function filterRules() {
+  const text = one("#search").value.trim().toLowerCase();
+  const level = one("#level").value;
+  const wanted = all("[data-verdict][aria-pressed=true]").map((each) => each.dataset.verdict);
+  let shown = 0;
+  rows.forEach((row, number) => {
+    const rule = data.rules[row.dataset.rule];
+    const fits = found[number].includes(text) && (!level || rule.level === level) &&
+      (!wanted.length || wanted.includes(rule.verdict));
+    if (!fits) open(row, false);
+    row.hidden = !fits;
+    shown += fits;
+  });
+  for (const body of all("tbody[data-group]")) {
+    body.hidden = all("tr[data-rule]", body).every((row) => row.hidden);
+  }
+  one("#none").hidden = shown > 0;
+  one("#shown").textContent = shown;
+}
+
+function moveInRules(event) {
+  const button = event.target.closest("button.rule");
+  if (event.key === "Escape") {
+    const detail = event.target.closest("tr.detail");
+    const row = button ? button.closest("tr") : detail && detail.previousElementSibling;
+    if (row) { open(row, false); one("button.rule", row).focus(); }
+    return;
+  }
+  if (!button) return;
+  const there = all("tr[data-rule]:not([hidden]) button.rule").filter((each) => each.offsetParent);
+  const here = there.indexOf(button);
+  const to = { ArrowDown: here + 1, ArrowUp: here - 1, Home: 0, End: there.length - 1 }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  (there[to] || button).focus();
+}
+
+function startRules() {
+  for (const row of rows) {
+    one("button.rule", row).addEventListener("click", (event) =>
+      open(row, event.currentTarget.getAttribute("aria-expanded") !== "true"));
+  }
+  one("#rules").addEventListener("keydown", moveInRules);
+  one("#search").addEventListener("input", filterRules);
+  one("#search").addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { event.target.value = ""; filterRules(); }
+  });
+  one("#level").addEventListener("change", filterRules);
+  for (const tile of all("button[data-verdict]")) {
+    tile.disabled = false;
+    tile.addEventListener("click", () => {
+      tile.setAttribute("aria-pressed", tile.getAttribute("aria-pressed") !== "true");
+      filterRules();
+    });
+  }
+  filterRules();
+}
+
+// --- combinations ---
+const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz";
+const levelsOf = (cell) => data.factors
+  .map(([name, levels], number) => [name, levels[DIGITS.indexOf(data.cells[cell][number])]])
+  .filter(([, level]) => level !== undefined);
+
+function startCombinations() {
+  if (data.factors.length < 2) { one("#combinations").hidden = true; return; }
+  const names = data.factors.map(([name]) => name);
+  const choice = (chosen, label) => make("select", { "data-label": label },
+    ...names.map((name, number) => make("option", { value: number, selected: number === chosen ? "" : null }, name)));
+  const across = choice(Math.max(0, names.indexOf("before")), "columns");
+  const down = choice(Math.max(0, names.indexOf("cache_mode")), "rows");
+  const filters = data.factors.map(([name, levels], factor) => make("select", { "data-factor": factor, "aria-label": name },
+    make("option", { value: "", "data-text": "all" }, say("all")),
+    ...levels.map((level, number) => make("option", { value: DIGITS[number] }, level))));
+  one("#axes").append(make("label", {}, both("rows"), down), make("label", {}, both("columns"), across));
+  one("#filters").append(...filters.map((each, number) => make("label", {}, names[number], each)));
+  const update = () => heat(Number(down.value), Number(across.value), filters);
+  for (const each of [across, down, ...filters]) each.addEventListener("change", update);
+  update();
+}
+
+function heat(down, across, filters) {
+  const wanted = filters.map((each) => each.value);
+  const fits = data.cells.map((cell) => wanted.every((level, factor) => !level || cell[factor] === level));
+  const fields = new Map();
+  checks.cell.forEach((cell, number) => {
+    if (cell < 0 || !fits[cell]) return;
+    const key = data.cells[cell][down] + data.cells[cell][across];
+    let field = fields.get(key);
+    if (!field) fields.set(key, field = { numbers: [], broken: 0 });
+    field.numbers.push(number);
+    field.broken += BROKEN.has(verdictOf(number));
+  });
+  const [rowName, rowLevels] = data.factors[down], [columnName, columnLevels] = data.factors[across];
+  const head = make("tr", {}, make("th", {}, `${rowName} \\ ${columnName}`),
+    ...columnLevels.map((level) => make("th", { scope: "col" }, level)));
+  const body = rowLevels.map((level, row) => make("tr", {}, make("th", { scope: "row" }, level),
+    ...columnLevels.map((other, column) => heatField(fields.get(DIGITS[row] + DIGITS[column]),
+      `${rowName}=${level} ${columnName}=${other}`))));
+  one("#heat").replaceChildren(make("table", { class: "heat" }, make("thead", {}, head), make("tbody", {}, ...body)));
+  one("#field").replaceChildren();
+}
+
+function heatField(field, label) {
+  if (!field) return make("td", {}, "–");
+  const share = field.broken / field.numbers.length;
+  const button = make("button", { type: "button", "aria-label": `${label}: ${field.broken}/${field.numbers.length}` },
+    `${field.broken}/${field.numbers.length}`);
+  button.addEventListener("click", () =>
+    one("#field").replaceChildren(make("h3", {}, label), checkList(field.numbers)));
+  const cell = make("td", {}, button);
+  if (share) cell.style.background = `rgba(var(--heat), ${0.12 + 0.4 * share})`;
+  return cell;
+}
+
+// --- drawings ---
+function startDrawing(id, courses, chart) {
+  const section = one(`#${id}`);
+  if (!courses.length) { section.hidden = true; return; }
+  const choice = make("select", { "data-label": "check" },
+    ...courses.map(([number], place) => make("option", { value: place }, nameOf(number))));
+  const place = make("div");
+  const update = () => place.replaceChildren(chart(courses[choice.value][1]));
+  choice.addEventListener("change", update);
+  document.addEventListener("languagechange", update);
+  section.append(make("div", { class: "bar" }, make("label", {}, both("check"), choice)), place);
+  update();
+}
+
+function startAccuracy() {
+  const section = one("#accuracy");
+  if (!data.accuracy.length) { section.hidden = true; return; }
+  const columns = ["operator", "mode", "max_ulp", "mean_ulp", "inputs"];
+  section.append(accuracyChart(data.accuracy), make("div", { class: "scroll" }, make("table", {},
+    make("thead", {}, make("tr", {}, ...columns.map((each) => make("th", { scope: "col" }, both(each))))),
+    make("tbody", {}, ...data.accuracy.map((row) => make("tr", {},
+      ...columns.map((each) => make("td", { class: "number" }, String(row[each])))))))));
+}
+
+for (const node of all(".scripted")) node.hidden = false;
+startRules();
+startCombinations();
+startDrawing("timeline", data.timelines, timelineChart);
+startDrawing("sizes", data.sizes, sizesChart);
+startAccuracy();
+settle();
+// When the page can be used, in milliseconds since it was asked for: measured by ci/bench.
+root.dataset.ready = Math.round(performance.now());

@@ -1,0 +1,139 @@
+"""Static kernels: starting ``op_compiler``, packages, and clients that run networks with them.
+
+Source: document K; facts ``static-kernel`` sections 2 to 4.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from pytest_ascendcache.faults import FaultPlan, FaultRoute
+from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher, Running
+
+_CLEANED = (
+    *("ASCENDCACHE_", "GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "WORLD_"),
+    *("ASCEND_OPP_PATH", "TORCHELASTIC_"),
+)
+"""Variables that say where packages go and who waits for whom, by their beginnings."""
+
+
+class Program(str, Enum):
+    """What is started. ``PACKAGE`` runs a file, a ``.run`` or an ``uninstall.sh``, as it is: the
+    first argument. ``INSTALLER`` does the same where a fault is planned."""
+
+    OP_COMPILER = "op-compiler"
+    CLIENT = "aclgraph"
+    PACKAGE = "package"
+    INSTALLER = "installer"
+
+
+@dataclass(frozen=True)
+class StaticRequest:
+    """One process: a program, its arguments, and its surroundings.
+
+    ``environment`` comes on top of a cleaned one; ``opp`` becomes ``ASCEND_OPP_PATH``. ``second``
+    is how many true seconds one second of waiting for other cards lasts. ``plan`` is what is to
+    go wrong (``Toolchain.fault_route``).
+    """
+
+    program: Program
+    arguments: tuple[str, ...]
+    work: Path
+    opp: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    second: float = 1.0
+    plan: FaultPlan | None = None
+
+
+@dataclass(frozen=True)
+class StaticResult:
+    """How a process ended; ``returncode`` is negative for a signal and ``None`` where the
+    deadline (seconds) passed and its group was killed."""
+
+    request: StaticRequest
+    argv: tuple[str, ...]
+    returncode: int | None
+    deadline: float
+    output: str
+    left_behind: int
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process says so."""
+        return self.returncode == 0
+
+    @property
+    def command(self) -> str:
+        """A shell line that does the same."""
+        variables = dict(self.request.environment)
+        if self.request.opp is not None:
+            variables["ASCEND_OPP_PATH"] = str(self.request.opp)
+        settings = [f"{key}={shlex.quote(value)}" for key, value in variables.items()]
+        work = shlex.quote(str(self.request.work))
+        return " ".join([f"cd {work} &&", *settings, shlex.join(self.argv)])
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.returncode is None:
+            return f"did not end within {self.deadline:g} s and was killed"
+        if self.returncode < 0:
+            return f"was ended by signal {-self.returncode}"
+        return f"ended with exit status {self.returncode}"
+
+
+@dataclass(frozen=True)
+class StaticProcess:
+    """One process that was started. Every one has to be waited for."""
+
+    request: StaticRequest
+    argv: tuple[str, ...]
+    running: Running
+    deadline: float
+
+    def kill(self) -> None:
+        """``kill -9`` it and its children now."""
+        self.running.kill()
+
+    def wait(self, deadline: float | None = None) -> StaticResult:
+        """Wait for its end; after ``deadline`` seconds its process group is killed."""
+        patience = self.deadline if deadline is None else deadline
+        ended = self.running.wait(time.monotonic() + patience)
+        return StaticResult(
+            self.request, self.argv, ended.returncode, patience, ended.output, ended.left_behind
+        )
+
+
+def start_static(
+    launcher: Launcher,
+    request: StaticRequest,
+    base: Mapping[str, str],
+    deadline: float,
+    route: FaultRoute | None,
+) -> StaticProcess:
+    """Start one process; ``route`` carries out its plan, if it has one.
+
+    Raises:
+        ToolchainError: where it cannot be started.
+    """
+    request.work.mkdir(parents=True, exist_ok=True)
+    environment = {key: value for key, value in base.items() if not key.startswith(_CLEANED)}
+    if request.program is Program.OP_COMPILER and "ASCEND_OPP_PATH" in base:
+        environment["ASCEND_OPP_PATH"] = base["ASCEND_OPP_PATH"]  # the compiler's own parts
+    if request.opp is not None:
+        environment["ASCEND_OPP_PATH"] = str(request.opp)
+    environment.update(request.environment)
+    if request.second != 1.0:
+        environment["ASCENDCACHE_TRAIN_SECOND"] = repr(request.second)
+    program, arguments = request.program.value, list(request.arguments)
+    if request.plan is not None and route is not None:
+        program, arguments = route.command(request.plan, program, arguments)
+    elif request.program is Program.PACKAGE:
+        launcher = ProcessLauncher({program: (arguments.pop(0),)})
+    running = launcher.start(program, arguments, environment, request.work, None)
+    return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

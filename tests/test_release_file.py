@@ -1,0 +1,384 @@
+"""Release files, command lines, precision files and manifests: what is read, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.contract import ImplModeTables
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
+from pytest_ascendcache.release import (
+    KernelDigest,
+    Manifest,
+    ManifestError,
+    Release,
+    ReleaseFileError,
+    cache_mode_problems,
+    contradictions,
+    debug_problems,
+    distinct_operators,
+    kept_file_problems,
+    options_digest,
+    precision_file_problems,
+    read_manifest,
+    read_release,
+    story,
+    write_manifest,
+)
+from pytest_ascendcache.release.command import CommandError, parse_command
+
+HALF = TensorDesc.of("float16", 8, 16)
+EXP = OperatorSpec("Exp", (HALF,), (HALF,), name="layer_exp")
+SQRT = OperatorSpec("Sqrt", (HALF,), (HALF,), name="layer_sqrt")
+
+
+def _read(directory: Path, text: str, **variables: str) -> Release:
+    path = directory / "release.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_release(path, variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("atc --soc_version=A --op_debug_level=0", {"soc_version": "A", "op_debug_level": "0"}),
+        ("--soc_version A", {"soc_version": "A"}),
+        ("/opt/atc -soc_version=A", {"soc_version": "A"}),
+        ("atc --input_shape='x:1,3;y:2' \\\n  --soc_version=\"A\"", {"input_shape": "x:1,3;y:2"}),
+        ("atc --op_name_map=a=b", {"op_name_map": "a=b"}),
+        ("atc --aicore_num -1", {"aicore_num": "-1"}),
+        ("atc --op_debug_config=", {"op_debug_config": ""}),
+        ("atc --op_compiler_cache_dir=$HOME/c", {"op_compiler_cache_dir": "/home/me/c"}),
+        ("X=1 Y=$X/2 atc --debug_dir=${Y}", {"debug_dir": "1/2"}),
+        ("atc --precision_mode=force_fp16 --op_bank_update=true", {"op_bank_update": "true"}),
+        ("", {}),
+    ],
+)
+def test_a_command_line_is_read(text: str, options: dict[str, str]) -> None:
+    read = parse_command(text, {"HOME": "/home/me"}).options
+    assert {key: read[key] for key in options} == options
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("atc --soc_version", "--soc_version has no value; write --soc_version=<value>"),
+        ("atc --soc_version --log=info", "--soc_version has no value"),
+        ("atc model.onnx", "'model.onnx' is no option; write --key=value"),
+        ("atc --log=info && rm x", "'&&' is the shell's"),
+        ("atc --log=info --log=debug", "--log is given twice, as 'info' and 'debug'"),
+        ("atc --model='x", "no command line: no closing quotation"),
+        ("atc --model=$NOWHERE", "$NOWHERE is not set; set it in [environment]"),
+        ("atc --op_compiler_cache_mod=x", "did you mean --op_compiler_cache_mode?"),
+        ("atc --op_precison_mode=x", "did you mean --op_precision_mode?"),
+    ],
+)
+def test_a_bad_command_line_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        parse_command(text, {})
+    assert said in str(refused.value)
+    assert str(refused.value).endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nam = 'x'", "the key 'nam' is unknown; did you mean 'name'?"),
+        ("cache = 'x'", "did you mean 'caches'?"),
+        ("zzz = 1", "the key 'zzz' is unknown; the keys are name, soc"),
+        ("soc = ", "is not TOML"),
+        ("name = 'x'", 'no SoC is named; write soc = "Ascend910B1"'),
+        ("soc = 1", "'soc' is 1; write a text"),
+        ("soc = 'A'\natc = 'atc --soc_version=B'", "'soc' is 'A', but the command says"),
+        ("soc = 'A'\ncards = 0", "'cards' is 0; write how many devices"),
+        ("soc = 'A'\ncards = true", "'cards' is True"),
+        ("soc = 'A'\natc = 1", "'atc' is 1; write the command line as a text"),
+        ("soc = 'A'\noptions = 1", "'options' is 1; begin a table: [options]"),
+        ("soc = 'A'\n[options]\nop_debug_level = true", "'options.op_debug_level' is True"),
+        ("soc = 'A'\n[options]\nop_debug_levl = 0", "did you mean --op_debug_level?"),
+        ("soc = 'A'\natc = 'atc --log=a'\n[options]\nlog = 'b'", "option log is 'a' in 'atc' and"),
+        ("soc = 'A'\natc = 'X=1 atc'\n[environment]\nX = 2", "variable X is '1' in 'atc' and '2'"),
+        ("soc = 'A'\ncaches = ['']", "'caches' is ['']; write a path, or a list of paths"),
+        ("soc = 'A'\nmanifest = ['a', 'b']", "a release has one manifest"),
+        ("soc = 'A'\noperators = 'none.json'", "'operators': Path ["),
+        ("soc = 'A'\nprecision_file = ['a', 'b']", "a release has one precision file"),
+    ],
+)
+def test_a_bad_release_file_is_refused_in_one_sentence(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    with pytest.raises(ReleaseFileError) as refused:
+        _read(tmp_path, text)
+    assert str(refused.value).startswith(str(tmp_path / "release.toml"))
+    assert said in str(refused.value)
+
+
+def test_a_release_file_that_is_not_there_says_how_to_get_one(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFileError, match="ascendcache-release-init writes one"):
+        read_release(tmp_path / "release.toml", {})
+
+
+def test_paths_count_from_the_release_file(tmp_path: Path) -> None:
+    write_single_op(tmp_path / "ops.json", [EXP])
+    release = _read(
+        tmp_path,
+        "atc = 'atc --soc_version=A --singleop=ops.json --op_precision_mode=m.ini"
+        " --mdl_bank_path=bank'\ncaches = '../cache'\nmanifest = 'k.json'\n"
+        "[environment]\nASCEND_OPP_PATH = 'opp'\nASCEND_CACHE_PATH = 'c'\n",
+    )
+    assert release.operators == (EXP,)
+    assert release.caches == (tmp_path.parent / "cache",)
+    assert release.manifest == tmp_path / "k.json"
+    assert release.precision_file == tmp_path / "m.ini"
+    assert release.knowledge_base == (tmp_path / "bank",)
+    assert release.kernel_environment == {"ASCEND_OPP_PATH": str(tmp_path / "opp")}
+    assert release.kernel_options == {
+        "op_precision_mode": str(tmp_path / "m.ini"),
+        "mdl_bank_path": str(tmp_path / "bank"),
+    }
+
+
+def _release(options: dict[str, str], environment: dict[str, str] | None = None) -> Release:
+    return Release(Path("/r/release.toml"), "r", "A", options, environment or {})
+
+
+@pytest.mark.parametrize(
+    ("options", "problems"),
+    [
+        ({}, 0),
+        ({"op_compiler_cache_mode": "disable"}, 0),
+        ({"op_compiler_cache_mode": "force"}, 0),
+        ({"op_compiler_cache_mode": "enable"}, 1),
+        ({"op_compiler_cache_mode": "ENABLE"}, 1),
+        ({"op_compiler_cache_mode": ""}, 1),
+    ],
+)
+def test_cache_modes_of_a_release(options: dict[str, str], problems: int) -> None:
+    assert len(cache_mode_problems(_release(options))) == problems
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "problems"),
+    [
+        ({}, {}, 0),
+        ({"op_debug_level": "0", "op_debug_config": ""}, {"NPU_COLLECT_PATH": ""}, 0),
+        ({"op_debug_level": "3"}, {}, 1),
+        ({"op_debug_level": "1", "op_debug_config": "x.cfg"}, {}, 2),
+        ({}, {"ASCEND_OP_COMPILE_SAVE_KERNEL_META": "1"}, 1),
+        ({}, {"ASCEND_OP_COMPILE_SAVE_KERNEL_META": "0"}, 0),
+    ],
+)
+def test_debug_switches(
+    options: dict[str, str], environment: dict[str, str], problems: int
+) -> None:
+    assert len(debug_problems(_release(options, environment))) == problems
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "said"),
+    [
+        ({}, {}, ""),
+        ({"op_compiler_cache_dir": "c"}, {"ASCEND_CACHE_PATH": "/r/./c"}, ""),
+        ({"op_compiler_cache_dir": "c"}, {"ASCEND_CACHE_PATH": "d"}, "ASCEND_CACHE_PATH=d"),
+        ({"op_bank_path": "c"}, {"TUNE_BANK_PATH": "d"}, "TUNE_BANK_PATH=d"),
+        ({}, {"ASCEND_CACHE_PATH": "/a+b"}, "contains '+'"),
+        ({}, {"ASCEND_CACHE_PATH": "/数据/cache-1"}, ""),
+        ({}, {"ASCEND_MAX_OP_CACHE_SIZE": "500", "ASCEND_REMAIN_CACHE_SIZE_RATIO": "50"}, ""),
+        ({}, {"ASCEND_MAX_OP_CACHE_SIZE": "-1"}, ""),
+        ({}, {"ASCEND_MAX_OP_CACHE_SIZE": "0"}, "ASCEND_MAX_OP_CACHE_SIZE=0 is no value"),
+        ({}, {"ASCEND_REMAIN_CACHE_SIZE_RATIO": "50%"}, "50% is no value for it, so 50 is used"),
+        ({}, {"REMAIN_CACHE_SIZE_RATIO": "50"}, "which is no longer read"),
+    ],
+)
+def test_what_contradicts(options: dict[str, str], environment: dict[str, str], said: str) -> None:
+    found = story(contradictions(_release(options, environment)))
+    assert said in found
+    assert bool(found) is bool(said)
+
+
+@pytest.mark.parametrize(
+    ("documented", "vendor", "environment", "said"),
+    [
+        (("200", "50"), None, {}, ""),
+        (("200", "50"), ("200", "50"), {"ASCEND_MAX_OP_CACHE_SIZE": "200"}, ""),
+        (("200", "50"), None, {"ASCEND_REMAIN_CACHE_SIZE_RATIO": "80"}, "says 50, but"),
+        (("200", "abc"), None, {"ASCEND_MAX_OP_CACHE_SIZE": "300"}, ""),
+        (None, ("-1", "50"), {"ASCEND_MAX_OP_CACHE_SIZE": "500"}, "says -1, but"),
+    ],
+)
+def test_ini_files_beside_the_environment(
+    tmp_path: Path,
+    documented: tuple[str, str] | None,
+    vendor: tuple[str, str] | None,
+    environment: dict[str, str],
+    said: str,
+) -> None:
+    below = tmp_path / "cache/kernel_cache"
+    below.mkdir(parents=True)
+    for directory, values in ((below.parent, documented), (below, vendor)):
+        if values:
+            (directory / "op_cache.ini").write_text(
+                "[op_compiler_cache]\n# limits\nmax_op_cache_size={}\nremain_cache_size_ratio={}\n"
+                "adk_version=1\n".format(*values)
+            )
+    path = tmp_path / "release.toml"
+    release = Release(path, "r", "A", {}, environment, caches=(below.parent,))
+    found = story(contradictions(release))
+    assert said in found
+    assert bool(found) is bool(said)
+
+
+TABLES = ImplModeTables.read(
+    {
+        "all_ops_impl_mode": "Exp=high_performance,high_precision\nSqrt=high_precision,keep_fp16",
+        "high_precision": "Exp=high_precision\nRotaryMulGrad=high_precision",
+        "high_performance": "Exp=high_performance",
+        "high_precision_for_all": "Exp=high_precision",
+        "high_performance_for_all": "Exp=high_performance",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ""),
+        ("# comment\n\nExp=high_precision\r\n[ByNodeName]\nlayer_sqrt = keep_fp16\n", ""),
+        ("[ByNodeName]\nlayer_exp=high_precision\n[ByOpType]\nSqrt=high_precision", ""),
+        ("RotaryMulGrad=high_precision\n", ""),
+        ("RotaryMulGrad=high_performance\n", "no mode is supported for 'RotaryMulGrad'"),
+        ("Sqrt=high_performance", "line 1: 'high_performance' is not supported for Sqrt"),
+        ("Exp=high_precison", "'high_precison' is not supported for Exp"),
+        ("exp=high_precision", "perhaps Exp"),
+        ("\ufeffExp=high_precision", "no mode is supported for '\\ufeffExp'"),
+        ("Exp=high_precision\nExp=high_performance", "and the first counts"),
+        ("Exp=high_precision\nExp=high_precision", ""),
+        ("Exp=", "line 1 is 'Exp='"),
+        ("Exp:high_precision", "line 1 is 'Exp:high_precision'"),
+        ("[byoptype]\n", "line 1 is '[byoptype]'"),
+        (" # indented\n", "line 1 is '# indented'"),
+        ("[ByNodeName]\nlayer_exq=high_precision", "perhaps layer_exp"),
+        ("[ByNodeName]\nlayer_sqrt=high_performance", "is not supported for Sqrt"),
+    ],
+)
+def test_lines_of_a_precision_file(text: str, said: str) -> None:
+    release = Release(Path("/r/release.toml"), "r", "A", {}, operators=(EXP, SQRT))
+    found = story(precision_file_problems(text, release, TABLES))
+    assert said in found
+    assert bool(found) is bool(said)
+
+
+def test_a_file_that_is_named_and_not_there_is_not_kept(tmp_path: Path) -> None:
+    release = _read(tmp_path, "atc = 'atc --soc_version=A --op_precision_mode=m.ini'")
+    assert "there is no file" in story(kept_file_problems(release))
+    (tmp_path / "m.ini").touch()
+    assert kept_file_problems(release) == []
+
+
+def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path) -> None:
+    twice = (EXP, EXP.named("other/exp"), SQRT)
+    plain = Release(tmp_path / "release.toml", "r", "A", {}, operators=twice)
+    assert [each.name for each in distinct_operators(plain).values()] == ["layer_exp", "layer_sqrt"]
+    file = tmp_path / "m.ini"
+    file.write_text("[ByNodeName]\nother/exp=high_precision\n")
+    named = Release(plain.path, "r", "A", {}, operators=twice, precision_file=file)
+    assert [each.name for each in distinct_operators(named).values()] == [
+        *("layer_exp", "other/exp", "layer_sqrt")
+    ]
+    odd = Release(plain.path, "r", "A", {}, operators=(EXP.named("a/b"),))
+    assert [each.name for each in distinct_operators(odd).values()] == [""]
+
+
+def test_the_digest_of_options_is_of_contents(tmp_path: Path) -> None:
+    def digest(directory: str, mode: str, tile: int, *, options: str = "") -> str:
+        place = tmp_path / directory
+        (place / "bank").mkdir(parents=True, exist_ok=True)
+        (place / "m.ini").write_text(f"Exp={mode}\n")
+        (place / "bank/A.json").write_text(str(tile))
+        command = "atc --soc_version=A --op_precision_mode=m.ini --op_bank_path=bank"
+        return options_digest(_read(place, f"atc = '{command} {options}'"))
+
+    first = digest("one", "high_precision", 4)
+    assert digest("two", "high_precision", 4) == first
+    assert digest("one", "high_precision", 4, options="--log=debug --output=o") == first
+    assert digest("two", "high_performance", 4) != first
+    assert digest("two", "high_precision", 8) != first
+    assert digest("two", "high_precision", 4, options="--deterministic=1") != first
+
+
+MANIFEST = Manifest("atc", "8.1", "A", "0" * 64, {"Exp-1": KernelDigest("Exp()", "f" * 64, 9)})
+
+
+def test_a_manifest_is_written_whole_and_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.json"
+    write_manifest(path, MANIFEST)
+    assert read_manifest(path) == MANIFEST
+    assert [each.name for each in tmp_path.iterdir()] == ["kernels.json"]
+
+
+def test_a_manifest_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "kernels.json"
+    path.mkdir()
+    with pytest.raises(ManifestError, match=r"cannot be written \(Is a directory\)"):
+        write_manifest(path, MANIFEST)
+    assert [each.name for each in tmp_path.iterdir()] == ["kernels.json"]
+    with pytest.raises(ManifestError, match="No such file or directory"):
+        write_manifest(tmp_path / "nowhere/kernels.json", MANIFEST)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no manifest"),
+        ("{", "is not JSON"),
+        ("[]", "is not of schema 1"),
+        ('{"schema": 2}', "is not of schema 1"),
+        ('{"schema": 1}', "is damaged: KeyError('kernels')"),
+        ('{"schema": 1, "kernels": {"a": 1}}', "is damaged"),
+        ('{"schema": 1, "kernels": {"a": {"size": 1}}}', "is damaged"),
+    ],
+)
+def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+    path = tmp_path / "kernels.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ManifestError, match=str(path)) as refused:
+        read_manifest(path)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (MANIFEST, ""),
+        (Manifest("atc", "8.2", "A", "0" * 64, {}), "toolchain version '8.1', and '8.2' is judged"),
+        (Manifest("reference", "8.1", "A", "0" * 64, {}), "toolchain 'atc'"),
+        (Manifest("atc", "8.1", "B", "0" * 64, {}), "SoC 'A'"),
+        (Manifest("atc", "8.1", "A", "1" * 64, {}), "other options"),
+    ],
+)
+def test_manifests_of_other_circumstances_are_not_compared(now: Manifest, said: str) -> None:
+    assert said in MANIFEST.unlike(now)
+    assert bool(MANIFEST.unlike(now)) is bool(said)
+
+
+def test_how_kernels_differ_from_the_manifest() -> None:
+    exp = MANIFEST.kernels["Exp-1"]
+    assert MANIFEST.problems({"Exp-1": exp}) == []
+    other = KernelDigest("Exp()", "e" * 64, 9)
+    assert "sha256 eeee" in story(MANIFEST.problems({"Exp-1": other}))
+    assert "no operator of the release is Exp-1" in story(MANIFEST.problems({}))
+    assert "Sqrt() (Sqrt-2) is compiled" in story(
+        MANIFEST.problems({"Exp-1": exp, "Sqrt-2": KernelDigest("Sqrt()", "", 0)})
+    )
+    many = {str(number): exp for number in range(20)}
+    assert "and 13 more" in story(MANIFEST.problems(many))
+
+
+def test_the_manifest_file_is_for_people_too(tmp_path: Path) -> None:
+    write_manifest(tmp_path / "k.json", MANIFEST)
+    content = json.loads((tmp_path / "k.json").read_text())
+    assert content["toolchain"] == {"name": "atc", "version": "8.1"}
+    assert content["kernels"] == {"Exp-1": {"operator": "Exp()", "sha256": "f" * 64, "size": 9}}
