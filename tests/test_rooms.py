@@ -11,6 +11,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "budget",
     "audit_settings",
     "audits",
     "collector",
@@ -23,12 +24,14 @@ FACE = (
     "mindspore_settings",
     "op_compiler_settings",
     "plugin",
+    "resuming",
     "release_settings",
     "report_settings",
     "reporting",
     "session",
     "settings",
     "suite",
+    "toolchain_settings",
 )
 ALLOWED = {
     "operators": set(),

@@ -9,28 +9,19 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.cachedir import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
+from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
-from pytest_ascendcache.toolchains.protocol import (
-    CompileResult,
-    StagedChange,
-    ToolchainError,
-)
-from pytest_ascendcache.toolchains.static_kernel import StaticProcess
+from pytest_ascendcache.toolchains.protocol import ToolchainError
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 OPERATOR_CACHE = "mindspore-operator-cache"
 """The toolchain of graph kernels; the other is that of compiled networks."""
@@ -39,7 +30,7 @@ _COUNTER = re.compile(r"Total Akg kernel number is \d+, (\d+) of them need to be
 _HIT = "Use the compilation cache and execute the backend actions only"
 
 
-class MindSporeToolchain:
+class MindSporeToolchain(BaseToolchain):
     """A MindSpore release that runs networks on the CPU and keeps what it compiled.
 
     It compiles no single operators; its graph kernels (``mindspore-operator-cache``) and its
@@ -177,31 +168,6 @@ class MindSporeToolchain:
         texts = (path.read_text(errors="replace") for path in sorted(logs.rglob("*.log*")))
         counts = [int(each) for text in texts for each in _COUNTER.findall(text)]
         return sum(counts) if counts else None
-
-    # --- what it is not -------------------------------------------------------------------
-
-    def compile_together(self, *_: Any) -> list[CompileResult]:
-        """It compiles no single operators."""
-        raise self._lacks(Capability.OPERATOR_CACHE)
-
-    def run_kernel(self, *_: Any) -> list[NDArray[Any]]:
-        """It delivers no kernels."""
-        raise self._lacks(Capability.RUN_KERNELS)
-
-    def stage(self, change: Capability, *_: Any) -> StagedChange:
-        """It has nothing of the kind."""
-        raise self._lacks(change)
-
-    def impl_mode_tables(self) -> Mapping[str, str]:
-        """It has none."""
-        raise self._lacks(Capability.IMPL_MODE_TABLES)
-
-    def start_static(self, *_: Any) -> StaticProcess:
-        """It has no static kernels."""
-        raise self._lacks(Capability.OP_COMPILER)
-
-    def _lacks(self, capability: Capability) -> ToolchainError:
-        return ToolchainError(f"{self.name}: {capability.lacking}")
 
 
 _STATES = 6
