@@ -117,7 +117,7 @@ def test_a_typo_is_told_in_one_sentence(tmp_path: Path, typo: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cnan", "'cnan' is neither a built-in list (cann) nor a file"),
+        ("cnan", "'cnan' is neither a built-in list (cann, mindspore-2.10.0) nor a file"),
         ("missing.toml", "missing.toml cannot be read (No such file or directory)"),
         (".", ". cannot be read (Is a directory)"),
     ],
@@ -289,7 +289,10 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
     ("arguments", "words"),
     [
         (["--ascend-deviations=ours.toml"], "ours.toml, entry 1 (rule 'debug/*'): the key 'why'"),
-        (["--ascend-deviations=nobody"], "'nobody' is neither a built-in list (cann) nor a file"),
+        (
+            ["--ascend-deviations=nobody"],
+            "'nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+        ),
         (
             ["--ascend-deviations=cells.toml"],
             "cells.toml, entry 1: 'cache' is no factor; use cache_mode, debug_level",
