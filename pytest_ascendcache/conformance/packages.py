@@ -28,6 +28,18 @@ def leaky(slope: float) -> OperatorSpec:
     return OperatorSpec("LeakyRelu", (tensor,), (tensor,), (attribute,))
 
 
+def differences(index: Index, wanted: Index) -> list[str]:
+    """How an index differs from what it has to be, a line for each kernel."""
+    lines = []
+    for key in sorted({*index, *wanted}):
+        has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
+        if has != needs:
+            lines.append(f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}")
+        elif index[key] != wanted[key]:
+            lines.append(f"{key[1]} is described otherwise")
+    return lines
+
+
 def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
     """What a process that reads the index now would stumble over.
 
