@@ -97,7 +97,13 @@ def _written(config: pytest.Config, fix: str | None) -> Iterator[tuple[str, Path
     """Where this run is going to write."""
     if fix is not None:
         yield f"--ascend-audit-fix={fix}", Path(fix)
-    for option in ("--ascend-report", "--ascend-html", "--basetemp", "--junitxml"):
+    for option in (
+        "--ascend-report",
+        "--ascend-html",
+        "--ascend-badge",
+        "--basetemp",
+        "--junitxml",
+    ):
         name = config.getoption(option, None)
         if name is not None:
             yield f"{option}={name}", Path(name)
