@@ -17,6 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import bench_atc
+import bench_static_clients
+import bench_static_kernels
 from bench_pages import pages
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
@@ -379,6 +382,23 @@ def networks(directory: Path) -> None:
     )
 
 
+def slow_atc(directory: Path) -> None:
+    """A stand-in for a real atc (a quarter of an hour)."""
+    bench_atc.slow_atc(directory, pytest)
+
+
+def static_kernel_cards(directory: Path) -> None:
+    """Several cards that share their static kernels."""
+    bench_static_clients.cards(directory)
+
+
+def static_kernels(directory: Path) -> None:
+    """Compiling static kernels, and installing packages of them."""
+    bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
+    bench_static_kernels.installing(directory)
+    bench_static_kernels.updating(directory)
+
+
 _PEAK = """
 import resource, sys
 from pathlib import Path
@@ -419,6 +439,8 @@ def audits(directory: Path) -> None:
 
 
 _IN_DIRECTORY = (
+    static_kernels,
+    static_kernel_cards,
     audits,
     suite,
     full_matrix,
@@ -430,6 +452,7 @@ _IN_DIRECTORY = (
     crash_states,
     stress,
     pages,
+    slow_atc,
 )
 _ALONE = (arrays, barriers, imports)
 

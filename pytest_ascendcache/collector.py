@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from importlib.metadata import version
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.budget import budget
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.deviations import (
     STALE,
@@ -43,6 +44,7 @@ class Collector:
         self._gangs: dict[str, list[WorkerRank]] = {}
         self._expected: set[str] = set()
         self._deselected = 0
+        self._announced = False
         self._told: list[str] = []
         self._is_worker = hasattr(config, "workerinput")
 
@@ -50,6 +52,9 @@ class Collector:
         """Lines at the top of a run: what is judged, and where."""
         host, judged = self.host(), " ".join(self._judged().values())
         lines = [f"ascendcache: {judged}, on {host['machine']}, {host['file_system']}"]
+        if self._toolchain is not None and (details := self._toolchain.details):
+            shown = ", ".join(f"{name} {value}" for name, value in details.items())
+            lines.append(f"ascendcache: {shown}")
         audited = ascend_session_of(self._config).settings.audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
@@ -96,14 +101,32 @@ class Collector:
         """One record a check; ranks that were tests of workers are one check again."""
         return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
+    def adopt(self, records: Sequence[VerdictRecord]) -> None:
+        """Take over what an earlier run decided."""
+        self._expect(record.check for record in records)
+        self._alone += records
+
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._expect(
-            item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")
-        )
+        checks = [item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")]
+        self._expect(checks)
+        if not self._is_worker:
+            self._announce(checks, 1)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        self._expect(each for each in ids if each.startswith(SUITE_NODES))
+        checks = [each for each in ids if each.startswith(SUITE_NODES)]
+        self._expect(checks)
+        self._announce(checks, len(self._config.getoption("tx", None) or "1"))
+
+    def _announce(self, checks: Sequence[str], workers: int) -> None:
+        """Say once, before it begins, how long the run will take."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if self._announced or self._config.option.collectonly or reporter is None or not checks:
+            return
+        self._announced = True
+        if line := budget(ascend_session_of(self._config), checks, workers):
+            reporter.write_line(f"ascendcache: {line}")
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self._deselected += len(items)
@@ -173,7 +196,10 @@ class Collector:
     def _description(self, exit_status: int) -> dict[str, Any]:
         description: dict[str, Any] = {
             "plugin": version("pytest-ascendcache"),
-            "toolchain": self._judged(),
+            "toolchain": {
+                **self._judged(),
+                **(self._toolchain.details if self._toolchain is not None else {}),
+            },
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         NetworkUnderTest,
         StaticKernelsUnderTest,
     )
+    from pytest_ascendcache.observation.script import ScriptUnderTest
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.ranks import Rank, Rendezvous
     from pytest_ascendcache.session import AscendSession
@@ -179,6 +180,24 @@ def ascend_static_kernels(
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
     yield ascend_session.static_kernels(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_script(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[ScriptUnderTest]:
+    """The script of ``--ascend-torchair-script``, in directories of this test's own."""
+    from pytest_ascendcache.observation.script import ScriptUnderTest
+    from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+
+    toolchain = ascend_session.toolchain
+    if not isinstance(toolchain, TorchairToolchain):
+        pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ScriptUnderTest(toolchain, sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

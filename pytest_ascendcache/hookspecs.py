@@ -15,5 +15,7 @@ if TYPE_CHECKING:
 def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
     """Make the toolchain ``--ascend-toolchain=NAME`` asks for; ``None`` for a name not one's own.
 
-    Whatever is returned must satisfy ``pytest_ascendcache.toolchains.Toolchain``.
+    Whatever is returned must satisfy ``pytest_ascendcache.toolchains.Toolchain``;
+    ``BaseToolchain`` and ``CommandToolchain`` there do most of it (docs/own-toolchain.md). A
+    ``ToolchainError`` says in a sentence why there is none.
     """

@@ -24,6 +24,7 @@ from pytest_ascendcache.fixtures import (
     ascend_network_control,
     ascend_operators,
     ascend_rank,
+    ascend_script,
     ascend_session,
     ascend_session_of,
     ascend_static_kernels,
@@ -48,6 +49,7 @@ __all__ = [
     "ascend_network_control",
     "ascend_operators",
     "ascend_rank",
+    "ascend_script",
     "ascend_session",
     "ascend_static_kernels",
     "ascend_stress",
@@ -99,6 +101,12 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_ascendcache.audits import PlanWriter
 
             config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
+        if config.getoption("--ascend-resume"):
+            from pytest_ascendcache.resuming import join_resuming
+
+            join_resuming(config, config.stash[_COLLECTOR].adopt)
+    elif config.getoption("--ascend-resume"):
+        raise pytest.UsageError("--ascend-resume keeps verdicts of the suite; add --ascend-cache.")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

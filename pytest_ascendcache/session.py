@@ -13,7 +13,7 @@ import pytest
 from pytest_ascendcache.audits import Audits
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import Capability, other_soc
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -28,6 +28,7 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.settings import Settings
+from pytest_ascendcache.toolchain_settings import TORCHAIR
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
@@ -35,6 +36,7 @@ from pytest_ascendcache.toolchains import (
     op_compiler_toolchain,
     reference_toolchain,
 )
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -62,16 +64,21 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
-        made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
-            name=settings.toolchain, settings=settings
-        )
+        try:
+            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                name=settings.toolchain, settings=settings
+            )
+        except ToolchainError as error:
+            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
         if made is not None:
             return made
         if settings.toolchain == "reference":
             return self._reference()
+        if settings.toolchain == TORCHAIR and settings.more.script is not None:
+            return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
-                return atc_toolchain(settings.atc or "atc", settings.timeout)
+                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
         if settings.toolchain == OP_COMPILER:
@@ -106,7 +113,10 @@ class AscendSession:
                     f"{', '.join(profile_names())}."
                 )
         toolchain = reference_toolchain(
-            settings.start, settings.timeout, settings.defect or settings.profile
+            settings.start,
+            settings.timeout,
+            settings.defect or settings.profile,
+            settings.more.soc,
         )
         if settings.profile is not None:
             toolchain.name = f"reference with profile '{settings.profile}'"
@@ -152,9 +162,14 @@ class AscendSession:
     @cached_property
     def plan(self) -> Plan:
         """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
-        if Capability.OPERATOR_CACHE not in self.toolchain.capabilities:
+        toolchain = self.toolchain
+        if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
             return self.no_plan
-        return plan(Matrix(self.settings.matrix), self.toolchain.capabilities)
+        installed = toolchain.installed_socs
+        second = other_soc(toolchain.soc)
+        there = installed is None or second in installed
+        socs = (toolchain.soc, second) if there else (toolchain.soc,)
+        return plan(Matrix(self.settings.matrix), toolchain.capabilities, socs)
 
     @cached_property
     def no_plan(self) -> Plan:

@@ -31,6 +31,13 @@ from pytest_ascendcache.report_settings import (
     check_file,
     read_reports,
 )
+from pytest_ascendcache.toolchain_settings import (
+    TORCHAIR,
+    ToolchainSettings,
+    add_toolchain_options,
+    asks_for_script,
+    read_toolchain,
+)
 
 if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
@@ -100,6 +107,7 @@ class Settings:
     real_waits: bool = False
     op_compiler: str | None = None
     stress: StressSettings = StressSettings()
+    more: ToolchainSettings = field(default_factory=ToolchainSettings)
     suite: bool = True
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
@@ -112,7 +120,7 @@ class Settings:
             arguments.append(f"--ascend-atc={self.atc}")
         elif self.op_compiler is not None:
             arguments.append(f"--ascend-op-compiler={self.op_compiler}")
-        elif self.toolchain != "reference":
+        elif self.toolchain not in ("reference", TORCHAIR):
             arguments.append(f"--ascend-toolchain={self.toolchain}")
         if self.start != "fork":
             arguments.append(f"--ascend-start={self.start}")
@@ -133,6 +141,7 @@ class Settings:
             arguments.append("--ascend-strict")
         return [
             *arguments,
+            *self.more.arguments,
             *self.stress.arguments,
             *self.audit.arguments,
             *self.release.arguments,
@@ -224,6 +233,7 @@ def add_options(parser: pytest.Parser) -> None:
         help=f"ranks of a test marked ascend_ranks without a number (default: {DEFAULT_RANKS}; "
         "with -n no more than workers)",
     )
+    add_toolchain_options(group)
     _add_stress_options(group)
     add_release_options(group)
     add_audit_options(group)
@@ -276,6 +286,8 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
         patterns.append("release_test.py")
     if asks_for_audit(config):
         patterns.append(AUDIT_FILE)
+    if asks_for_script(config):
+        patterns.append("script_test.py")
     return tuple(patterns)
 
 
@@ -358,6 +370,8 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
     implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    if asks_for_script(config):
+        implied = TORCHAIR
     toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
@@ -382,6 +396,7 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError(
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
+    check_file("--ascend-resume", config.getoption("--ascend-resume"))
     releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
@@ -396,6 +411,7 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        more=read_toolchain(config),
         suite=config.getoption("--ascend-cache"),
         release=releases,
         audit=read_audit(config),

@@ -358,6 +358,17 @@ def test_packages_of_our_own_have_a_digest_of_all_that_follows(tmp_path: Path) -
     assert broken(look(tmp_path)) == {Check.DIGESTS.value}
 
 
+def test_installed_kernels_without_an_index_are_never_found(tmp_path: Path) -> None:
+    place = installed_kernels(tmp_path)
+    (place / "config/ascend910b/binary_info_config.json").unlink()
+    assert broken(look(tmp_path)) == {Check.WHOLE_ENTRIES.value}
+
+
+def test_a_graph_of_zeros_was_lost(tmp_path: Path) -> None:
+    graphs(tmp_path)[0].write_bytes(bytes(900))
+    assert broken(look(tmp_path)) == {Check.WHOLE_OBJECTS.value}
+
+
 def test_installed_kernels_may_be_listed_and_gone(tmp_path: Path) -> None:
     place = installed_kernels(tmp_path)
     (place / "config.ini").write_text("load_priority=static_kernel_261121150000,gone,../evil\n")

@@ -25,7 +25,7 @@ from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import ToolchainError, reference_toolchain
+from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError, reference_toolchain
 
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 X = TensorDesc.of("float32", 4)
@@ -46,7 +46,7 @@ def cache(reference, tmp_path):
     return CacheUnderTest(reference, tmp_path, PositiveControl())
 
 
-class Faulty:
+class Faulty(BaseToolchain):
     """A toolchain around the reference that changes each request or each result."""
 
     name, version, capabilities = "faulty", "1", frozenset(Capability)

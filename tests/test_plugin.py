@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -283,7 +284,7 @@ def test_bad_options_are_one_sentence(
 
 FAKES = {
     "crash": ("kill -SEGV $$", "was ended by signal 11"),
-    "garbage": (r"printf 'a\001b\377'", "reported success but delivered no .om file"),
+    "garbage": (r"printf 'a\001b\377'", "reported success but did not deliver every operator"),
     "refuse": ("echo 'E10001: no licence'; exit 255", "exit status 255: E10001: no licence"),
     "hang": ("sleep 600 & sleep 600", "did not end within 0.5 s and was killed"),
 }
@@ -323,9 +324,9 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     )
     heavy, ours = ended.stdout.splitlines()
     assert heavy == "[]"
-    assert ours == str(
-        [f"pytest_ascendcache.{name}" for name in ("fixtures", "hookspecs", "plugin", "settings")]
-    )
+    names = {name.removeprefix("pytest_ascendcache.") for name in ast.literal_eval(ours)}
+    settings = {name for name in names if name.endswith("settings")}
+    assert names - settings == {"fixtures", "hookspecs", "plugin"}
 
 
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:

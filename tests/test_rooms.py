@@ -11,6 +11,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 FACE = (
+    "budget",
     "audit_settings",
     "audits",
     "collector",
@@ -22,12 +23,14 @@ FACE = (
     "judging",
     "op_compiler_settings",
     "plugin",
+    "resuming",
     "release_settings",
     "report_settings",
     "reporting",
     "session",
     "settings",
     "suite",
+    "toolchain_settings",
 )
 ALLOWED = {
     "operators": set(),

@@ -4,6 +4,8 @@ and 7."""
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.audit.entries import (
@@ -28,9 +30,10 @@ _SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock"}
 
 @dataclass
 class SocCache:
-    """What is known of one SoC's directory so far."""
+    """What is known of one SoC's directory so far. ``seen`` is told of each object there is."""
 
     ledger: Ledger
+    seen: Callable[[str, os.stat_result], None]
     toolchains: Toolchains = field(default_factory=Toolchains)
     aging: Aging = field(default_factory=Aging)
     entries: int = 0
@@ -55,6 +58,14 @@ class SocCache:
         else:
             self.foreign += 1
 
+    def defers(self, folder: Folder, name: str) -> bool:
+        """Whether a file is an object that is looked at together with its metadata."""
+        stem, suffix = split(name)
+        if suffix != ".o" or not stem.startswith(_KERNELS):
+            return False
+        metadata = folder.look(f"{stem}.json")
+        return metadata is not None and stat.S_ISREG(metadata.st_mode)
+
     def _lock(self, folder: Folder, name: str, stem: str) -> None:
         """CANN locks a kernel with a file of its own and leaves it; without the kernel it is of
         no use."""
@@ -75,7 +86,12 @@ class SocCache:
         files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
     def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
-        files = Files(self.ledger, folder, (name, f"{stem}.o"))
+        object_name = f"{stem}.o"
+        files = Files(self.ledger, folder, (name, object_name))
+        there = folder.look(object_name)
+        if there is not None and stat.S_ISREG(there.st_mode):
+            self.aging.total += there.st_size
+            self.seen(folder.path(object_name), there)
         read = read_metadata(files, name, info)
         if read is None:
             return
@@ -99,20 +115,27 @@ class SocCache:
         if problem:
             files.blame(Check.METADATA, name, problem, content.info)
             return
-        self._object(folder, name, metadata, content.info)
+        if metadata["binFileSuffix"] != ".o":
+            object_name = metadata["binFileName"] + metadata["binFileSuffix"]
+            there = folder.look(object_name)
+        files = Files(self.ledger, folder, (name, object_name))
+        self._object(files, metadata, content.info, there)
 
     def _object(
-        self, folder: Folder, name: str, metadata: dict[str, str], info: os.stat_result
+        self,
+        files: Files,
+        metadata: dict[str, str],
+        info: os.stat_result,
+        there: os.stat_result | None,
     ) -> None:
-        object_name = metadata["binFileName"] + metadata["binFileSuffix"]
-        files = Files(self.ledger, folder, (name, object_name))
-        there = folder.look(object_name)
+        name, object_name = files.names
+        path = files.folder.path(name)
         if there is None:
             files.blame(Check.WHOLE_ENTRIES, name, f"its object {object_name} is missing", info)
         size = info.st_size + (there.st_size if there else 0)
-        self.aging.add_entry(size, info.st_atime, folder.path(name))
+        self.aging.add_entry(size, info.st_atime, path)
         if there is None or "sha256" not in metadata:
             return
         content = check_object(files, object_name, metadata["sha256"], there)
         if content is not None:
-            self.toolchains.add(metadata, content.data, folder.path(name))
+            self.toolchains.add(metadata, content.data, path)

@@ -140,7 +140,7 @@ def _called(value: object) -> str:
 
 def leading_out(metadata: Mapping[str, Any]) -> str:
     """What is wrong with a name a reader would follow to somewhere else; empty where none is."""
-    named = [(name, metadata.get(name)) for name in _NAMES]
+    named = [(name, metadata[name]) for name in _NAMES if name in metadata]
     if isinstance(listed := metadata.get("jsonList"), list):
         parts = (each for each in listed if isinstance(each, dict))
         named += [("jsonFileName", each.get("jsonFileName")) for each in parts]

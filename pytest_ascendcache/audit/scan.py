@@ -159,7 +159,7 @@ class _Scan:
 
     def _new_judge(self, place: Place) -> Judge:
         if place.kind is Kind.SOC:
-            return SocCache(self._ledger)
+            return SocCache(self._ledger, self._seen)
         if place.kind is Kind.KERNEL_META:
             return RankKernels(self._ledger)
         if place.kind is Kind.AKG:
@@ -171,6 +171,12 @@ class _Scan:
         return InstalledKernels(self._ledger, place.unit)
 
     def _entry(self, folder: Folder, entry: os.DirEntry[str], judge: Judge | None) -> None:
+        if (
+            isinstance(judge, SocCache)
+            and entry.is_file(follow_symlinks=False)
+            and judge.defers(folder, entry.name)
+        ):
+            return
         path = folder.path(entry.name)
         info = folder.look(entry.name)
         if info is None:
@@ -179,9 +185,7 @@ class _Scan:
         if not stat.S_ISREG(info.st_mode):
             self._no_file(path, info)
             return
-        self._result.files += 1
-        self._result.bytes += info.st_size
-        self._attributes(path, info, "the file", info.st_size)
+        self._seen(path, info)
         if entry.name.endswith(_TEMPORARY):
             detail = "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
@@ -193,6 +197,12 @@ class _Scan:
             self._result.unread.add(str(error))
         except ChangedWhileRead as error:
             self._result.changed.add(str(error))
+
+    def _seen(self, path: str, info: os.stat_result) -> None:
+        """Count a file, and look at what is not in it."""
+        self._result.files += 1
+        self._result.bytes += info.st_size
+        self._attributes(path, info, "the file", info.st_size)
 
     def _no_file(self, path: str, info: os.stat_result) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}

@@ -114,12 +114,14 @@ class InstalledKernels:
     ledger: Ledger
     unit: str
     entries: int = 0
+    has_index: bool = False
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """See :meth:`StaticOutputs.file`."""
         stem, suffix = split(name)
         inside = folder.relative.removeprefix(self.unit).strip("/")
         if name == "binary_info_config.json":
+            self.has_index = True
             self._index(folder, name)
         elif name == "config.ini" and not inside:
             self._packages(folder, name)

@@ -14,8 +14,8 @@ from pytest_ascendcache.audit.graphs import GraphCache
 from pytest_ascendcache.audit.layouts import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.rank_kernels import RankKernels, short
-from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
+from pytest_ascendcache.audit.static import InstalledKernels
 
 if TYPE_CHECKING:
     from pytest_ascendcache.audit.scan import Audit
@@ -35,6 +35,10 @@ def conclude(
         _limits(result, ledger, reader, socs, environment, now)
     else:
         result.inapplicable |= dict.fromkeys((Check.INI, Check.SIZE), _NO_CANN)
+    for unit, judge in result.units.items():
+        if isinstance(judge, InstalledKernels) and judge.entries and not judge.has_index:
+            detail = "there is no binary_info_config.json: its kernels are never found"
+            ledger.add(Check.WHOLE_ENTRIES, unit or ".", detail)
     _toolchains(result, ledger)
     _ranks(result, ledger, reader)
     looked_at = result.notes.setdefault(Check.WHOLE_ENTRIES, [])
@@ -213,6 +217,9 @@ def _without_kernels(result: Audit, jobs: dict[tuple[Kind, str], dict[int, str]]
 
 
 def _one_job(result: Audit, ledger: Ledger, names: _Names, units: Mapping[int, str]) -> None:
+    # Slow to import, for numpy's sake, and most caches are of no ranks.
+    from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
+
     judges = {rank: result.units[unit] for rank, unit in sorted(units.items())}
     keyed = {r: j for r, j in judges.items() if isinstance(j, (RankKernels, GraphCache))}
     compare_ranks(ledger, units, {rank: judge.keys for rank, judge in keyed.items()}, names)

@@ -180,7 +180,7 @@ def combinations_model(
     if reduced:
         levels.update(REDUCED)
         levels["soc"] = socs[:1]
-    if Capability.DEBUG_CONFIG not in capabilities:
+    if Capability.SINGLE_OP_DEBUG not in capabilities:
         levels["debug_config"] = (NOT_GIVEN,)
         levels["debug_list"] = (Listed.NO_LIST.value,)
     if Capability.KNOWLEDGE_BASE not in capabilities:

@@ -15,7 +15,7 @@ from pytest_ascendcache.combinations.covering import (
     coverage,
     covering_array,
 )
-from pytest_ascendcache.combinations.factors import combinations_model, in_use
+from pytest_ascendcache.combinations.factors import SOCS, combinations_model, in_use
 from pytest_ascendcache.contract import Capability
 
 
@@ -65,9 +65,11 @@ class Plan:
         ]
 
 
-def plan(matrix: Matrix, capabilities: Collection[Capability]) -> Plan:
-    """The cells for a toolchain with these capabilities."""
-    model = combinations_model(capabilities, reduced=matrix is Matrix.FULL)
+def plan(
+    matrix: Matrix, capabilities: Collection[Capability], socs: tuple[str, ...] = SOCS
+) -> Plan:
+    """The cells for a toolchain with these capabilities, for these chips."""
+    model = combinations_model(capabilities, reduced=matrix is Matrix.FULL, socs=socs)
     if matrix is Matrix.FULL:
         rows = list(all_rows(model))
     else:

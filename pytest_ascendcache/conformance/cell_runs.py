@@ -12,7 +12,7 @@ import pytest
 
 from pytest_ascendcache.combinations import Cell, Plan, minimise
 from pytest_ascendcache.conformance.cells import BYSTANDER, Observed, observe
-from pytest_ascendcache.contract import DEFAULT_SOC, Capability, ImplModeTables
+from pytest_ascendcache.contract import Capability, ImplModeTables
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError
 
@@ -49,7 +49,6 @@ class CellRuns:
     def __init__(self, caches: Caches, toolchain: Toolchain) -> None:
         self._caches = caches
         self._toolchain = toolchain
-        self._socs: dict[str, bool] = {DEFAULT_SOC: True}
         self._last: Observed | None = None
         self._keep = False
         self._minimised = 0
@@ -85,9 +84,10 @@ class CellRuns:
             self._last.cache.evidence = evidence
             return self._last
         self.close()
-        self._compiles_for(cell.levels["soc"])
         cells = self._caches.plan.batches.get(cell, (cell,))
         cache = self._new_cache(cell, evidence)
+        if reason := cache.lacks(cell.levels["soc"], BYSTANDER):
+            pytest.skip(reason)
         self._keep = True
         self._last = observe(cache, cells, self.tables)
         self._keep = False
@@ -97,16 +97,6 @@ class CellRuns:
         sandbox = self._caches.sandbox(cell.id)
         evidence.sandbox = str(sandbox)
         return self._caches.cache(sandbox, evidence)
-
-    def _compiles_for(self, soc: str) -> None:
-        """A toolchain need not compile for every chip."""
-        if soc not in self._socs:
-            sandbox = self._caches.sandbox(soc)
-            cache = self._caches.cache(sandbox, Evidence())
-            self._socs[soc] = cache.attempt(BYSTANDER, soc=soc).succeeded
-            self._caches.discard(sandbox)
-        if not self._socs[soc]:
-            pytest.skip(f"the toolchain does not compile for {soc}")
 
     def explain(self, cell: Cell, problems: Problems) -> list[str]:
         """The combination, and the smallest one with the same kind of problem."""

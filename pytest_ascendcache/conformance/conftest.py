@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.conformance.states import take_debug_config
+from pytest_ascendcache.conformance.vocabulary import OTHER_SOC
+from pytest_ascendcache.contract import Capability, Rule, load_rules
+from pytest_ascendcache.contract import other_soc as beside
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
@@ -14,11 +17,14 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 
+def _rule_of(request: pytest.FixtureRequest) -> Rule:
+    return load_rules()[request.node.get_closest_marker("ascend_rule").args[0]]
+
+
 @pytest.fixture(autouse=True)
 def _capabilities(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
-    marker = request.node.get_closest_marker("ascend_rule")
-    needed = load_rules()[marker.args[0]].capabilities
+    needed = _rule_of(request).capabilities
     if not needed:
         return  # and an audit needs no toolchain at all
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
@@ -27,8 +33,13 @@ def _capabilities(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
+def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> CacheUnderTest:
     """An empty cache of the check's own."""
+    toolchain = ascend_cache.toolchain
+    if Capability.CANN_LAYOUT not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.CANN_LAYOUT.lacking}")
+    if Capability.DEBUG_CONFIG in _rule_of(request).capabilities:
+        take_debug_config(ascend_cache)
     return ascend_cache
 
 
@@ -46,11 +57,10 @@ def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnder
 
 @pytest.fixture
 def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec) -> str:
-    """A SoC beside the default one; a toolchain need not compile for every chip."""
-    soc = str(request.param)
-    run = cache.elsewhere(cache.sandbox / "nowhere").attempt(add, soc=soc)
-    if not run.succeeded:
-        pytest.skip(f"the toolchain does not compile for {soc}")
+    """A chip beside the one under test; a toolchain need not compile for every chip."""
+    soc = beside(cache.toolchain.soc, getattr(request, "param", OTHER_SOC))
+    if reason := cache.lacks(soc, add):
+        pytest.skip(f"{cache.toolchain.name}: {reason}")
     return soc
 
 

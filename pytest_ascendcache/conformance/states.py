@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.contract import EntryState
+import pytest
+
+from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
@@ -15,6 +17,14 @@ def bring_into(cache: CacheUnderTest, operator: OperatorSpec, state: EntryState)
     cache.warm(operator)
     if state is EntryState.DAMAGED:
         DAMAGES[1].apply(cache.entry(operator))
+
+
+def take_debug_config(cache: CacheUnderTest) -> None:
+    """Have compiles take ``op_debug_config``: as models where single operators do not take it."""
+    toolchain = cache.toolchain
+    if Capability.DEBUG_CONFIG not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.DEBUG_CONFIG.lacking}")
+    cache.as_model = Capability.SINGLE_OP_DEBUG not in toolchain.capabilities
 
 
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")

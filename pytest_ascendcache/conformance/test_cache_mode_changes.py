@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.conformance.states import bring_into
+from pytest_ascendcache.conformance.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.vocabulary import (
     COMPILED,
     DISABLE,
@@ -149,10 +149,9 @@ def test_a_served_kernel_computes_the_operator(
 @rule("cache-mode/transparent")
 @pytest.mark.parametrize("listed", ["probe_add", "OpType::Add"])
 def test_beside_a_debug_list_kernels_equal_fresh_ones(
-    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec, listed: str
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, listed: str
 ) -> None:
-    if Capability.DEBUG_CONFIG not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.DEBUG_CONFIG.lacking}")
+    take_debug_config(cache)
     config = DebugConfig(("ccec_g",), (listed,))
     cache.marks = False
     cache.warm(add, exp)

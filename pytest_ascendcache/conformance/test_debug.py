@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance.states import bring_into
+from pytest_ascendcache.conformance.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.vocabulary import (
     ABSENT,
     COMPILED,
@@ -92,9 +92,9 @@ def test_a_debug_level_bypasses_the_cache(
 
 @rule("debug/level-bypasses")
 def test_a_debug_level_reaches_beyond_a_list(
-    request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    _skip_without_config(request, "list")
+    take_debug_config(cache)
     cache.warm(add, exp)
     config = DebugConfig(listed=("OpType::Add",))
     run = cache.compile(add, exp, mode=ENABLE, debug_level=1, debug_config=config)
@@ -217,20 +217,17 @@ DEBUGGED: dict[str, dict[str, Any]] = {
 }
 
 
-def _skip_without_config(request: pytest.FixtureRequest, how: str) -> None:
-    from pytest_ascendcache.contract import Capability
-
-    toolchain = request.getfixturevalue("ascend_toolchain")
-    if "level" not in how and Capability.DEBUG_CONFIG not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.DEBUG_CONFIG.lacking}")
+def _takes(cache: CacheUnderTest, how: str) -> None:
+    if "level" not in how:
+        take_debug_config(cache)
 
 
 @rule("debug/results-not-cached")
 @pytest.mark.parametrize("how", DEBUGGED)
 def test_a_debug_kernel_is_not_served_later(
-    request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec, how: str
+    cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
-    _skip_without_config(request, how)
+    _takes(cache, how)
     cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     run = cache.compile(add, mode=ENABLE)
     assert run[add] == Outcome(COMPILED, STORED)
@@ -240,9 +237,9 @@ def test_a_debug_kernel_is_not_served_later(
 @rule("debug/results-not-cached")
 @pytest.mark.parametrize("how", DEBUGGED)
 def test_a_normal_kernel_is_not_served_to_debugging(
-    request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec, how: str
+    cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
-    _skip_without_config(request, how)
+    _takes(cache, how)
     cache.warm(add)
     run = cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     assert run[add] == Outcome(COMPILED, KEPT)

@@ -26,6 +26,7 @@ from pytest_ascendcache.contract.options import (
     CacheMode,
     CompileOptions,
     DebugConfig,
+    other_soc,
 )
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
 from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules
@@ -58,4 +59,5 @@ __all__ = [
     "expected_outcomes",
     "is_under_debug",
     "load_rules",
+    "other_soc",
 ]

@@ -25,6 +25,11 @@ DEFAULT_CACHE_MODE = CacheMode.DISABLE
 DEFAULT_SOC = "Ascend910B1"
 
 
+def other_soc(soc: str, wanted: str = "Ascend310P3") -> str:
+    """A chip beside ``soc``: the wanted one, unless it is that one itself."""
+    return DEFAULT_SOC if wanted == soc else wanted
+
+
 @dataclass(frozen=True)
 class DebugConfig:
     """Contents of the file ``--op_debug_config`` names (document C, parameter constraints).

@@ -33,8 +33,10 @@ class Capability(str, Enum):
     """What a toolchain can do beyond compiling; a rule that needs more is not applicable."""
 
     OPERATOR_CACHE = "operator-cache"
+    CANN_LAYOUT = "cann-layout"
     RUN_KERNELS = "run-kernels"
     DEBUG_CONFIG = "debug-config"
+    SINGLE_OP_DEBUG = "single-op-debug"
     KNOWLEDGE_BASE = "knowledge-base"
     TOOLCHAIN_CHANGE = "toolchain-change"
     IMPL_MODE_TABLES = "impl-mode-tables"
@@ -50,8 +52,11 @@ class Capability(str, Enum):
         """What to say where a toolchain does not have it."""
         return {
             Capability.OPERATOR_CACHE: "compiles no single operators into a cache",
+            Capability.CANN_LAYOUT: "does not lay its cache out as CANN does",
             Capability.RUN_KERNELS: "kernels cannot be run on this machine",
-            Capability.DEBUG_CONFIG: "does not forward --op_debug_config for single operators",
+            Capability.DEBUG_CONFIG: "does not take --op_debug_config for single operators, and "
+            "models cannot be written: pip install pytest-ascendcache[onnx]",
+            Capability.SINGLE_OP_DEBUG: "does not take --op_debug_config for single operators",
             Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",
             Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
             Capability.IMPL_MODE_TABLES: "its implementation mode tables (opp/built-in/op_impl/"

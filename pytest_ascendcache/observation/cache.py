@@ -58,12 +58,14 @@ class Shared:
 
     ``fresh``: kernels of compiles no cache had a part in, ``fresh_runs``: their digests, by run.
     ``warm``: copies of prepared caches, below ``directory``; none are kept without one.
+    ``socs``: why a chip is not compiled for, empty for one that is.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.fresh: dict[Any, bytes] = {}
         self.fresh_runs: dict[Any, dict[OperatorSpec, str]] = {}
         self.warm: dict[Any, WarmCache] = {}
+        self.socs: dict[str, str] = {}
         self._directory = directory
 
     def apart(self, directory: Path) -> Shared:
@@ -71,6 +73,7 @@ class Shared:
         other = Shared(directory)
         other.fresh.update(self.fresh)
         other.warm.update(self.warm)
+        other.socs.update(self.socs)
         return other
 
     def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
@@ -89,7 +92,8 @@ class CacheUnderTest:
 
     Every valid entry is marked with a canary before a compile, so that each compile tells by
     itself which kernels were reused; ``marks = False`` leaves them as the toolchain wrote them,
-    to compare bytes. Compiles are processes of the toolchain under test.
+    to compare bytes. Compiles are processes of the toolchain under test. ``as_model = True`` has
+    operators compiled as nodes of one model, see ``CompileRequest``.
     """
 
     def __init__(
@@ -107,8 +111,10 @@ class CacheUnderTest:
         self.work = sandbox / "work"
         self.layout = CacheLayout(self.root)
         self.evidence = evidence or Evidence()
-        self.options = CompileOptions()
-        self.marks = control.serves_marked
+        self.options = CompileOptions(soc=toolchain.soc)
+        self.marks = control.serves_marked and not toolchain.birthmarks
+        self.as_model = False
+        self._born: set[str] = set()
         self._control = control
         self._numbers = count()
         self._tokens: dict[str, Canary] = {}
@@ -178,6 +184,7 @@ class CacheUnderTest:
             debug_file=debug_file,
             umask=umask,
             raw_options=raw_options or {},
+            as_model=self.as_model,
         )
 
     def new_output(self) -> Path:
@@ -246,7 +253,7 @@ class CacheUnderTest:
         the positive control has shown that this toolchain serves from a copied cache: that
         saves compiler starts.
         """
-        pristine = not self.root.exists()
+        pristine, key = not self.root.exists(), (self.as_model, key)
         template = self._shared.warm.get(key) if pristine and self.marks else None
         if template is None:
             first = len(self.evidence.steps)
@@ -264,6 +271,11 @@ class CacheUnderTest:
         ]
 
     def _warm(self, operators: tuple[OperatorSpec, ...], options: Mapping[str, Any]) -> None:
+        if self.as_model and len({each.type for each in operators}) < len(operators):
+            # In a model only the type tells whose kernel an object is, until entries are known.
+            for operator in operators:
+                self._warm((operator,), options)
+            return
         choice = self._choice(options)
         run = self.compile(*operators, mode=CacheMode.ENABLE, **options)
         for operator in operators:
@@ -324,8 +336,32 @@ class CacheUnderTest:
             self.toolchain, self.sandbox, self._control, self.evidence, self._shared
         )
         other.root, other.layout = root, CacheLayout(root)
-        other._numbers, other._tokens = self._numbers, self._tokens
+        other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
+        other.options, other.as_model = self.options, self.as_model
         return other
+
+    def lacks(self, soc: str, operator: OperatorSpec) -> str:
+        """Why the toolchain does not compile for a chip; empty for one it does compile for.
+
+        It need not compile for every chip, but for those whose operators are installed.
+
+        Raises:
+            ToolchainError: where it fails to compile for one of them.
+        """
+        if soc not in self._shared.socs:
+            self._shared.socs[soc] = self._tried(soc, operator)
+        return self._shared.socs[soc]
+
+    def _tried(self, soc: str, operator: OperatorSpec) -> str:
+        installed = self.toolchain.installed_socs
+        if soc == self.toolchain.soc:
+            return ""
+        if installed is not None and soc not in installed:
+            return f"no operators for {soc} are installed"
+        run = self.elsewhere(self.sandbox / "nowhere").attempt(operator, soc=soc)
+        if not run.succeeded and installed is not None:
+            raise ToolchainError(_failure(run.result))
+        return "" if run.succeeded else f"for {soc} {_failure(run.result)}"
 
     def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
         """What a run did to the entry :meth:`warm` made of an operator under these options."""
@@ -342,7 +378,7 @@ class CacheUnderTest:
             NotDecidable: where two fresh compiles differ.
         """
         environment = options.pop("environment", None)
-        key = (operator, tuple(sorted(options.items())))
+        key = (self.as_model, operator, tuple(sorted(options.items())))
         if environment is not None or key not in self._shared.fresh:
             ((first,), (second,)) = (
                 self._fresh_compile((operator,), environment, options) for _ in "12"
@@ -398,7 +434,7 @@ class CacheUnderTest:
         options: CompileOptions,
     ) -> dict[OperatorSpec, str]:
         """Digests of a fresh compile, remembered where no environment is given."""
-        key = (operators, options)
+        key = (self.as_model, operators, options)
         if environment is not None:
             return self._fresh_digests(operators, environment, options)
         if key not in self._shared.fresh_runs:
@@ -470,6 +506,7 @@ class CacheUnderTest:
             before=before,
             after=after,
             marked=dict(self._tokens) if self.marks else None,
+            born=self._seen(result) if self.toolchain.birthmarks else None,
             known={
                 operator: stem
                 for (operator, known_choice), stem in self._known.items()
@@ -477,6 +514,13 @@ class CacheUnderTest:
             },
             prefix=f"{self.layout.kernel_cache.relative_to(self.root)}/",
         )
+
+    def _seen(self, result: CompileResult) -> frozenset[str]:
+        """Birthmarks that were delivered before this run."""
+        before = frozenset(self._born)
+        for path in filter(None, result.delivered):
+            self._born |= find_canaries(path.read_bytes())
+        return before
 
     def _note(self, run: Run) -> None:
         changes = {path: change.value for path, change in run.written.items()}
@@ -492,7 +536,7 @@ class CacheUnderTest:
                 ending=run.result.ending,
                 outcomes=run.describe() if run.succeeded else (),
                 changes=shown,
-                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:] + run.result.log,
                 metadata={
                     path: (run.before.files[path].text, run.after.files[path].text)
                     for path in shown

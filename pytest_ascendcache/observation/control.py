@@ -7,11 +7,13 @@ An untouched canary under enable must be served. Without knowing that, "never hi
 from __future__ import annotations
 
 import shutil
+import time
+from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.contract import CacheMode, Delivered
 from pytest_ascendcache.observation.cache import CacheUnderTest
-from pytest_ascendcache.observation.evidence import NotDecidable, PositiveControl
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -20,22 +22,42 @@ def positive_control(
     toolchain: Toolchain, operator: OperatorSpec, sandbox: Path
 ) -> PositiveControl:
     """Compile, store, mark, compile again, and look for the mark."""
-    cache = CacheUnderTest(toolchain, sandbox, PositiveControl())
+    began = time.monotonic()
+    evidence = Evidence()
+    cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
+    found = _control(cache, operator)
+    return replace(found, seconds=(time.monotonic() - began) / max(1, evidence.starts))
+
+
+def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
     try:
         cache.compile(operator, mode=CacheMode.DISABLE)
     except ToolchainError as error:
         return PositiveControl(compiles=False, serves_marked=False, reason=str(error))
     try:
+        if cache.toolchain.birthmarks:
+            return _with_birthmarks(cache, operator)
         cache.warm(operator)
         run = cache.compile(operator, mode=CacheMode.ENABLE)
         if not run.served_from(operator):
             return _without_marks("an untouched canary under enable is not served")
-        copy = cache.elsewhere(sandbox / "copy")
+        copy = cache.elsewhere(cache.sandbox / "copy")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:
         return _without_marks(str(error))
     return PositiveControl(relocates=relocates)
+
+
+def _with_birthmarks(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
+    """Two compiles without a cache have to differ, and of two with one the second is served."""
+    modes = (CacheMode.DISABLE, CacheMode.ENABLE, CacheMode.ENABLE)
+    runs = [cache.compile(operator, mode=mode) for mode in modes]
+    found = [run.delivered(operator) for run in runs]
+    if found != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
+        shown = ", ".join(each.value for each in found)
+        return _without_marks(f"under disable, enable, enable: {shown}")
+    return PositiveControl(serves_marked=False)
 
 
 def _without_marks(reason: str) -> PositiveControl:

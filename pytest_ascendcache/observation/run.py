@@ -28,7 +28,8 @@ class Run:
     ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
     snapshots of the whole cache directory; ``marked`` has canaries by token, and is
     ``None`` where this toolchain does not serve marked entries. ``known`` names the entries of
-    operators the cache was warmed with.
+    operators the cache was warmed with. ``born`` are the birthmarks delivered before this run,
+    for a toolchain that has them (``Toolchain.birthmarks``).
     """
 
     result: CompileResult
@@ -38,6 +39,7 @@ class Run:
     marked: Mapping[str, Canary] | None
     known: Mapping[OperatorSpec, str]
     prefix: str
+    born: frozenset[str] | None = None
 
     def __repr__(self) -> str:
         mode = self.result.request.options.effective_mode.value
@@ -100,18 +102,48 @@ class Run:
         Raises:
             NotDecidable: where none can be found in it.
         """
-        objects = list(embedded_objects(self.model(operator).read_bytes()))
+        candidates = self._candidates(operator)
+        if len(candidates) > 1 and self._shares_model(operator):
+            stem = self.known.get(operator, "").encode()
+            candidates = [each for each in candidates if stem and stem in each]
+            if len(candidates) != 1:
+                raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
+        return candidates[0]
+
+    def _candidates(self, operator: OperatorSpec) -> list[bytes]:
+        """Objects of the ``.om`` that may be the operator's kernel."""
+        objects = list(embedded_objects(self._model_bytes(operator)))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
         name = f"te_{operator.type.lower()}_".encode()
         named = [each for each in objects if name in each]
         if not named and len(objects) > 1:
             raise NotDecidable(f"{operator}: none of {len(objects)} objects in the .om names it")
-        return named[0] if named else objects[0]
+        return named or objects
+
+    def _model_bytes(self, operator: OperatorSpec) -> bytes:
+        return self.model(operator).read_bytes()
+
+    def _shares_model(self, operator: OperatorSpec) -> bool:
+        return self.result.delivered.count(self.model(operator)) > 1
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries."""
-        tokens = find_canaries(self.model(operator).read_bytes())
+        if self._shares_model(operator):
+            return self._served_in_model(operator)
+        return self._stems(find_canaries(self._model_bytes(operator)))
+
+    def _served_in_model(self, operator: OperatorSpec) -> frozenset[str]:
+        candidates = self._candidates(operator)
+        served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
+        if len(candidates) > 1 and served:
+            # Another node of this type may be served from an entry of its own.
+            if operator not in self.known:
+                raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
+            return served & {self.known[operator]}
+        return served
+
+    def _stems(self, tokens: frozenset[str]) -> frozenset[str]:
         marked = self.marked or {}
         return frozenset(marked[token].stem if token in marked else token for token in tokens)
 
@@ -131,6 +163,11 @@ class Run:
         Raises:
             NotDecidable: where canaries cannot tell and nothing on disk does.
         """
+        if self.born is not None:
+            raise NotDecidable(
+                f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
+                "known in a cache of another kind"
+            )
         served = self.served_from(operator)
         fate = self.fate(operator)
         if served:
@@ -141,6 +178,19 @@ class Run:
                 "tells a reuse from a compile"
             )
         return Outcome(Delivered.COMPILED, fate)
+
+    def delivered(self, operator: OperatorSpec) -> Delivered:
+        """Where the delivered kernel came from, whatever became of its entry.
+
+        Raises:
+            NotDecidable: where that cannot be told.
+        """
+        if self.born is None:
+            return self[operator].delivered
+        tokens = find_canaries(self._model_bytes(operator))
+        if not tokens:
+            raise NotDecidable(f"{operator}: the delivered kernel carries no birthmark")
+        return Delivered.REUSED if tokens <= self.born else Delivered.COMPILED
 
     def fate(self, operator: OperatorSpec) -> Fate:
         """What became of the operator's own entry."""

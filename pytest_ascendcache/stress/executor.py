@@ -18,7 +18,6 @@ from pathlib import Path
 from pytest_ascendcache.cachedir import CacheLayout, Change, Snapshot, read_entries
 from pytest_ascendcache.cachedir.entry import sha256
 from pytest_ascendcache.cachedir.snapshot import read_quietly
-from pytest_ascendcache.contract import CompileOptions
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.faults import Action, FaultPlan, Gate, Operation
 from pytest_ascendcache.stress.disturb import SHELF, disturb, take_down
@@ -47,7 +46,6 @@ _REACHES = 20.0
 _LIMITS = {ENV_SIZE: "1", ENV_RATIO: "1"}
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
 """What CANN keeps of an entry. Source: facts ``cann-operator-cache`` section 1.2."""
-_SOC = CompileOptions().soc
 
 
 class Executor:
@@ -55,6 +53,7 @@ class Executor:
 
     def __init__(self, ground: Ground, directory: Path) -> None:
         self._ground = ground
+        self._soc = ground.toolchain.soc
         self._directory = directory
         self._numbers = itertools.count()
         self._ranks = [directory / f"rank{number}" for number in range(ground.header.ranks)]
@@ -67,7 +66,7 @@ class Executor:
         """Do one round and write down each step of it."""
         writer.write(one)
         for disturbance in one.disturbances:
-            disturb(disturbance, self._layout(disturbance.cache).soc(_SOC))
+            disturb(disturbance, self._layout(disturbance.cache).soc(self._soc))
         disturbed = None
         if one.disturbances:
             caches = sorted({each.cache for each in one.disturbances})
@@ -79,7 +78,7 @@ class Executor:
         for delivery in deliveries:
             writer.write(delivery)
         for name in (SHARED, *(rank.name for rank in self._ranks)):
-            take_down(self._layout(name).soc(_SOC))
+            take_down(self._layout(name).soc(self._soc))
         seen = Seen(one.number, tuple(self._all_caches()), tuple(_touched(before, after)))
         writer.write(seen)
         for rank in self._ranks:
@@ -93,10 +92,10 @@ class Executor:
 
     def _all_caches(self) -> list[CacheSeen]:
         names = [SHARED, *(rank.name for rank in self._ranks)]
-        return [self._look(name) for name in names if self._layout(name).soc(_SOC).is_dir()]
+        return [self._look(name) for name in names if self._layout(name).soc(self._soc).is_dir()]
 
     def _look(self, cache: str) -> CacheSeen:
-        directory = self._layout(cache).soc(_SOC)
+        directory = self._layout(cache).soc(self._soc)
         entries = read_entries(directory)
         known = {stem + ending for stem in entries for ending in _ENDINGS}
         residue = [
@@ -138,6 +137,7 @@ class Executor:
     def _requested(self, number: int, one: Compile) -> CompileRequest:
         rank = self._ranks[one.rank]
         request = request_of(
+            self._ground.toolchain,
             tuple(self._ground.operators[each] for each in one.operators),
             one.setting,
             one.mode,

@@ -82,7 +82,12 @@ def _right(
     runs: list[tuple[str, ...]] = []
     for number in range(2):
         request = request_of(
-            operators, setting, CacheMode.DISABLE, directory / "cache", directory / f"{number}"
+            toolchain,
+            operators,
+            setting,
+            CacheMode.DISABLE,
+            directory / "cache",
+            directory / f"{number}",
         )
         (result,) = toolchain.compile_together([request])
         if not result.succeeded:
@@ -98,6 +103,7 @@ def _right(
 
 
 def request_of(
+    toolchain: Toolchain,
     operators: tuple[OperatorSpec, ...],
     setting: Setting,
     mode: CacheMode,
@@ -108,7 +114,7 @@ def request_of(
     """A compile whose output, working directory and home are below ``directory``."""
     return CompileRequest(
         operators=operators,
-        options=_OPTIONS[setting].but(cache_mode=mode),
+        options=_OPTIONS[setting].but(cache_mode=mode, soc=toolchain.soc),
         cache_dir=cache,
         output=directory / "out",
         work=directory / "work",
@@ -142,7 +148,7 @@ def _points(
     for number, mode in enumerate((CacheMode.ENABLE, CacheMode.ENABLE, CacheMode.FORCE)):
         plan = FaultPlan(directory / f"operations{number}")
         request = request_of(
-            (operator,), Setting.PLAIN, mode, cache, directory / "recording", plan=plan
+            toolchain, (operator,), Setting.PLAIN, mode, cache, directory / "recording", plan
         )
         toolchain.compile_together([request])
         try:

@@ -1,6 +1,8 @@
 """Systems under test, each behind one small protocol. This room judges nothing."""
 
-from pytest_ascendcache.toolchains.atc import AtcToolchain, atc_toolchain
+from pytest_ascendcache.toolchains.atc import AtcToolchain
+from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
+from pytest_ascendcache.toolchains.installed import atc_toolchain
 from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (
@@ -22,6 +24,8 @@ from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, Tr
 
 __all__ = [
     "AtcToolchain",
+    "BaseToolchain",
+    "CommandToolchain",
     "CompileRequest",
     "CompileResult",
     "KernelRunError",

@@ -29,7 +29,7 @@ _START_PATIENCE = 60.0
 
 
 class ForkLauncher:
-    """Keeps one server process and asks it for children.
+    """Keeps one server process and asks it for children; one that dies is replaced.
 
     ``server`` is the server's command line without the socket's descriptor; ``programs`` are
     the first words of equivalent fresh processes, for people.
@@ -65,6 +65,8 @@ class ForkLauncher:
             "cwd": str(work),
             "umask": umask,
         }
+        if self._server is not None and self._server.is_gone:
+            self.close()
         if self._server is None:
             self._server = _Server(self._command)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child was waited for
@@ -106,6 +108,11 @@ class _Server:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended; its end of the socket is closed then, in forked processes too."""
+        return wait_readable(self.requests.fileno(), 0.0)  # it never sends anything
 
     def close(self) -> None:
         """Let the server end, and wait for it."""

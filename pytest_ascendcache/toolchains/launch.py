@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -14,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
+from pytest_ascendcache.toolchains.guard import OUTPUT_TAIL
 from pytest_ascendcache.toolchains.protocol import ToolchainError
 
-_OUTPUT_TAIL = 16_384
-"""Bytes of a command's output that are kept: its end, where the error is."""
+_GUARD = Path(__file__).with_name("guard.py")
+
+_GUARD_PATIENCE = 60.0
+"""Seconds a guard may take to start on a busy machine, and to kill what is to be killed."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,11 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """Starts each program as a fresh process. ``programs`` are the first words of each."""
+    """Starts each program as a fresh process. ``programs`` are the first words of each.
+
+    Each has a guard (``guard.py``) between it and this process, which ends it with all its
+    descendants when this process goes, however it goes.
+    """
 
     programs: Mapping[str, tuple[str, ...]]
 
@@ -83,63 +92,102 @@ class ProcessLauncher:
         umask: int | None,
     ) -> Running:
         """See :class:`Launcher`."""
-        output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process was waited for
-        try:
-            process = subprocess.Popen(
-                self.argv(program, arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=work,
-                env=dict(environment),
-                start_new_session=True,
-                umask=-1 if umask is None else umask,
-            )
-        except OSError as error:
-            output.close()
-            raise ToolchainError(
-                f"'{self.programs[program][0]}' cannot be started: {error.strerror}."
-            ) from None
-        return _RunningProcess(process, output)
+        request = {
+            "command": self.argv(program, arguments),
+            "environ": dict(environment),
+            "cwd": str(work),
+            "umask": umask,
+        }
+        guarded = _guard(request)
+        guarded.hear(1, time.monotonic() + _GUARD_PATIENCE)
+        what, _, number = guarded.lines[0].partition(" ") if guarded.lines else ("", "", "")
+        if what == "started":
+            return guarded
+        guarded.wait(0.0)
+        why = os.strerror(int(number)) if what == "failed" else "its guard gives no sign of life"
+        raise ToolchainError(f"'{self.programs[program][0]}' cannot be started: {why}.")
 
     def close(self) -> None:
         """Nothing is kept running."""
 
 
-@dataclass(frozen=True)
-class _RunningProcess:
-    process: subprocess.Popen[bytes]
+def _guard(request: Mapping[str, object]) -> _GuardedProcess:
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process was waited for
+    status, tells = os.pipe()
+    ends, life = os.pipe()
+    # In a file: some environments are larger than a pipe.
+    with tempfile.TemporaryFile() as document:
+        document.write(json.dumps(request).encode())
+        document.flush()
+        descriptors = [document.fileno(), tells, ends, output.fileno()]
+        try:
+            process = subprocess.Popen(
+                # Neither site-packages nor the user's variables: it has to be there at once.
+                [sys.executable, "-I", "-S", str(_GUARD), *map(str, descriptors)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C is the test run's to handle
+            )
+        except OSError as error:
+            os.close(status)
+            os.close(life)
+            output.close()
+            raise ToolchainError(f"no process can be started: {error.strerror}.") from None
+        finally:
+            os.close(tells)
+            os.close(ends)
+    return _GuardedProcess(process, status, life, output)
+
+
+@dataclass
+class _GuardedProcess:
+    guard: subprocess.Popen[bytes]
+    status: int
+    life: int
     output: IO[bytes]
+    told: bytes = b""
+
+    @property
+    def lines(self) -> list[str]:
+        """What the guard has told so far."""
+        return self.told.decode().split("\n")[:-1]
 
     def kill(self) -> None:
         """See :class:`Running`."""
-        kill_group(self.process.pid)
+        if not self.hear(2, time.monotonic()):  # ended, its number may be another's
+            kill_group(int(self.lines[0].split()[1]))
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""
         ended = False
-        left_behind = 0
         try:
-            ended = self._ends_before(deadline)
-            left_behind = running_in_group(self.process.pid) if ended else 0
+            ended = self.hear(2, deadline)
         finally:  # also when the test run is interrupted
-            kill_group(self.process.pid)
-            returncode = self.process.wait()
+            os.close(self.life)
+            self.hear(2, time.monotonic() + _GUARD_PATIENCE)
+            self.guard.kill()  # it has told all, or never will
+            self.guard.wait()
+            os.close(self.status)
             tail = read_tail(self.output)
-        return Ended(returncode if ended else None, tail, left_behind)
+        if len(self.lines) < 2:
+            if self.lines and self.lines[0].startswith("started"):
+                raise ToolchainError("the guard of a process was killed.")
+            return Ended(None, tail)
+        _, returncode, left_behind = self.lines[1].split()
+        return Ended(int(returncode) if ended else None, tail, int(left_behind))
 
-    def _ends_before(self, deadline: float) -> bool:
-        try:
-            # A process descriptor wakes at the moment of exit; Popen's own timeout polls.
-            descriptor = os.pidfd_open(self.process.pid)
-        except OSError:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(max(0.0, deadline - time.monotonic()))
-            return self.process.returncode is not None
-        try:
-            return wait_readable(descriptor, deadline)
-        finally:
-            os.close(descriptor)
+    def hear(self, lines: int, deadline: float) -> bool:
+        """Whether the guard has told that many lines before ``deadline``."""
+        while self.told.count(b"\n") < lines:
+            if not wait_readable(self.status, deadline):
+                return False
+            chunk = os.read(self.status, 256)
+            if not chunk:
+                return False
+            self.told += chunk
+        return True
 
 
 def wait_readable(descriptor: int, deadline: float) -> bool:
@@ -172,5 +220,5 @@ def read_tail(output: IO[bytes]) -> str:
     """The end of what was written to a file, as text; closes it."""
     with output:
         size = output.seek(0, os.SEEK_END)
-        output.seek(max(0, size - _OUTPUT_TAIL))
+        output.seek(max(0, size - OUTPUT_TAIL))
         return output.read().decode("utf-8", "replace")

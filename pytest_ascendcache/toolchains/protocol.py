@@ -36,7 +36,8 @@ class CompileRequest:
     values the documents do not know. ``debug_file`` likewise names a debug configuration as it
     is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
     of what the options say. ``environment`` comes on top of a cleaned one. ``umask`` is that of
-    the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``).
+    the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``as_model``: the
+    operators are to be nodes of one model, for toolchains without ``SINGLE_OP_DEBUG``.
     """
 
     operators: tuple[OperatorSpec, ...]
@@ -51,6 +52,7 @@ class CompileRequest:
     umask: int | None = None
     raw_options: Mapping[str, str] = field(default_factory=dict)
     plan: FaultPlan | None = None
+    as_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class CompileResult:
 
     ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed
     and the process group was killed. ``delivered`` has one file an operator, ``None`` where it
-    is missing. ``output`` is the end of what the process printed.
+    is missing; where several are in one model they have one file. ``output`` is the end of
+    what the process printed, ``log`` what its log files say of a failure.
     """
 
     request: CompileRequest
@@ -69,6 +72,7 @@ class CompileResult:
     deadline: float
     output: str
     delivered: tuple[Path | None, ...]
+    log: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -91,7 +95,7 @@ class CompileResult:
         if self.returncode < 0:
             return f"was ended by signal {-self.returncode}"
         if self.returncode == 0 and None in self.delivered:
-            return "reported success but delivered no .om file"
+            return "reported success but did not deliver every operator"
         return f"ended with exit status {self.returncode}"
 
 
@@ -121,6 +125,24 @@ class Toolchain(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What it can do beyond compiling."""
+
+    @property
+    def soc(self) -> str:
+        """The chip it is judged for."""
+
+    @property
+    def installed_socs(self) -> frozenset[str] | None:
+        """Chips it has to be able to compile for; ``None`` where that cannot be told."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """More of what it is, for reports: paths and versions of its parts."""
+
+    @property
+    def birthmarks(self) -> bool:
+        """Whether each kernel it compiles is stamped with a token of its own (a text
+        ``ascendcache-canary:`` and 32 hexadecimal digits): for a cache around a compiler that
+        the adapter provides. Nothing in the cache has to be marked then, however it looks."""
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         """Start one process a request, all at once, and wait for every one of them.

@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
@@ -20,6 +20,9 @@ from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, st
 
 _REFERENCE = "pytest_ascendcache.reference"
 _DEFECTIVE = "pytest_ascendcache.qualification.defective"
+
+_SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
+"""Chips the suite compiles for beside the one under test."""
 
 _MODULES = {
     "atc": "atc",
@@ -49,26 +52,31 @@ class ReferenceToolchain(AtcToolchain):
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
         """See :class:`Toolchain`."""
         if change is Capability.KNOWLEDGE_BASE:
-            return _knowledge_base(operator, directory)
+            return _knowledge_base(operator, directory, _SOCS | {self.soc})
         if change is Capability.TOOLCHAIN_CHANGE:
             return _custom_operator(directory)
         if change is Capability.VERSION_STAMP:
             return _operator_package(operator, directory)
         raise ToolchainError(f"{change.value} is nothing that can be changed.")
 
+    @property
+    def installed_socs(self) -> frozenset[str]:
+        """See :class:`Toolchain`."""
+        return _SOCS
+
     def start_rank(self, request: TrainRequest) -> RankProcess:
         """See :class:`Toolchain`."""
-        environment = self._environment({})
-        return start_rank(self.launcher, request, environment, self._deadline, self.fault_route())
+        base = self._base_environment
+        return start_rank(self.launcher, request, base, self._deadline, self.fault_route())
 
 
-def _knowledge_base(operator: OperatorSpec, directory: Path) -> StagedChange:
+def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str]) -> StagedChange:
     """A tuning knowledge base that asks for other tiles once it is applied."""
     bank = directory / "bank"
     bank.mkdir(parents=True, exist_ok=True)
 
     def tune(tile: int) -> None:
-        for soc in ("Ascend910B1", "Ascend310P3"):
+        for soc in socs:
             text = json.dumps({operator.type: {"tile": tile}})
             (bank / f"{soc}.json").write_text(text, encoding="utf-8")
 
@@ -111,11 +119,15 @@ def _version() -> str:
 
 
 def reference_toolchain(
-    start: str = "fork", deadline: float = 60.0, defect: str | None = None
+    start: str = "fork",
+    deadline: float = 60.0,
+    defect: str | None = None,
+    soc: str | None = None,
 ) -> AtcToolchain:
     """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
 
-    ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``).
+    ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``);
+    ``soc`` is the chip it is judged for, ``Ascend910B1`` unless given.
     """
     python = (sys.executable, "-m")
     programs: dict[str, tuple[str, ...]] = {
@@ -141,7 +153,7 @@ def reference_toolchain(
     else:
         launcher = ProcessLauncher(programs)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
-    return ReferenceToolchain(
+    toolchain = ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
         version=_version(),
         launcher=launcher,
@@ -151,3 +163,5 @@ def reference_toolchain(
         impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,
         fault_route=FaultPoints(),
     )
+    toolchain.soc = soc or DEFAULT_SOC
+    return toolchain

@@ -1,13 +1,14 @@
 """What a static kernel package does when it is run: install itself, and the other way round.
 
 Carried by every package and started by its shell header or its ``uninstall.sh``, so it needs
-Python 3.8 and nothing besides. It never asks anything.
+Python 3.9 and nothing besides. It never asks anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,11 +21,8 @@ from pytest_ascendcache.reference.static_kernel.archive import (
     Package,
     PackageError,
 )
-from pytest_ascendcache.reference.static_kernel.registry import (
-    AI_CORE,
-    RegistryError,
-    RegistryPolicy,
-)
+from pytest_ascendcache.reference.static_kernel.index_file import RegistryError
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, RegistryPolicy
 
 EXIT_SUCCESS, EXIT_FAILED, EXIT_DAMAGED = 0, 1, 2
 """The last one is makeself's for a package whose checksum is wrong."""
@@ -160,10 +158,7 @@ def _fail(reason: str, status: int) -> int:
     return status
 
 
-def main() -> int:
+def main(argv: Sequence[str]) -> int:
     """Entry point: the package, then the command line."""
-    return run(sys.argv[1:], os.environ)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
+    return run(argv, os.environ)

@@ -6,6 +6,7 @@ Where CANN's ends with 0 although some operators failed or nothing was packed, t
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ EXIT_SUCCESS, EXIT_FAILED = 0, 1
 
 def main() -> int:
     """Entry point of the command."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
     return run(sys.argv[1:], os.environ)
 
 
@@ -97,8 +99,11 @@ class _OpCompiler:
                 f"None of the {len(files)} files in [{self._options.params}] asks for a static "
                 "kernel; tune_mode must be 'all' or 'static_kernel'."
             )
-        compiled = self._compile(jobs)
-        path = self._pack(compiled)
+        packages, options = self._policies.static_kernel.packages, self._options
+        # Its place is tried before the work, which may take minutes.
+        with packages.reserved(self._policies.fs, options.directory, options.package) as name:
+            compiled = self._compile(jobs)
+            path = self._pack(compiled, name)
         print(f"compiled {len(compiled)} operators of {len(files)} files for {self._options.soc}")
         print(f"generate run package {path.name} success")
         print("static compiler success")
@@ -123,21 +128,20 @@ class _OpCompiler:
                 failures.append(f"{job.source}: {result}")
         return compilation.whole(compiled, failures)
 
-    def _pack(self, compiled: Sequence[tuple[Job, bytes]]) -> Path:
+    def _pack(self, compiled: Sequence[tuple[Job, bytes]], name: str) -> Path:
         """The published package."""
-        policies, options = self._policies, self._options
+        policies, soc = self._policies, self._options.soc
         packages, compilation = policies.static_kernel.packages, policies.static_kernel.compilation
-        directory = short_name(options.soc)
-        with packages.reserved(policies.fs, options.directory, options.package) as name:
-            kernels = [
-                kernel
-                for job, data in compiled
-                for kernel in compilation.kernel_files(job, data, name, directory)
-            ]
-            manifest = Manifest(name, options.soc, directory, _index(kernels), {})
-            content = packages.content(manifest, _contents(kernels), self._installer)
-            path = options.directory / f"{name}.run"
-            packages.publish(policies.fs, path, content)
+        directory = short_name(soc)
+        kernels = [
+            kernel
+            for job, data in compiled
+            for kernel in compilation.kernel_files(job, data, name, directory)
+        ]
+        manifest = Manifest(name, soc, directory, _index(kernels), {})
+        content = packages.content(manifest, _contents(kernels), self._installer)
+        path = self._options.directory / f"{name}.run"
+        packages.publish(policies.fs, path, content)
         return path
 
 

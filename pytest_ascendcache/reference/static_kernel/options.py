@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import getopt
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.reference.static_kernel.soc import full_name
+from pytest_ascendcache.reference.static_kernel.archive import PackageError, checked_name
+from pytest_ascendcache.reference.static_kernel.soc import full_name, soc_names
 
 USAGE = """\
 usage: ascendcache-op-compiler -p DIR -v SOC [-o OUTPUT] [-j JOBS] [-l LEVEL]
@@ -135,10 +135,9 @@ class OpCompilerOptionPolicy:
             raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
         name = full_name(given["-v"])
         if name is None:
-            from pytest_ascendcache.reference.kernels.objects import SOCS
-
             raise OpCompilerError(
-                f"Option -v [{given['-v']}] is no known chip; write one of {', '.join(SOCS)}."
+                f"Option -v [{given['-v']}] is no known chip; write one of "
+                f"{', '.join(soc_names())}."
             )
         return name
 
@@ -154,15 +153,15 @@ class OpCompilerOptionPolicy:
             raise OpCompilerError("Option -o is empty; name a directory or a package.")
         if not value.endswith("/") and not path.is_dir():
             directory, package = path.parent, path.name.removesuffix(".run")
+            try:
+                checked_name(package)
+            except PackageError as error:
+                raise OpCompilerError(f"Option -o [{value}]: {error}.") from None
             if path.exists() or path.with_name(f"{package}.run").exists():
                 raise OpCompilerError(f"Option -o [{value}] exists already; name another package.")
         if not directory.is_dir():
             raise OpCompilerError(
                 f"Option -o [{value}]: there is no directory [{directory}]; create it first."
-            )
-        if not os.access(directory, os.W_OK | os.X_OK):
-            raise OpCompilerError(
-                f"Option -o [{value}]: the directory [{directory}] cannot be written; name another."
             )
         return directory, package
 

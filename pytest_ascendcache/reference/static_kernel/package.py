@@ -28,6 +28,7 @@ _ROOT = Path(__file__).parents[3]
 _CARRIED = (
     *("__init__", "reference/__init__", "reference/cache/__init__", "reference/cache/fs"),
     *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
+    "reference/static_kernel/index_file",
     *(f"reference/static_kernel/{name}" for name in ("installer", "registry")),
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -35,9 +36,9 @@ _RUN_MODE = 0o750
 _LOCK = re.compile(r"\.(.+\.run)\.lock")
 
 _MAIN = """\
-import os, sys
-from pytest_ascendcache.reference.static_kernel.installer import run
-sys.exit(run(sys.argv, os.environ))
+import sys
+from pytest_ascendcache.reference.static_kernel.installer import main
+sys.exit(main(sys.argv))
 """
 _HEADER = """\
     # Static kernel package {name}; see --help. A ZIP archive follows.

@@ -53,13 +53,19 @@ def compile_all(
             "A process that compiles was killed, perhaps for want of memory; "
             "try again with fewer (-j)."
         ) from None
+    except BaseException:
+        # Whatever they are at, nobody is waiting for it any more.
+        for worker in multiprocessing.active_children():
+            worker.kill()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
 
 
 def _begin(parent: int) -> None:
-    """In a worker: end with the parent, and leave Ctrl-C to it."""
+    """In a worker: end with the parent, and leave being stopped to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

@@ -19,40 +19,20 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.static_kernel.archive import (
-    MANIFEST,
-    Manifest,
-    Package,
-    PackageError,
-)
-from pytest_ascendcache.reference.static_kernel.index import (
-    INDEX_NAME,
-    entries_by_key,
-    merged,
-    of_entries,
-    package_of,
-    parse,
-    render,
-)
+from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Package
+from pytest_ascendcache.reference.static_kernel.index_file import IndexPolicy, RegistryError
 
 AI_CORE = Path("static_kernel/ai_core")
 LOCK_NAME = ".static_kernel.lock"
-FOREIGN_NAME = "foreign_index.json"
 PATIENCE = 120.0
 """Seconds an installer waits for others that install."""
 
 _PRIORITY = "load_priority="
-_LEFTOVER = ".temp"
 
 
-class RegistryError(Exception):
-    """Something stands where packages are kept that this installer leaves alone."""
-
-
-class RegistryPolicy:
+class RegistryPolicy(IndexPolicy):
     """Installs and removes packages. ``opp`` is the operator package's directory."""
 
     def install(self, fs: Fs, opp: Path, package: Package) -> bool:
@@ -67,28 +47,37 @@ class RegistryPolicy:
             names = self.repair(fs, ai_core)
             if self.is_installed(fs, ai_core, package, names):
                 return False
+            self.refuse_foreign(ai_core / package.manifest.name)
             try:
                 self.replace(fs, ai_core, package, names)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    others = [name for name in names if name != package.manifest.name]
-                    self.write_order(fs, ai_core, others)
-                    self.repair(fs, ai_core)
+                    self.give_up(fs, ai_core, package.manifest.name, names)
                 raise
             return True
 
     def replace(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> None:
-        """Install a package that is not installed as it should be."""
+        """Install a package that is not installed as it should be, or another of its name is."""
         name = package.manifest.name
-        others = [each for each in names if each != name]
-        self.refuse_foreign(ai_core / name)
-        if name in names:
-            self.remove(fs, ai_core, name, others)
         staged = self.stage(fs, ai_core, package)
+        others = [each for each in names if each != name]
+        self.put_in_place(fs, ai_core, staged, name, others)
+
+    def put_in_place(
+        self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
+    ) -> None:
+        """Install a staged package in place of what has its name, if anything does."""
+        if (ai_core / name).is_dir():
+            self.remove(fs, ai_core, name, others)
         fs.replace("install.rename", staged, ai_core / name)
-        fs.sync_directory("install.sync", ai_core)
         self.write_order(fs, ai_core, [*others, name])
         self.write_indexes(fs, ai_core, [*others, name])
+
+    def give_up(self, fs: Fs, ai_core: Path, name: str, names: Sequence[str]) -> None:
+        """After a failed install: nothing of it stays; what it replaces does if untouched."""
+        if self.order(fs, ai_core) != list(names):
+            self.write_order(fs, ai_core, [each for each in names if each != name])
+        self.repair(fs, ai_core)
 
     def uninstall(self, fs: Fs, opp: Path, name: str) -> bool:
         """Remove the package of exactly this name; whether it was installed.
@@ -153,20 +142,6 @@ class RegistryPolicy:
         listed = [line[len(_PRIORITY) :] for line in lines if line.startswith(_PRIORITY)]
         return [name for line in listed for name in line.split(",") if name]
 
-    def is_ours(self, directory: Path) -> bool:
-        """Whether a directory is a package, whole or not, of this installer."""
-        return not directory.is_symlink() and (directory / MANIFEST).is_file()
-
-    def manifest(self, fs: Fs, directory: Path) -> Manifest | None:
-        """What an installed package says of itself, if it can be read."""
-        if not self.is_ours(directory):
-            return None
-        try:
-            manifest = Manifest.parse(fs.read("install.manifest", directory / MANIFEST))
-        except (OSError, PackageError):
-            return None
-        return manifest if manifest.name == directory.name else None
-
     def is_installed(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> bool:
         """Whether this very package is installed, every byte of it."""
         directory = ai_core / package.manifest.name
@@ -196,12 +171,6 @@ class RegistryPolicy:
                 self.discard(fs, Path(entry.path))
         return names
 
-    def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-        """Remove what somebody did not come to rename; under the lock nobody will."""
-        for entry in fs.entries("install.list", directory):
-            if entry.name.startswith(".") and entry.name.endswith(_LEFTOVER):
-                self.delete(fs, Path(entry.path))
-
     def stage(self, fs: Fs, ai_core: Path, package: Package) -> Path:
         """A copy of the package beside its place, every byte of it on the disk."""
         staged = fs.temporary_path(ai_core / package.manifest.name)
@@ -217,13 +186,6 @@ class RegistryPolicy:
                 fs.sync_directory("install.sync", directory)
         return staged
 
-    def make_directories(self, fs: Fs, path: Path) -> None:
-        """Create a directory and its parents so that they stay after a power loss."""
-        missing = [each for each in (path, *path.parents) if not each.exists()]
-        fs.make_directories("install.mkdir", path)
-        for each in reversed(missing):
-            fs.sync_directory("install.sync", each.parent)
-
     def write_order(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
         """Set what is installed."""
         path = ai_core / "config.ini"
@@ -233,81 +195,6 @@ class RegistryPolicy:
             self.publish(fs, "install.config", path, f"{_PRIORITY}{','.join(names)}\n".encode())
         else:
             fs.remove("install.config.remove", path)
-            fs.sync_directory("install.sync", ai_core)
-
-    def publish(self, fs: Fs, point: str, path: Path, data: bytes) -> None:
-        """Put a file in its place so that readers see the old one or the new one, whole."""
-        temporary = fs.write_temporary(point, path, data)
-        fs.replace(f"{point}.rename", temporary, path)
-        fs.sync_directory(f"{point}.sync", path.parent)
-
-    # The index.
-
-    def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
-        """Make the index of every SoC that of these packages."""
-        found = [self.manifest(fs, ai_core / name) for name in names]
-        manifests = [each for each in found if each is not None]
-        config = ai_core / "config"
-        entries = fs.entries("install.list", config)
-        known = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
-        for directory in sorted(known | {each.directory for each in manifests}):
-            indexes = [each.index for each in manifests if each.directory == directory]
-            self.write_index(fs, config / directory, indexes)
-
-    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[dict[str, Any]]) -> None:
-        """Make one SoC's index that of these packages and of whoever else wrote to it."""
-        if directory.is_symlink():
-            raise RegistryError(f"[{directory}] is a link; put a directory there")
-        self.remove_leftovers(fs, directory)
-        path, saved = directory / INDEX_NAME, directory / FOREIGN_NAME
-        current, kept = self.content(fs, path), self.content(fs, saved)
-        foreign = wanted = self.foreign(directory.parent.parent, current, kept)
-        if indexes:
-            theirs = [] if foreign is None else [parse(foreign)]
-            wanted = render(merged([*theirs, *indexes]))
-            if foreign is not None and foreign != kept:
-                self.publish(fs, "install.foreign", saved, foreign)
-        if wanted is None and current is not None:
-            fs.remove("install.index.remove", path)
-            fs.sync_directory("install.index.sync", directory)
-        elif wanted is not None and wanted != current:
-            self.make_directories(fs, directory)
-            self.publish(fs, "install.index", path, wanted)
-        if kept is not None and not (indexes and foreign):
-            fs.remove("install.foreign.remove", saved)
-
-    def foreign(self, ai_core: Path, current: bytes | None, kept: bytes | None) -> bytes | None:
-        """What others have in an index: theirs that are in it, and theirs that ours override.
-
-        ``kept`` is what they had before; it is returned as it is where nothing has changed.
-        """
-        try:
-            index = {} if current is None else parse(current)
-            before = {} if kept is None else parse(kept)
-        except ValueError:
-            return kept  # nobody can read it, so nobody misses it
-        entries = entries_by_key(index)
-        ours = {name: self.is_ours(ai_core / name) for name in map(package_of, entries.values())}
-        theirs = {key: each for key, each in entries.items() if not ours[package_of(each)]}
-        overridden = {
-            key: each
-            for key, each in entries_by_key(before).items()
-            if key in entries and key not in theirs and (ai_core / each["binPath"]).is_file()
-        }
-        if kept is not None and {**overridden, **theirs} == entries_by_key(before):
-            return kept
-        if len(theirs) == len(entries):
-            return current if theirs else None
-        if not overridden and not theirs:
-            return None
-        return render(merged([of_entries(before, overridden), of_entries(index, theirs)]))
-
-    def content(self, fs: Fs, path: Path) -> bytes | None:
-        """A file's content, if there is one."""
-        try:
-            return fs.read("install.index.read", path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
 
     # Getting rid of things.
 
@@ -317,15 +204,6 @@ class RegistryPolicy:
         fs.replace("uninstall.rename", directory, hidden)
         fs.sync_directory("uninstall.sync", directory.parent)
         self.delete(fs, hidden)
-
-    def delete(self, fs: Fs, path: Path) -> None:
-        """Remove a file, a link, or a directory with what it holds."""
-        if path.is_dir() and not path.is_symlink():
-            for entry in fs.entries("uninstall.list", path):
-                self.delete(fs, Path(entry.path))
-            fs.remove_directory("uninstall.rmdir", path)
-        else:
-            fs.remove("uninstall.remove", path)
 
     def sweep(self, fs: Fs, opp: Path) -> None:
         """Remove directories that are empty."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_ascendcache.operators.network import NetworkError, read_network
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.client.api import end_by_signals
+from pytest_ascendcache.reference.static_kernel.client.api import close_undisturbed, end_by_signals
 from pytest_ascendcache.reference.static_kernel.client.config import (
     MODES,
     TREES,
@@ -24,7 +24,7 @@ from pytest_ascendcache.reference.static_kernel.client.config import (
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError, StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.session import Session
 
-EXIT_SUCCESS, EXIT_FAILED = 0, 1
+EXIT_SUCCESS, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     given = _parser().parse_args(argv)
     end_by_signals()
     script = given.networks[0].absolute().parent
-    session = Session(policies or Policies(), environ, script)
+    session = Session(policies or Policies(), environ, script, forks=True)
     status = EXIT_SUCCESS
     try:
         for number, path in enumerate(given.networks):
@@ -51,8 +51,11 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
                 status = EXIT_FAILED
                 if isinstance(error, CardsError):
                     break
+    except KeyboardInterrupt:
+        print("[ERROR] interrupted.", flush=True)
+        status = EXIT_INTERRUPTED
     finally:
-        session.close()
+        close_undisturbed(session)
     return status
 
 

@@ -84,7 +84,7 @@ class ConfigPolicy:
             StaticKernelError: naming the option, its value, and what to set.
         """
         self.mode(config)
-        if not config.experimental_config.aclgraph._aclnn_static_shape_kernel:
+        if not self.wants(config):
             return
         tree = config.experimental_config.aclgraph.output_tree
         if tree not in TREES:
@@ -94,12 +94,15 @@ class ConfigPolicy:
         self.product(config.soc_version)
         self.profiler(profiling)
 
+    def wants(self, config: CompilerConfig) -> bool:
+        """Whether static kernels are asked for."""
+        return config.experimental_config.aclgraph._aclnn_static_shape_kernel
+
     def mode(self, config: CompilerConfig) -> None:
         """Static kernels are for one mode only."""
         if config.mode not in MODES:
             raise StaticKernelError(f"mode is {config.mode!r}; set it to {' or '.join(MODES)}.")
-        wanted = config.experimental_config.aclgraph._aclnn_static_shape_kernel
-        if wanted and config.mode != REDUCE_OVERHEAD:
+        if self.wants(config) and config.mode != REDUCE_OVERHEAD:
             raise StaticKernelError(
                 f"mode is {config.mode!r}, in which _aclnn_static_shape_kernel has no effect; set "
                 f"mode to {REDUCE_OVERHEAD!r}, or the option to False."

@@ -45,6 +45,10 @@ class DumpPolicy:
         """What is recorded of operators: equal ones once."""
         return list(dict.fromkeys(OperatorInfo.of(each.named("")) for each in operators))
 
+    def recorded(self, records: list[OperatorInfo]) -> list[OperatorInfo]:
+        """What the folder of all operators has."""
+        return records
+
     def select(self, files: Files, done: Collection[str]) -> dict[str, bytes]:
         """The files of operators that have no static kernel yet; ``done`` are digests."""
         return {name: data for name, data in files.items() if digest(data) not in done}
@@ -79,7 +83,7 @@ class Dump:
         """Record operators in the folders of a compile; the target's files."""
         records = self._policy.records(operators)
         targets = [each for each in records if self._policy.is_target(each.operator())]
-        self._write(outputs.everything, "debug", records)
+        self._write(outputs.everything, "debug", self._policy.recorded(records))
         files = self._write(outputs.target, "target", targets)
         if outputs.opcompile is not None:
             self._write(outputs.opcompile, "opcompile", targets)

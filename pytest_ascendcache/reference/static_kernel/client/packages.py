@@ -1,9 +1,9 @@
 """Packages of this process: compiled, installed, and uninstalled when it ends.
 
-For each package there is a record beside the operator package's ``static_kernel``, locked as long
-as its owner lives. A record nobody holds is a dead process's: the next start uninstalls what it
-names. The record is there before the install and goes after the uninstall, so that no moment of a
-crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
+For each package there is a record beside the operator package's ``static_kernel``, locked (shared)
+as long as an owner lives. A record nobody holds is a dead process's: the next start uninstalls
+what it names. The record is there before the install and goes after the uninstall, so that no
+moment of a crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
 """
 
 from __future__ import annotations
@@ -87,9 +87,8 @@ class PackagePolicy:
             with contextlib.suppress(FileNotFoundError):  # somebody swept the directory away
                 flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 descriptor = os.open(record, flags, fs.file_mode)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
                 if _is_at(descriptor, record):
-                    os.truncate(descriptor, 0)
                     os.write(descriptor, f"{package}\n".encode())
                     return Owned(package, record, descriptor)
                 os.close(descriptor)
@@ -105,10 +104,16 @@ class PackagePolicy:
             raise StaticKernelError(f"installing {owned.package} {ended.words}")
 
     def release(self, owned: Owned, opp: Path, environ: Mapping[str, str]) -> str:
-        """Uninstall a package of this process; what went wrong, if anything did."""
-        wrong = self.uninstall(opp, owned.package, environ)
-        if not wrong:
-            self.forget(owned.record)
+        """Uninstall a package unless it has another owner; what went wrong, if anything did."""
+        wrong = ""
+        try:
+            fcntl.flock(owned.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # the last owner will
+        else:
+            wrong = self.uninstall(opp, owned.package, environ)
+            if not wrong:
+                self.forget(owned.record)
         os.close(owned.descriptor)
         return wrong
 
@@ -147,9 +152,9 @@ class PackagePolicy:
                 os.close(descriptor)  # its owner lives
                 continue
             if _is_at(descriptor, record):
-                text = os.read(descriptor, 4096).decode("utf-8", "replace").strip()
+                lines = os.read(descriptor, 4096).decode("utf-8", "replace").splitlines()
                 # The record's own name says which package, whatever was written in it.
-                package = Path(text).with_name(f"{record.name}.run") if text else Path(record.name)
+                package = Path(lines[0] if lines else "").parent / f"{record.name}.run"
                 wrong.append(self.release(Owned(package, record, descriptor), opp, environ))
             else:
                 os.close(descriptor)

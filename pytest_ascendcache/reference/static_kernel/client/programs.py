@@ -16,7 +16,9 @@ from typing import IO, NoReturn
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
-_LAST_WORDS = 400
+_WORDS = 1000
+"""Characters of a program's output that an error shows."""
+
 _STOPPING = 10.0
 """Seconds a program may take to end by itself once it is no longer wanted."""
 
@@ -30,8 +32,10 @@ class Ended:
 
     @property
     def words(self) -> str:
-        """For an error: exit status and last words."""
-        text = " ".join(self.output.split())[-_LAST_WORDS:]
+        """For an error: exit status, and what it said."""
+        text = " ".join(self.output.split())
+        if len(text) > _WORDS:  # what is wrong comes first, what follows from it last
+            text = f"{text[: _WORDS // 2]} ... {text[-_WORDS // 2 :]}"
         return f"ended with {self.status}: {text or 'without a word'}"
 
 
@@ -61,7 +65,8 @@ def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
 
 
 def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
-    """Run a part of this toolchain in a process of its own, as :func:`run`."""
+    """Run a part of this toolchain in a fork of this process, as :func:`run`. Only for a process
+    without threads."""
     with tempfile.TemporaryFile() as output:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -83,6 +88,7 @@ def _become(program: Callable[[], int], output: int) -> NoReturn:
         os.dup2(output, 2)
         # The lines to other cards are not this process's: they must end with their card.
         os.closerange(3, 4096)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         status = program()
     except BaseException:
         sys.excepthook(*sys.exc_info())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
 
+_OP_COMPILER = "pytest_ascendcache.reference.static_kernel.op_compiler"
 Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 """Symbol and object of every different operator."""
 
@@ -29,14 +31,18 @@ Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 class Session:
     """What a process knows of static kernels from one graph to the next.
 
-    ``script`` is the directory output goes to by default. To be closed at the process's end.
+    ``script`` is the directory output goes to by default. ``forks`` says that the embedded
+    op_compiler may be forked from this process. To be closed at the process's end.
     """
 
-    def __init__(self, policies: Policies, environ: Mapping[str, str], script: Path) -> None:
+    def __init__(
+        self, policies: Policies, environ: Mapping[str, str], script: Path, forks: bool = False
+    ) -> None:
         self._all = policies
         self._policies = policies.client
         self._environ = environ
         self._script = script
+        self._forks = forks
         self._dump = Dump(self._policies.dump, policies.fs)
         self._done: set[str] = set()
         self._cards: Cards | None = None
@@ -64,7 +70,7 @@ class Session:
         Raises:
             StaticKernelError: where static kernels are asked for and cannot be had.
         """
-        if not config.experimental_config.aclgraph._aclnn_static_shape_kernel:
+        if not self._policies.config.wants(config):
             self._policies.config.check(config, profiling)
             return self._complete(network, config, self._select(network, config))
         world = self._policies.world.read(self._environ)
@@ -78,18 +84,20 @@ class Session:
             node = self._policies.world.node(world, local_size)
             kernels = self._static(network, config, world, node, self._cards)
         except BaseException as error:
-            self._leave(error)
+            self._leave(world, error)
+            if world.several and isinstance(error, StaticKernelError):
+                raise CardsError(str(error)) from None
             raise
         return self._complete(network, config, kernels)
 
-    def _leave(self, error: BaseException) -> None:
+    def _leave(self, world: World, error: BaseException) -> None:
         """This card cannot go on; the others are told, and it meets them anew if it tries again."""
         assert self._cards is not None
         cards, self._cards = self._cards, None
         if isinstance(error, CardsError):
             cards.close()
         else:
-            cards.fail(str(error) or type(error).__name__)
+            cards.fail(f"rank[{world.rank}] failed: {error or type(error).__name__}")
 
     def _static(
         self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
@@ -101,6 +109,7 @@ class Session:
         directory = policies.tree.build_directory(
             options._aclnn_static_shape_kernel_build_dir, self._script
         )
+        turns.agreed(cards)
         outputs = policies.tree.make(self._all.fs, directory, is_later(options.output_tree))
         try:
             files = self._dump.write(network.operators, outputs)
@@ -119,7 +128,7 @@ class Session:
         except OSError as error:
             raise StaticKernelError(f"{error.filename or directory}: {error.strerror}") from None
         finally:
-            outputs.tidy()
+            policies.tree.tidy(outputs)
 
     def _own_packages(self) -> Packages:
         """The packages of this process; the first time, those of dead ones are cleaned up."""
@@ -146,16 +155,36 @@ class Session:
             source = outputs.gathered
             gathered = self._policies.dump.gather(read_folder(Path(each)) for each in folders)
             self._dump.write_files(source, gathered)
-        if not read_folder(source):
+        operators = [digest(each) for each in read_folder(source).values()]
+        if not operators:
             return
+        cache, root = self._policies.cache, outputs.directory.parent
+        key = cache.key(operators, config.soc_version, command or _OP_COMPILER)
+        kept = cache.find(self._all.fs, root, key) if outputs.later else None
+        made = [kept] if kept else self._made(source, outputs, config, command, cards)
+        packages.install(made, cards)
+        if outputs.later and len(made) == 1:
+            cache.record(self._all.fs, root, key, made[0])
+
+    def _made(
+        self,
+        source: Path,
+        outputs: Outputs,
+        config: CompilerConfig,
+        command: str | None,
+        cards: Cards,
+    ) -> list[Path]:
+        """New packages of the operators in a folder."""
         arguments = ["-p", str(source), "-v", config.soc_version]
         arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
         ended = self._op_compiler(command, arguments, cards)
-        packages.install(self._policies.package.made(outputs.directory, ended), cards)
+        return self._policies.package.made(outputs.directory, ended)
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
             return run([command, *arguments], self._environ, cards)
+        if not self._forks:
+            return run([sys.executable, "-m", _OP_COMPILER, *arguments], self._environ, cards)
         from pytest_ascendcache.reference.static_kernel import op_compiler
 
         return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)

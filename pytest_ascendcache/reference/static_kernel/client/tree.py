@@ -60,12 +60,6 @@ class Outputs:
     def _name(self, what: str) -> str:
         return f"{self.pid}_opcompile_{what}" if self.later else f".{what}"
 
-    def tidy(self) -> None:
-        """Remove what the document's tree does not have."""
-        if not self.later:
-            for path in (self.selected, self.gathered):
-                shutil.rmtree(path, ignore_errors=True)
-
 
 class TreePolicy:
     """Which build directories are taken, and what is made in them."""
@@ -128,6 +122,12 @@ class TreePolicy:
                 f"output below {_OPTION} cannot be made: {root}: {error.strerror}; name a "
                 "directory that you may write, with room."
             ) from None
+
+    def tidy(self, outputs: Outputs) -> None:
+        """Remove what the document's tree does not have."""
+        if not outputs.later:
+            for path in (outputs.selected, outputs.gathered):
+                shutil.rmtree(path, ignore_errors=True)
 
     def name(self, moment: datetime, pid: int, later: bool) -> str:
         """The folder of one compile."""

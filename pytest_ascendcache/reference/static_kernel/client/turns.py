@@ -18,6 +18,10 @@ class TurnPolicy:
         """Whether this card compiles and installs for its node."""
         return world.rank == node.first
 
+    def agreed(self, cards: Cards) -> None:
+        """Wait until every card has found that it can go on; before that nothing is made."""
+        cards.exchange({}, MEETING)
+
     def folders(self, cards: Cards, node: Node, own: str) -> list[str]:
         """Tell everybody where this card's operators are; where those of its node are."""
         everybody = cards.exchange({"folder": own}, MEETING)

@@ -1,0 +1,217 @@
+"""A real ``atc`` and the installation around it.
+
+Source: facts ``cann-operator-cache`` sections 1.7, 6.3 and 6.8.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pytest_ascendcache.contract import DEFAULT_SOC, Capability
+from pytest_ascendcache.faults import Strace, find_strace
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
+from pytest_ascendcache.toolchains.launch import ProcessLauncher
+from pytest_ascendcache.toolchains.models import can_write_models
+from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+
+_OPERATORS = Path("built-in/op_impl/ai_core/tbe/config")
+"""Where an operator package keeps a directory for each chip family it has operators for."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What can be found around a program. ``opp`` is what ``ASCEND_OPP_PATH`` says, if anything."""
+
+    program: Path
+    named_opp: Path | None = None
+
+    @cached_property
+    def opp(self) -> Path | None:
+        """The operator package: the named one, or ``opp`` beside the program."""
+        places = [each / "opp" for each in self._above]
+        if self.named_opp is not None:
+            places.insert(0, self.named_opp)
+        for place in places:
+            if (place / "version.info").exists() or (place / "built-in").exists():
+                return place
+        return None
+
+    @property
+    def tables(self) -> Path | None:
+        """The tables of implementation modes."""
+        directory = self.opp / IMPL_MODE if self.opp is not None else None
+        there = directory is not None and (directory / "all_ops_impl_mode.ini").exists()
+        return directory if there else None
+
+    @property
+    def version(self) -> str:
+        """``Version`` of the nearest ``version.info`` above the program."""
+        for directory in self._above:
+            for path in (directory / "version.info", directory / "compiler" / "version.info"):
+                if value := _value(path, "Version"):
+                    return value
+        return "version unknown"
+
+    @property
+    def opp_version(self) -> str:
+        """``Version`` of the operator package; empty where it has none."""
+        return _value(self.opp / "version.info", "Version") if self.opp is not None else ""
+
+    @cached_property
+    def socs(self) -> frozenset[str] | None:
+        """Chips the toolkit describes and the operator package has operators for; ``None`` where
+        there are no descriptions."""
+        descriptions = {
+            path.stem: _value(path, "Short_SoC_version").lower()
+            for directory in self._above
+            for pattern in ("data/platform_config", "*-linux/data/platform_config")
+            for path in directory.glob(f"{pattern}/Ascend*.ini")
+        }
+        families = self._families
+        return (
+            frozenset(
+                soc
+                for soc, family in descriptions.items()
+                if not families or not family or family in families
+            )
+            if descriptions
+            else None
+        )
+
+    @property
+    def _families(self) -> set[str]:
+        directory = self.opp / _OPERATORS if self.opp is not None else None
+        if directory is None or not directory.is_dir():
+            return set()
+        return {each.name for each in directory.iterdir() if each.is_dir()}
+
+    @property
+    def _above(self) -> Iterator[Path]:
+        return iter(list(self.program.resolve().parents)[:4])
+
+
+class InstalledAtc(AtcToolchain):
+    """A real ``atc``: its operator package can be given another version."""
+
+    keeps_logs = True
+    installation: Installation
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See :class:`Toolchain`."""
+        opp = self.installation.opp
+        found = {
+            "program": str(self.installation.program),
+            "opp": self.installation.opp_version,
+            "opp_path": str(opp) if opp is not None else "",
+            "soc": self.soc,
+        }
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def installed_socs(self) -> frozenset[str] | None:
+        """See :class:`Toolchain`."""
+        return self.installation.socs
+
+    def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
+        """See :class:`Toolchain`."""
+        opp = self.installation.opp
+        if change is not Capability.VERSION_STAMP or opp is None:
+            return super().stage(change, operator, directory)
+        return _versioned(opp, operator, directory / "toolkit")
+
+
+def _versioned(opp: Path, operator: OperatorSpec, toolkit: Path) -> StagedChange:
+    """The operator package by links, with a version of its own that changes once it is applied.
+
+    What is beside it is linked too: a toolkit finds its other parts from there.
+    """
+    shim = toolkit / opp.name
+    shim.mkdir(parents=True)
+    for place, originals in ((toolkit, opp.parent), (shim, opp)):
+        for each in originals.iterdir():
+            if each != opp and not (place == shim and each.name == "version.info"):
+                (place / each.name).symlink_to(each)
+    original = (opp / "version.info").read_text(encoding="utf-8", errors="surrogateescape")
+
+    def release(suffix: str) -> None:
+        lines = (
+            f"{line}{suffix}" if line.startswith("Version=") else line
+            for line in original.splitlines()
+        )
+        text = "".join(f"{line}\n" for line in lines)
+        (shim / "version.info").write_text(text, encoding="utf-8", errors="surrogateescape")
+
+    release("")
+    return StagedChange(operator, {"ASCEND_OPP_PATH": str(shim)}, lambda: release(".1"))
+
+
+def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> InstalledAtc:
+    """The real ``atc``: ``program`` is a path, or a name to be found on PATH.
+
+    It is judged for the chip ``soc``, ``Ascend910B1`` unless given.
+
+    Raises:
+        ToolchainError: where there is no such program, or it is not installed for that chip.
+    """
+    found = shutil.which(program)
+    if found is None:
+        raise ToolchainError(
+            f"'{program}' is not an executable program; give the path of atc, or source the "
+            "toolkit's set_env.sh so that atc is on PATH."
+        )
+    named = os.environ.get("ASCEND_OPP_PATH")
+    installation = Installation(Path(found).absolute(), Path(named) if named else None)
+    _check_soc(installation, soc or DEFAULT_SOC)
+    programs = {"atc": (str(installation.program),)}
+    strace = find_strace()
+    if strace is not None:
+        programs["strace"] = (strace,)
+    launcher = ProcessLauncher(programs)
+    offered = {
+        Capability.OPERATOR_CACHE: True,
+        Capability.CANN_LAYOUT: True,
+        Capability.DEBUG_CONFIG: can_write_models(),
+        Capability.IMPL_MODE_TABLES: installation.tables is not None,
+        Capability.FAULT_POINTS: strace is not None,
+        Capability.VERSION_STAMP: bool(installation.opp_version),
+    }
+    toolchain = InstalledAtc(
+        name="atc",
+        version=installation.version,
+        launcher=launcher,
+        capabilities=frozenset(each for each, there in offered.items() if there),
+        deadline=deadline,
+        base_environment=os.environ,
+        impl_mode_directory=installation.tables,
+        fault_route=None if strace is None else Strace(launcher.argv),
+    )
+    toolchain.installation = installation
+    toolchain.soc = soc or DEFAULT_SOC
+    return toolchain
+
+
+def _check_soc(installation: Installation, soc: str) -> None:
+    socs = installation.socs
+    if socs is not None and soc not in socs:
+        there = ", ".join(sorted(socs)) or "none"
+        raise ToolchainError(
+            f"this installation has no operators for the chip {soc}; name one that it has with "
+            f"--ascend-soc ({there})."
+        )
+
+
+def _value(path: Path, key: str) -> str:
+    """The value of a ``key=value`` line; empty where there is none."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return next((value.strip() for name, _, value in pairs if name.strip() == key), "")

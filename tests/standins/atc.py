@@ -1,0 +1,108 @@
+"""A stand-in for a real atc: the reference behind the manners of an installed toolkit.
+
+It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs
+where ``ASCEND_PROCESS_LOG_PATH`` says, and finds its operator package beside itself. ``STANDIN``
+in the environment adds bad manners, separated by blanks: ``noisy`` (megabytes of anything),
+``lasts:SECONDS`` (no less, all told), ``crash``,
+``hang``, ``endless``; each with ``@TEXT`` only where the command line has that text.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+TOOLKIT = Path(os.environ["STANDIN_TOOLKIT"])
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    for manner in os.environ.get("STANDIN", "").split():
+        what, _, where = manner.partition("@")
+        if where in " ".join(arguments):
+            behave(*what.partition(":")[::2])
+    environ = {"ASCEND_OPP_PATH": str(TOOLKIT / "opp"), **os.environ}
+    given = dict(each[2:].partition("=")[::2] for each in arguments if each.startswith("--"))
+    if "model" in given:
+        code = convert(given, environ)
+    else:
+        given.pop("op_debug_config", None)
+        code = compile_all(given, environ)
+    if code and (logs := os.environ.get("ASCEND_PROCESS_LOG_PATH")):
+        path = Path(logs, "debug/plog/plog-1_20260101.log")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"[INFO] fine\n" * 9 + b"[ERROR] TEFUSION(1,atc):its last words \xff\n")
+    return code
+
+
+def behave(what: str, value: str) -> None:
+    if what == "noisy":
+        for number in range(64):
+            os.write(1, b"\xff\x00\x1b[31m noise %d\n" % number * 4000)
+    elif what == "lasts":
+        began = time.monotonic()
+        atexit.register(lambda: time.sleep(max(0.0, began + float(value) - time.monotonic())))
+    elif what == "crash":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    elif what == "hang":
+        signal.pause()
+    elif what == "endless":
+        while True:
+            os.write(1, b"more and more\n" * 1000)
+
+
+def compile_all(given: dict[str, str], environ: dict[str, str]) -> int:
+    from pytest_ascendcache.reference import atc
+
+    return atc.run([f"--{name}={value}" for name, value in given.items()], environ)
+
+
+def convert(given: dict[str, str], environ: dict[str, str]) -> int:
+    """Compile the nodes of a model; their kernels, one after the other, are the delivered file."""
+    import onnx
+
+    graph = onnx.load(given.pop("model")).graph
+    assert given.pop("framework") == "5"
+    assert given.pop("input_format") == "ND"
+    prefix = given.pop("output")
+    tensors = {each.name: tensor(each.type.tensor_type) for each in (*graph.input, *graph.output)}
+    operators = [
+        {
+            "op": {"Div": "RealDiv"}.get(node.op_type, node.op_type),
+            "name": node.name,
+            "input_desc": [tensors[name] for name in node.input],
+            "output_desc": [tensors[name] for name in node.output],
+            "attr": [
+                {"name": "negative_slope", "type": "float", "value": each.f}
+                for each in node.attribute
+            ],
+        }
+        for node in graph.node
+    ]
+    with tempfile.TemporaryDirectory() as name:
+        single = Path(name, "operators.json")
+        single.write_text(json.dumps(operators))
+        code = compile_all({"singleop": str(single), "output": name, **given}, environ)
+        models = [Path(name, f"{each['name']}.om") for each in operators]
+        if code == 0:
+            delivered = b"".join(path.read_bytes() for path in models)
+            Path(f"{prefix}_linux_x86_64.om").write_bytes(delivered)
+    return code
+
+
+def tensor(described: object) -> dict[str, object]:
+    import onnx
+
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(described.elem_type)
+    shape = [each.dim_value for each in described.shape.dim]
+    return {"format": "ND", "shape": shape, "type": str(dtype)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
