@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.faults import Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
 from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
@@ -40,6 +42,9 @@ from pytest_ascendcache.toolchains import (
 )
 
 ITEMS = 2000
+
+AUDITED = 1_000_000
+"""Entries of the largest cache that is audited: some 9 GB in small files, for ten minutes."""
 
 
 def median(action: Callable[[], object], runs: int) -> float:
@@ -394,9 +399,49 @@ def static_kernels(directory: Path) -> None:
     bench_static_kernels.updating(directory)
 
 
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from pytest_ascendcache.audit import audit
+result = audit(Path(sys.argv[1]))
+assert not result.found and not result.changed.count, result.found
+print(result.entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def audits(directory: Path) -> None:
+    """An audit of caches of several sizes against sha256sum of the same files."""
+    for entries in (10_000, 100_000, AUDITED):
+        soc = directory / str(entries) / "kernel_cache" / "Ascend910B1"
+        for number in range(entries):
+            cann_entry(soc, number)
+        ratios = []
+        for _ in range(1 if entries > 100_000 else 3):
+            files = f"find {soc.parent} -type f -print0 | xargs -0 sha256sum > /dev/null"
+            start = time.perf_counter()
+            subprocess.run(files, shell=True, check=True)
+            plain = time.perf_counter() - start
+            start = time.perf_counter()
+            command = [sys.executable, "-c", _PEAK, str(soc.parent)]
+            said = subprocess.check_output(command, text=True).split()
+            seconds = time.perf_counter() - start
+            assert int(said[0]) == entries
+            ratios.append((seconds / plain, seconds, plain))
+        ratio, seconds, plain = min(ratios)
+        wall = pytest(directory, f"--ascend-audit={soc.parent}")
+        print(
+            f"audit of {entries} entries: {seconds:.1f} s, {seconds / entries * 1e6:.0f} us each, "
+            f"{ratio:.2f} x sha256sum over the same files ({plain:.1f} s); peak {said[1]} MB; "
+            f"pytest with all rules {wall:.1f} s",
+            flush=True,
+        )
+        shutil.rmtree(directory / str(entries))
+
+
 _IN_DIRECTORY = (
     static_kernels,
     static_kernel_cards,
+    audits,
     suite,
     full_matrix,
     accuracy,

@@ -46,8 +46,8 @@ def add_audit_options(group: pytest.OptionGroup) -> None:
 
 
 def asks_for_audit(config: pytest.Config) -> bool:
-    """Whether a directory is to be audited."""
-    return bool(config.getoption("--ascend-audit"))
+    """Whether a directory is to be audited; a plan alone is asked back about."""
+    return bool(config.getoption("--ascend-audit") or config.getoption("--ascend-audit-fix"))
 
 
 def read_audit(config: pytest.Config) -> AuditSettings:
@@ -97,7 +97,13 @@ def _written(config: pytest.Config, fix: str | None) -> Iterator[tuple[str, Path
     """Where this run is going to write."""
     if fix is not None:
         yield f"--ascend-audit-fix={fix}", Path(fix)
-    for option in ("--ascend-report", "--ascend-html", "--basetemp", "--junitxml"):
+    for option in (
+        "--ascend-report",
+        "--ascend-html",
+        "--ascend-badge",
+        "--basetemp",
+        "--junitxml",
+    ):
         name = config.getoption(option, None)
         if name is not None:
             yield f"{option}={name}", Path(name)

@@ -32,6 +32,7 @@ from pytest_ascendcache.fixtures import (
     ascend_toolchain,
     tells_a_story,
 )
+from pytest_ascendcache.report_settings import check_reports
 from pytest_ascendcache.settings import add_options, asked_suites, check_ranks, needs_toolchain
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
     check_ranks(config)
+    check_reports(config, judged=bool(asked_suites(config)))
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.gangs import join_workers
 

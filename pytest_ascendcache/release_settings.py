@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.release import Release
+
+_NO_ID = re.compile(r"[^A-Za-z0-9._-]+")
+"""What is better not in the name of a check, which people give on a command line."""
 
 RELEASE, UPDATE = "--ascend-release", "--ascend-manifest-update"
 
@@ -30,7 +34,7 @@ class ReleaseSettings:
     @property
     def ids(self) -> list[str]:
         """The releases' names, made different by a number where they are alike."""
-        names = [release.name for release in self.releases]
+        names = [_NO_ID.sub("-", release.name) for release in self.releases]
         return [
             f"{name}-{number}" if names.count(name) > 1 else name
             for number, name in enumerate(names, start=1)

@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from pytest_ascendcache.reports.baseline import Baseline
 
 
+_WRITTEN = ("--ascend-report", "--ascend-html", "--ascend-badge")
+
+
 @dataclass(frozen=True)
 class ReportSettings:
     """Files to be written, and the earlier report of ``--ascend-baseline``."""
 
     json: Path | None = None
     html: Path | None = None
+    badge: Path | None = None
     baseline: Baseline | None = None
 
 
@@ -34,11 +38,34 @@ def add_report_options(group: pytest.OptionGroup) -> None:
         help="write a page with every rule, combination and failure; it needs no network",
     )
     group.addoption(
+        "--ascend-badge",
+        metavar="FILE.json",
+        default=None,
+        help="write a badge of the outcome, as shields.io's endpoint reads it",
+    )
+    group.addoption(
         "--ascend-baseline",
         metavar="FILE.json",
         default=None,
         help="an earlier --ascend-report: what was broken there too does not fail the run",
     )
+
+
+_ALL = ("--ascend-report", "--ascend-html", "--ascend-baseline")
+
+
+def check_reports(config: pytest.Config, judged: bool) -> None:
+    """Refuse reports of a run in which nothing is ``judged``: there would be none.
+
+    Raises:
+        pytest.UsageError: naming the option.
+    """
+    given = [f"{each}={config.getoption(each)}" for each in _ALL if config.getoption(each)]
+    if given and not judged:
+        raise pytest.UsageError(
+            f"{given[0]}: nothing is judged that could be reported; add --ascend-cache, "
+            "--ascend-audit=DIR or --ascend-release=FILE.toml."
+        )
 
 
 def read_reports(config: pytest.Config) -> ReportSettings:
@@ -47,16 +74,16 @@ def read_reports(config: pytest.Config) -> ReportSettings:
     Raises:
         pytest.UsageError: for a file that cannot be written, or a baseline that cannot be read.
     """
-    names = {each: config.getoption(each) for each in ("--ascend-report", "--ascend-html")}
+    names = {each: config.getoption(each) for each in _WRITTEN}
     files = {option: check_file(option, name) for option, name in names.items()}
-    written = [path for path in files.values() if path is not None]
-    if len(set(written)) < len(written):
-        raise pytest.UsageError(
-            f"--ascend-report and --ascend-html are both {written[0]}; name two files."
-        )
+    seen: dict[Path, str] = {}
+    for option, path in files.items():
+        if path is not None and seen.setdefault(path, option) != option:
+            raise pytest.UsageError(f"{seen[path]} and {option} are both {path}; name two files.")
     return ReportSettings(
         json=files["--ascend-report"],
         html=files["--ascend-html"],
+        badge=files["--ascend-badge"],
         baseline=_baseline(config.getoption("--ascend-baseline")),
     )
 

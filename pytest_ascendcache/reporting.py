@@ -14,7 +14,8 @@ _SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def wants_report(settings: ReportSettings) -> bool:
     """Whether anybody reads the report of this run besides the terminal."""
-    return bool(settings.json or settings.html or os.environ.get(_SUMMARY) or _annotates())
+    files = settings.json or settings.html or settings.badge
+    return bool(files or os.environ.get(_SUMMARY) or _annotates())
 
 
 def write_files(report: Document, settings: ReportSettings) -> list[str]:
@@ -30,9 +31,15 @@ def write_files(report: Document, settings: ReportSettings) -> list[str]:
 
         return html_report(report)
 
+    def as_badge() -> str:
+        from pytest_ascendcache.reports.badge import badge
+
+        return badge(report)
+
     problems = [
         _write("--ascend-report", settings.json, as_json),
         _write("--ascend-html", settings.html, as_html),
+        _write("--ascend-badge", settings.badge, as_badge),
     ]
     return [each for each in problems if each]
 

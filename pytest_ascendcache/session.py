@@ -188,12 +188,13 @@ class AscendSession:
         if self._base is None:
             # The factory is the session's own; there is no other way to it outside a fixture.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
-            self._base = factory.mktemp("ascendcache")
-            if refused := re.search(r"[^A-Za-z0-9._/-]", str(self._base)):
+            base = factory.mktemp("ascendcache")
+            if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
                 raise ToolchainError(
-                    f"the temporary directory {self._base} contains {refused[0]!r}, which ATC "
+                    f"the temporary directory {base} contains {refused[0]!r}, which ATC "
                     "does not take in paths; name another with --basetemp"
                 )
+            self._base = base
         return self._base
 
     def prepare(self) -> None:

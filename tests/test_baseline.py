@@ -43,7 +43,7 @@ def test_what_was_broken_before_does_not_fail_the_run(directory: pytest.Pytester
             "known deviation     0/3  cache-mode/default-is-disable *",
             "cache-mode/default-is-disable, 3 checks: as in the baseline",
             "*against the baseline then.json*",
-            "which is of reference with defect 'default-is-enable' 0.1.0: */then.json",
+            "which is of reference with defect 'default-is-enable' 0.1.0*: */then.json",
             "as in the baseline: 3 checks of 1 rule",
             "nothing is new, nothing is fixed",
         ]
@@ -125,7 +125,7 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
         ('{"schema": 9}', "is a report of schema 9, and this version reads schema 1;*"),
         (
             '{"schema": 1, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
-            "has no usable 'checks'; write it again with a whole run.",
+            "has no usable 'host'; write it again with a whole run.",
         ),
         (None, "cannot be read: No such file or directory."),
     ],
@@ -146,4 +146,6 @@ def test_a_verdict_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:
     (pytester.path / "then.json").write_text(as_json(odd), encoding="utf-8")
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*has the verdict 'maybe'; write the report again."])
+    result.stderr.fnmatch_lines(
+        ["*has no usable verdict of 'test_a.py::test_broken': 'maybe'; write it again *"]
+    )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.files import ReportFileError, read_report
 from pytest_ascendcache.reports.json_report import as_json
 from tests.reports import failing, page, record, report
 
@@ -88,3 +90,20 @@ def test_what_cannot_be_compared_is_refused(reports: Path, arguments: list[str],
     assert ended.returncode == 2
     assert said in ended.stderr
     assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "part", ["toolchain", "host", "totals", "rules", "checks", "accuracy", "rule level", "evidence"]
+)
+def test_a_damaged_report_is_one_sentence(reports: Path, part: str) -> None:
+    odd: dict[str, Any] = report(failing())
+    if part == "rule level":
+        odd["rules"][0]["level"] = "perhaps"
+    elif part == "evidence":
+        odd["checks"][0]["evidence"] = []
+    else:
+        odd[part] = 5
+    place = reports / "odd.json"
+    place.write_text(as_json(odd), encoding="utf-8")
+    with pytest.raises(ReportFileError, match="has no usable"):
+        read_report(place)

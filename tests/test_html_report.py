@@ -97,6 +97,14 @@ def test_ten_thousand_cells_stay_below_a_megabyte() -> None:
     assert len(html_report(matrix_report(10_000)).encode()) <= 1_000_000
 
 
+def test_what_an_audit_found_is_told_file_by_file() -> None:
+    found = {"rule": "audit/digests", "path": "a.o", "bytes": 3, "detail": "sha256 is another"}
+    broken = record("a", "audit/digests", Verdict.FAIL, "1 fault", findings=[found], notes=["n"])
+    data = Page(html_report(report(broken))).data
+    assert data["stories"]["0"]["findings"] == [found]
+    assert data["notes"] == {"0": ["n"]}
+
+
 def test_both_languages_have_every_text() -> None:
     strings = Page(html_report(report(record()))).data["strings"]
     for key, texts in strings.items():
@@ -146,6 +154,12 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
     result = pytester.runpytest_subprocess("--ascend-cache", f"{option}={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{option}={name}*{said}*"])
+
+
+def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-html=page.html")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--ascend-html=page.html: nothing is judged*add --ascend-cache*"])
 
 
 def test_one_file_cannot_be_both_reports(pytester: pytest.Pytester) -> None:

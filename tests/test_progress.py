@@ -30,6 +30,18 @@ def test_long(pytestconfig):
         advance(7)
 """
 
+SLOW_CLOCK = """
+import itertools, pytest
+from pytest_ascendcache.reports.progress import TitleProgress
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    config.pluginmanager.unregister(name="ascendcache-title")
+    title = TitleProgress(config, clock=itertools.count().__next__)
+    config.pluginmanager.register(title, "ascendcache-title")
+"""
+"""Every look at the clock is a second later."""
+
 
 def _environment(**settings: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("CI", "TERM")}
@@ -82,3 +94,16 @@ def test_within_pytest_a_bar_gets_through_and_output_stays_captured(tmp_path: Pa
     assert status == 0
     assert "entries, ? left" in shown
     assert "captured" not in shown
+
+
+def test_the_title_of_a_terminal_says_how_far_the_suite_is(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(SLOW_CLOCK, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--ascend-cache"]
+    rule = "--ascend-rule=cache-mode/default-is-disable"
+    status, shown = _on_terminal([*command, rule], tmp_path)
+    assert status == 0
+    assert "\033]0;ascendcache 1/3, 2 s left\007" in shown
+    assert shown.count("\033]0;") == 4  # three checks, and the end
+    assert shown.count("\033]0;\007") == 1
+    status, shown = _on_terminal([*command, rule], tmp_path, CI="true")
+    assert "\033]0;" not in shown

@@ -39,6 +39,11 @@ def _small(release: Path, *changes: tuple[str, str]) -> None:
     release.write_text(text)
 
 
+def _files(directory: Path) -> dict[Path, object]:
+    """Every file with all of its times."""
+    return {each: each.stat() for each in directory.rglob("*") if each.is_file()}
+
+
 def _judge(pytester: pytest.Pytester, release: Path, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess(f"--ascend-release={release}", *arguments)
 
@@ -231,6 +236,31 @@ def test_tables_of_the_operator_package_the_release_names_go_first(
     result.stdout.fnmatch_lines(["why *the implementation mode table 'high_precision' is missing"])
 
 
+def test_caches_of_a_release_are_audited_and_compiled_from(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("cards = 2", 'caches = ["cache"]'))
+    compiled = pytester.run(
+        *(ATC, f"--singleop={release.parent / 'single.json'}", "--output=out"),
+        *("--soc_version=Ascend910B1", "--op_compiler_cache_mode=enable"),
+        *(f"--op_compiler_cache_dir={release.parent / 'cache'}",),
+        f"--op_precision_mode={release.parent / 'bert.ini'}",
+    )
+    assert compiled.ret == 0
+    result = _judge(
+        pytester, release, "--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh"
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*bert-base-layer, cache: 1 of 1 kernels served"])
+    (kernel,) = (release.parent / "cache").rglob("*.o")
+    kernel.write_bytes(kernel.read_bytes()[:-1] + b"!")
+    before = _files(release.parent / "cache")
+    verdicts = _verdicts(pytester, release)
+    assert verdicts["audit/digests"] == "fail"
+    assert verdicts["release/cached-is-fresh"] == "pass"  # this toolchain does not serve it
+    assert _files(release.parent / "cache") == before
+
+
 def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release: Path) -> None:
     _small(release)
     other = release.with_name("other.toml")
@@ -266,6 +296,11 @@ def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release:
             ],
             "*have the same manifest *kernels.json; give each its own.",
         ),
+        (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no cache *; name a *"),
+        (
+            ["--ascend-release=inside.toml", "--ascend-manifest-update"],
+            "*kernels.json is in the cache *kernel_cache, which is audited and not written to; *",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -274,6 +309,13 @@ def test_bad_input_is_one_sentence(
     shutil.copy(release, release.with_name("again.toml"))
     (pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
     (pytester.path / "plain.toml").write_text("soc = 'A'\n")
+    (pytester.path / "nowhere.toml").write_text("soc = 'A'\ncaches = 'nowhere'\n")
+    entry = pytester.path / f"kernel_cache/A/te_exp_{'0' * 64}.json"
+    entry.parent.mkdir(parents=True)
+    entry.touch()
+    (pytester.path / "inside.toml").write_text(
+        "soc = 'A'\ncaches = 'kernel_cache'\nmanifest = 'kernel_cache/kernels.json'\n"
+    )
     result = pytester.runpytest_subprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}"])

@@ -50,6 +50,7 @@ def _read(directory: Path, text: str, **variables: str) -> Release:
         ("atc --op_name_map=a=b", {"op_name_map": "a=b"}),
         ("atc --aicore_num -1", {"aicore_num": "-1"}),
         ("atc --op_debug_config=", {"op_debug_config": ""}),
+        ("atc --op-debug-level=1", {"op_debug_level": "1"}),
         ("atc --op_compiler_cache_dir=$HOME/c", {"op_compiler_cache_dir": "/home/me/c"}),
         ("X=1 Y=$X/2 atc --debug_dir=${Y}", {"debug_dir": "1/2"}),
         ("atc --precision_mode=force_fp16 --op_bank_update=true", {"op_bank_update": "true"}),
@@ -138,6 +139,17 @@ def test_paths_count_from_the_release_file(tmp_path: Path) -> None:
         "op_precision_mode": str(tmp_path / "m.ini"),
         "mdl_bank_path": str(tmp_path / "bank"),
     }
+
+
+def test_variables_are_replaced_in_tables_too(tmp_path: Path) -> None:
+    release = _read(
+        tmp_path,
+        "soc = 'A'\n[options]\n--debug-dir = '$HOME/debug'\n"
+        "[environment]\nASCEND_CACHE_PATH = '${HOME}/cache'\n",
+        HOME="/home/me",
+    )
+    assert release.options == {"debug_dir": "/home/me/debug"}
+    assert release.environment == {"ASCEND_CACHE_PATH": "/home/me/cache"}
 
 
 def _release(options: dict[str, str], environment: dict[str, str] | None = None) -> Release:
@@ -292,16 +304,18 @@ def test_equal_operators_are_one_kernel_unless_a_name_has_a_mode(tmp_path: Path)
 
 
 def test_the_digest_of_options_is_of_contents(tmp_path: Path) -> None:
-    def digest(directory: str, mode: str, tile: int, *, options: str = "") -> str:
+    def digest(
+        directory: str, mode: str, tile: int, *, options: str = "", comment: str = ""
+    ) -> str:
         place = tmp_path / directory
         (place / "bank").mkdir(parents=True, exist_ok=True)
-        (place / "m.ini").write_text(f"Exp={mode}\n")
+        (place / "m.ini").write_text(f"{comment}\nExp={mode}\n")
         (place / "bank/A.json").write_text(str(tile))
         command = "atc --soc_version=A --op_precision_mode=m.ini --op_bank_path=bank"
         return options_digest(_read(place, f"atc = '{command} {options}'"))
 
     first = digest("one", "high_precision", 4)
-    assert digest("two", "high_precision", 4) == first
+    assert digest("two", "high_precision", 4, comment="# approved") == first
     assert digest("one", "high_precision", 4, options="--log=debug --output=o") == first
     assert digest("two", "high_performance", 4) != first
     assert digest("two", "high_precision", 8) != first
@@ -321,11 +335,19 @@ def test_a_manifest_is_written_whole_and_read_again(tmp_path: Path) -> None:
 def test_a_manifest_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
     path.mkdir()
-    with pytest.raises(ManifestError, match=r"cannot be written \(Is a directory\)"):
+    with pytest.raises(ManifestError, match="is no manifest and is left as it is"):
         write_manifest(path, MANIFEST)
     assert [each.name for each in tmp_path.iterdir()] == ["kernels.json"]
     with pytest.raises(ManifestError, match="No such file or directory"):
         write_manifest(tmp_path / "nowhere/kernels.json", MANIFEST)
+
+
+def test_what_is_no_manifest_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "release.toml"
+    path.write_text("soc = 'A'\n")
+    with pytest.raises(ManifestError, match=r"release\.toml is no manifest and is left as it is"):
+        write_manifest(path, MANIFEST)
+    assert path.read_text() == "soc = 'A'\n"
 
 
 @pytest.mark.parametrize(

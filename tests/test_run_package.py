@@ -20,6 +20,7 @@ import pytest
 from pytest_ascendcache.cachedir import Snapshot
 from pytest_ascendcache.faults import CrashKind, Tree, crash_states
 from pytest_ascendcache.faults.trace import read_log
+from pytest_ascendcache.faults.tree import Replay
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import write_opinfo
@@ -293,6 +294,17 @@ def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, ki
         else:
             assert do(packages["pk"], opp, "--uninstall") == 0
             assert contents(opp) == clean.content, state
+
+
+def test_what_was_said_to_be_installed_stays_after_a_power_loss(packages, opp, tmp_path):
+    before = Tree.read(opp)
+    operations = recorded(opp, tmp_path / "log", packages["pk"])
+    installed = contents(opp)
+    replay = Replay(before)
+    for operation in operations:
+        replay.do(operation)
+    lost = replay.without([each for each in replay.changes if not each.durable], data_lost=True)
+    assert {name for name, *_ in lost.content ^ installed} <= {".static_kernel.lock"}
 
 
 ERRORS = {

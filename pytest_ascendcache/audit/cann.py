@@ -4,6 +4,8 @@ and 7."""
 from __future__ import annotations
 
 import os
+import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.audit.entries import (
@@ -11,25 +13,27 @@ from pytest_ascendcache.audit.entries import (
     Toolchains,
     check_object,
     leading_out,
-    made_by,
     read_metadata,
-    wrong_types,
+    wrong_type,
 )
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import CANN_STEM, split
+from pytest_ascendcache.audit.layouts import split
 from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import Folder
 
+_KERNELS = ("te_", "libte_")
 _PRE_COMPILE = "_pre"
+_NEEDED = ("binFileName", "binFileSuffix", "kernelName", "sha256")
 _SHARED_LOCKS = {"op_cache_file_del.lock", ".op_cache.lock"}
 """Locks of a whole directory; their writers never remove them."""
 
 
 @dataclass
 class SocCache:
-    """What is known of one SoC's directory so far."""
+    """What is known of one SoC's directory so far. ``seen`` is told of each object there is."""
 
     ledger: Ledger
+    seen: Callable[[str, os.stat_result], None]
     toolchains: Toolchains = field(default_factory=Toolchains)
     aging: Aging = field(default_factory=Aging)
     entries: int = 0
@@ -43,16 +47,24 @@ class SocCache:
             CannotRead, ChangedWhileRead: where it cannot be.
         """
         stem, suffix = split(name)
-        belongs = suffix == ".json" and CANN_STEM.match(stem) is not None
+        is_kernel = stem.startswith(_KERNELS)
         self.aging.total += info.st_size
         if suffix == ".lock":
             self._lock(folder, name, stem)
-        elif belongs:
-            self._metadata(folder, stem)
-        elif suffix in (".o", ".so", ".h") and CANN_STEM.match(stem):
+        elif is_kernel and suffix == ".json":
+            self._metadata(folder, name, stem, info)
+        elif is_kernel and suffix in (".o", ".so", ".h"):
             self._alone(folder, name, stem, info)
         else:
             self.foreign += 1
+
+    def defers(self, folder: Folder, name: str) -> bool:
+        """Whether a file is an object that is looked at together with its metadata."""
+        stem, suffix = split(name)
+        if suffix != ".o" or not stem.startswith(_KERNELS):
+            return False
+        metadata = folder.look(f"{stem}.json")
+        return metadata is not None and stat.S_ISREG(metadata.st_mode)
 
     def _lock(self, folder: Folder, name: str, stem: str) -> None:
         """CANN locks a kernel with a file of its own and leaves it; without the kernel it is of
@@ -73,28 +85,29 @@ class SocCache:
         files = Files(self.ledger, folder, (f"{stem}.json", name))
         files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
 
-    def _metadata(self, folder: Folder, stem: str) -> None:
-        name = f"{stem}.json"
-        files = Files(self.ledger, folder, (name, f"{stem}.o"))
-        read = read_metadata(files, name)
+    def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
+        object_name = f"{stem}.o"
+        files = Files(self.ledger, folder, (name, object_name))
+        there = folder.look(object_name)
+        if there is not None and stat.S_ISREG(there.st_mode):
+            self.aging.total += there.st_size
+            self.seen(folder.path(object_name), there)
+        read = read_metadata(files, name, info)
         if read is None:
             return
         content, metadata = read
         if stem.endswith(_PRE_COMPILE):
-            for problem in wrong_types(metadata, ("pattern",)):
-                Files(self.ledger, folder, (name,)).blame(
-                    Check.METADATA, name, problem, content.info
-                )
+            if problem := wrong_type(metadata, ("pattern",)):
+                alone = Files(self.ledger, folder, (name,))
+                alone.blame(Check.METADATA, name, problem, content.info)
             return
         self.entries += 1
-        if outside := next(leading_out(metadata), ""):
+        if outside := leading_out(metadata):
             files.blame(Check.NAMES_INSIDE, name, outside, content.info)
             return
         # CANN stores the results of autofuse without a digest, and never reuses them.
-        needed = ["binFileName", "binFileSuffix", "kernelName", "sha256"]
-        if metadata.get("binFileSuffix") == ".so" and "sha256" not in metadata:
-            needed = needed[:2]
-        problem = next(wrong_types(metadata, needed), "")
+        undigested = metadata.get("binFileSuffix") == ".so" and "sha256" not in metadata
+        problem = wrong_type(metadata, _NEEDED[:2] if undigested else _NEEDED)
         if not problem and metadata["binFileSuffix"] not in (".o", ".so"):
             problem = f"binFileSuffix is {metadata['binFileSuffix'][:20]!r}, not .o or .so"
         elif not problem and metadata["binFileSuffix"] == ".o" and metadata["binFileName"] != stem:
@@ -102,20 +115,27 @@ class SocCache:
         if problem:
             files.blame(Check.METADATA, name, problem, content.info)
             return
-        self._object(folder, name, metadata, content.info)
+        if metadata["binFileSuffix"] != ".o":
+            object_name = metadata["binFileName"] + metadata["binFileSuffix"]
+            there = folder.look(object_name)
+        files = Files(self.ledger, folder, (name, object_name))
+        self._object(files, metadata, content.info, there)
 
     def _object(
-        self, folder: Folder, name: str, metadata: dict[str, str], info: os.stat_result
+        self,
+        files: Files,
+        metadata: dict[str, str],
+        info: os.stat_result,
+        there: os.stat_result | None,
     ) -> None:
-        object_name = metadata["binFileName"] + metadata["binFileSuffix"]
-        files = Files(self.ledger, folder, (name, object_name))
-        there = folder.look(object_name)
+        name, object_name = files.names
+        path = files.folder.path(name)
         if there is None:
             files.blame(Check.WHOLE_ENTRIES, name, f"its object {object_name} is missing", info)
         size = info.st_size + (there.st_size if there else 0)
-        self.aging.add_entry(size, info.st_atime, folder.path(name))
+        self.aging.add_entry(size, info.st_atime, path)
         if there is None or "sha256" not in metadata:
             return
-        content = check_object(files, object_name, metadata["sha256"])
-        if content is not None and (maker := made_by(metadata, content.data)):
-            self.toolchains.add(maker, folder.path(name))
+        content = check_object(files, object_name, metadata["sha256"], there)
+        if content is not None:
+            self.toolchains.add(metadata, content.data, path)

@@ -6,37 +6,40 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.reading import Content, Folder, is_large
 from pytest_ascendcache.cachedir.elf import ElfError, object_size
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_TYPES: Mapping[str, tuple[type, ...]] = {
-    "magic": (str,),
-    "blockDim": (int,),
-    "coreType": (str,),
-    "kernelList": (list,),
-    "opParaSize": (int,),
-    "parameters": (list,),
-    "workspace": (dict,),
+_TYPES: Mapping[str, type] = {
+    "magic": str,
+    "blockDim": int,
+    "coreType": str,
+    "kernelList": list,
+    "opParaSize": int,
+    "parameters": list,
+    "workspace": dict,
 }
 """Fields that are optional to a cache and fatal to its reader if they have another type. Source:
 facts ``cann-operator-cache`` section 7."""
 
 _NAMES = ("binFileName", "binFileSuffix", "headerFileSuffix")
-_VERSIONS = (
-    *("compiler", "compiler_version", "compilerVersion", "toolchain", "cann_version"),
-    *("adk_version", "ops_version", "mindspore_version", "version"),
+_VERSIONS = frozenset(
+    (
+        *("compiler", "compiler_version", "compilerVersion", "toolchain", "cann_version"),
+        *("adk_version", "ops_version", "mindspore_version", "version"),
+    )
 )
 """Fields in which toolchains say what they are, where they do."""
 
 _HEADER_SIZE = 64
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SHOWN = 12
+_LONGEST = 200
 
 
 @dataclass
@@ -45,18 +48,24 @@ class Toolchains:
 
     kernels: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    _last: tuple[bytes, str] = (b"", "")
 
-    def add(self, made_by: str, path: str) -> None:
+    def add(self, metadata: Mapping[str, Any], data: bytes, path: str) -> None:
         """Count a kernel; there are never many toolchains, but anybody can write anything."""
-        if made_by in self.counts or len(self.counts) < _SHOWN:
-            self.counts[made_by] = self.counts.get(made_by, 0) + 1
-            shown = self.kernels.setdefault(made_by, [])
+        comment, maker = self._last
+        plain = "target" not in metadata and _VERSIONS.isdisjoint(metadata)
+        # Nearly always the one before: not every object has to be taken apart.
+        if not (plain and comment and comment in data):
+            maker = made_by(metadata, data)
+            self._last = (_comment(data) if plain else b"", maker)
+        if maker and (maker in self.counts or len(self.counts) < _SHOWN):
+            self.counts[maker] = self.counts.get(maker, 0) + 1
+            shown = self.kernels.setdefault(maker, [])
             if len(shown) < _SHOWN:
                 shown.append(path)
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """The files of one entry in a folder: all names, the metadata's first; there or not."""
 
     ledger: Ledger
@@ -79,9 +88,11 @@ class Files:
         self.ledger.add(check, self.folder.path(name), detail, size, self.paths)
 
 
-def read_metadata(files: Files, name: str) -> tuple[Content, dict[str, Any]] | None:
+def read_metadata(
+    files: Files, name: str, info: os.stat_result | None = None
+) -> tuple[Content, dict[str, Any]] | None:
     """A metadata file, or ``None`` where there is nothing to go on with, which is noted."""
-    content = files.folder.read(name)
+    content = files.folder.read(name, info)
     if content is None:
         return None
     problem, parsed = _parse(content)
@@ -97,7 +108,7 @@ def _parse(content: Content) -> tuple[str, dict[str, Any]]:
     if not content.data:
         return "is empty", {}
     try:
-        parsed = json.loads(content.data)
+        parsed = json.loads(content.data.decode())
     except (ValueError, RecursionError) as error:
         return f"is not JSON: {str(error)[:100]}", {}
     if not isinstance(parsed, dict):
@@ -105,19 +116,20 @@ def _parse(content: Content) -> tuple[str, dict[str, Any]]:
     return "", parsed
 
 
-def wrong_types(metadata: Mapping[str, Any], required: Sequence[str]) -> Iterator[str]:
-    """What of the fields has a type no reader expects. ``required`` are texts."""
+def wrong_type(metadata: Mapping[str, Any], required: Sequence[str]) -> str:
+    """The first field of a type no reader expects; empty where there is none. ``required`` are
+    texts."""
     for name in required:
         value = metadata.get(name)
-        if not isinstance(value, str) or not value:
+        if type(value) is not str or not value:
             said = f"is {_called(value)}" if name in metadata else "is missing"
-            yield f"{name} {said}, a text is needed"
-        elif name.lower().endswith("sha256") and not _SHA256.fullmatch(value):
-            yield f"{name} is {value[:70]!r}, not 64 hex digits"
-    for name, types in _TYPES.items():
-        value = metadata.get(name, types[0]())
-        if not isinstance(value, types) or isinstance(value, bool):
-            yield f"{name} is {_called(value)}, {_called(types[0]())} is needed"
+            return f"{name} {said}, a text is needed"
+        if name == "sha256" and not _SHA256.fullmatch(value):
+            return f"{name} is {value[:70]!r}, not 64 hex digits"
+    for name, wanted in _TYPES.items():
+        if name in metadata and type(metadata[name]) is not wanted:
+            return f"{name} is {_called(metadata[name])}, {_called(wanted())} is needed"
+    return ""
 
 
 def _called(value: object) -> str:
@@ -126,25 +138,27 @@ def _called(value: object) -> str:
     return {**names, **plain}[type(value)]
 
 
-def leading_out(metadata: Mapping[str, Any], extra: Sequence[object] = ()) -> Iterator[str]:
-    """Names in metadata a reader would follow to somewhere else."""
-    listed = metadata.get("jsonList")
-    parts = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    named = [(name, metadata.get(name)) for name in _NAMES]
-    named += [("jsonFileName", each.get("jsonFileName")) for each in parts]
-    named += [("name", each) for each in extra]
+def leading_out(metadata: Mapping[str, Any]) -> str:
+    """What is wrong with a name a reader would follow to somewhere else; empty where none is."""
+    named = [(name, metadata[name]) for name in _NAMES if name in metadata]
+    if isinstance(listed := metadata.get("jsonList"), list):
+        parts = (each for each in listed if isinstance(each, dict))
+        named += [("jsonFileName", each.get("jsonFileName")) for each in parts]
     for name, value in named:
-        if isinstance(value, str) and ("/" in value or "\0" in value or value in (".", "..")):
-            yield f"{name} {value[:100]!r} is no plain file name: it leads to another directory"
+        if type(value) is str and ("/" in value or "\0" in value or value in (".", "..")):
+            return f"{name} {value[:100]!r} is no plain file name: it leads to another directory"
+    return ""
 
 
-def check_object(files: Files, name: str, expected: str) -> Content | None:
+def check_object(
+    files: Files, name: str, expected: str, info: os.stat_result | None = None
+) -> Content | None:
     """Compare an object with its digest; the object where it is right, else the fault is noted.
 
     What the compiler wrote is not questioned: only an object with another digest is looked into,
     for what became of it.
     """
-    content = files.folder.read(name, digest=True)
+    content = files.folder.read(name, info, digest=True)
     if content is None:
         return None
     if content.sha256 == expected.lower():
@@ -173,11 +187,11 @@ def _cut_short(content: Content) -> str:
 def made_by(metadata: Mapping[str, Any], data: bytes) -> str:
     """What a kernel says of who made it: the metadata's fields, else the object's ``.comment``."""
     target = metadata.get("target")
-    fields = {**(target if isinstance(target, dict) else {}), **metadata}
-    said = [f"{name} {fields[name]}" for name in _VERSIONS if isinstance(fields.get(name), str)]
-    if said:
-        return ", ".join(said)
-    return " ".join(_comment(data).replace(b"\0", b" ").decode("utf-8", "replace").split())[:200]
+    for fields in (metadata, target if isinstance(target, dict) else {}):
+        if not _VERSIONS.isdisjoint(fields):
+            said = [f"{each} {fields[each]}" for each in sorted(_VERSIONS & {*fields})]
+            return ", ".join(said)[:_LONGEST]
+    return " ".join(_comment(data).replace(b"\0", b" ").decode("utf-8", "replace").split())
 
 
 def _comment(data: bytes) -> bytes:
@@ -192,5 +206,5 @@ def _comment(data: bytes) -> bytes:
     texts = sections[names][4]
     for section in sections:
         if data.startswith(b".comment\0", texts + section[0]):
-            return data[section[4] : section[4] + section[5]]
+            return data[section[4] : section[4] + min(section[5], _LONGEST)]
     return b""

@@ -43,6 +43,8 @@ class GraphCache:
         before = f"{role}compile_cache_{int(number) - 1}.mindir"
         if not info.st_size:
             files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
+        elif _begins_with_zeros(folder, name):
+            files.blame(Check.WHOLE_OBJECTS, name, "is zeros: its data was lost", info)
         elif folder.look(f"{role}compile_dependency.hash") is None:
             detail = f"{role}compile_dependency.hash is missing: the graph is never used"
             files.blame(Check.WHOLE_ENTRIES, name, detail, info)
@@ -61,3 +63,9 @@ class GraphCache:
         elif folder.look(f"{role}compile_cache_0.mindir") is None:
             detail = "there is no graph to it: its compile failed or was interrupted"
             files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)
+
+
+def _begins_with_zeros(folder: Folder, name: str) -> bool:
+    """A graph is protocol buffers, which never begin with a zero."""
+    content = folder.read(name)
+    return content is not None and content.data[:8] == bytes(8)

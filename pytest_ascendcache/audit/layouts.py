@@ -65,8 +65,9 @@ def recognise(
     if parent is not None and parent.kind is Kind.KERNEL_CACHE:
         return Place(Kind.SOC, relative)
     if parent is not None and parent.kind.holds_entries:
-        inner = _OUTPUTS.fullmatch(path.name) if parent.kind is Kind.STATIC_OUTPUTS else None
-        return Place(parent.kind, relative) if inner else parent
+        # Outputs are in a directory of each run, and may be beside anything.
+        inner = _by_path(path) if parent.kind is Kind.STATIC_OUTPUTS else None
+        return Place(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
     return None if kind is None else Place(kind, relative)
 

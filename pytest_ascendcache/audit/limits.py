@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 
-import numpy as np
-
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
@@ -121,7 +119,7 @@ class Aging:
         self.accessed.append(accessed)
         if len(self._oldest) < _NAMED:
             heappush(self._oldest, (-accessed, path))
-        else:
+        elif -accessed > self._oldest[0][0]:
             heappushpop(self._oldest, (-accessed, path))
 
     @property
@@ -134,13 +132,13 @@ class Aging:
         than the retained share is left, and none that was used in the last half hour."""
         if limits.bytes is None or self.total <= limits.bytes or not self.sizes:
             return 0, 0
-        accessed = np.frombuffer(self.accessed)
-        order = np.argsort(accessed, kind="stable")
-        order = order[now - accessed[order] > HALF_AN_HOUR]
-        sizes = np.frombuffer(self.sizes, dtype=np.int64)[order]
-        left_before = self.total - np.concatenate(([0], np.cumsum(sizes)[:-1]))[: len(sizes)]
-        gone = int(np.count_nonzero(left_before > limits.retained))
-        return gone, int(sizes[:gone].sum())
+        gone, left = 0, self.total
+        for index in sorted(range(len(self.sizes)), key=self.accessed.__getitem__):
+            if left <= limits.retained or now - self.accessed[index] <= HALF_AN_HOUR:
+                break
+            left -= self.sizes[index]
+            gone += 1
+        return gone, self.total - left
 
 
 def megabytes(size: float) -> str:

@@ -17,9 +17,8 @@ from pytest_ascendcache.audit.entries import (
     Toolchains,
     check_object,
     leading_out,
-    made_by,
     read_metadata,
-    wrong_types,
+    wrong_type,
 )
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.layouts import KERNEL_STEM, split
@@ -95,11 +94,11 @@ class RankKernels:
     ) -> str:
         """The object the metadata names; empty where it names none, which is noted."""
         stem = name.removesuffix(".json")
-        if outside := next(leading_out(metadata), ""):
+        if outside := leading_out(metadata):
             files.blame(Check.NAMES_INSIDE, name, outside, content.info)
             return ""
         needed = ("binFileName", "binFileSuffix", "kernelName", "sha256")
-        problem = next(wrong_types(metadata, needed), "")
+        problem = wrong_type(metadata, needed)
         if not problem and metadata["binFileName"] not in (stem, f"lib{stem}"):
             problem = f"binFileName is {metadata['binFileName'][:90]!r}: another kernel's object"
         if problem:
@@ -110,8 +109,7 @@ class RankKernels:
     def _note(
         self, path: str, stem: str, key: int, content: Content, described: dict[str, Any]
     ) -> None:
-        if maker := made_by(described, content.data):
-            self.toolchains.add(maker, path)
+        self.toolchains.add(described, content.data, path)
         self.whole.append(key)
         # The device is part of the name, which is in the object and not of the kernel.
         alike = content.data.replace(stem.encode(), b"")
@@ -145,7 +143,7 @@ class AkgKernels:
         if read is None:
             return
         metadata = read[1]
-        if problem := next(wrong_types(metadata, ("kernelName", "sha256")), ""):
+        if problem := wrong_type(metadata, ("kernelName", "sha256")):
             files.blame(Check.METADATA, name, problem, info)
             return
         digests = {".o": metadata.get("objSha256")}

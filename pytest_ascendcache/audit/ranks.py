@@ -32,7 +32,9 @@ def compare_ranks(
     ledger: Ledger, directories: Mapping[int, str], keys: Mapping[int, array[int]], names: Names
 ) -> None:
     """Note what each rank of a job lacks; ``keys`` stand for the kernels each has."""
-    sets = {rank: np.unique(np.frombuffer(keys[rank], dtype=np.int64)) for rank in directories}
+    sets = {
+        rank: np.unique(np.frombuffer(keys[rank], dtype=np.int64)) for rank in sorted(directories)
+    }
     union = np.unique(np.concatenate([*sets.values()]))
     for rank, own in sets.items():
         lacking = np.setdiff1d(union, own, assume_unique=True)

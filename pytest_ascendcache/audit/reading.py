@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 _LARGE = 1 << 24
 """Bytes. What is larger is hashed in parts, and is no metadata."""
@@ -24,10 +25,6 @@ class ChangedWhileRead(Exception):
 
 class CannotRead(Exception):
     """A file that is there and cannot be read; says why."""
-
-
-class _SizeChanged(Exception):
-    """A file has not as many bytes as it had."""
 
 
 @dataclass
@@ -48,8 +45,7 @@ class Trouble:
         return "; ".join(self.first) + (f"; and {more} more" if more else "")
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """A file as it was read: its bytes, empty of a large one, and its digest where asked for."""
 
     info: os.stat_result
@@ -116,54 +112,56 @@ class Folder:
         except (OSError, ValueError):
             return None  # a name no file can have: too long, or with a zero in it
 
-    def read(self, name: str, digest: bool = False) -> Content | None:
-        """A regular file, ``None`` where there is none of that name.
+    def read(
+        self, name: str, info: os.stat_result | None = None, digest: bool = False
+    ) -> Content | None:
+        """A regular file, ``None`` where there is none of that name. ``info`` is what it is, for
+        who has looked already.
 
         Raises:
             CannotRead: where it may not be read.
             ChangedWhileRead: where it is not the same file any more.
         """
-        with self.opened(name) as file:
-            if file is None:
-                return None
-            descriptor, info = file
+        info = info or self.look(name)
+        if info is None or not stat.S_ISREG(info.st_mode):
+            return None
+        descriptor = self._open(name, info)
+        try:
             if info.st_size > _LARGE:
                 return Content(info, b"", self._digest(descriptor) if digest else "")
-            data = self._all(descriptor, info.st_size)
-            return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
+            data = os.read(descriptor, info.st_size + 1)
+            while len(data) < info.st_size and (more := os.read(descriptor, _LARGE)):
+                data += more  # a network file system may give less than was asked for
+        except OSError as error:
+            raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+        if len(data) != info.st_size:
+            raise ChangedWhileRead(f"{self.path(name)} was written")
+        return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[tuple[int, os.stat_result] | None]:
-        """A descriptor of a regular file and what it is; ``None`` where there is none.
+    def opened(self, name: str, info: os.stat_result) -> Iterator[int]:
+        """A descriptor of a regular file, to read parts of it.
 
         Raises:
             CannotRead, ChangedWhileRead: see :meth:`read`.
         """
-        info = self.look(name)
-        if info is None or not stat.S_ISREG(info.st_mode):
-            yield None
-            return
-        descriptor = -1
+        descriptor = self._open(name, info)
         try:
-            descriptor = self.reader.open(name, info.st_uid, self.descriptor)
-            yield descriptor, info
+            yield descriptor
+        except OSError as error:
+            raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
+        finally:
+            os.close(descriptor)
+
+    def _open(self, name: str, info: os.stat_result) -> int:
+        try:
+            return self.reader.open(name, info.st_uid, self.descriptor)
         except FileNotFoundError:
             raise ChangedWhileRead(f"{self.path(name)} went away") from None
         except OSError as error:
             raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
-        except _SizeChanged:
-            raise ChangedWhileRead(f"{self.path(name)} was written") from None
-        finally:
-            if descriptor >= 0:
-                os.close(descriptor)
-
-    def _all(self, descriptor: int, size: int) -> bytes:
-        data = os.read(descriptor, size + 1)
-        while len(data) < size and (more := os.read(descriptor, size)):
-            data += more  # a network file system may give less than was asked for
-        if len(data) != size:
-            raise _SizeChanged
-        return data
 
     def _digest(self, descriptor: int) -> str:
         total = hashlib.sha256()

@@ -17,7 +17,7 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Found, Ledger, Removal
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import Kind, Place
+from pytest_ascendcache.audit.layouts import Kind, Place, split
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
 from pytest_ascendcache.audit.reading import (
     CannotRead,
@@ -34,6 +34,7 @@ _STEP = 200
 """Files between two reports of progress."""
 
 _TEMPORARY = (".temp", ".tmp")
+_OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
 
 Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
 
@@ -120,17 +121,23 @@ class _Scan:
             self._count_only(visit)
             return
         info = os.fstat(folder.descriptor)
-        self._attributes(folder.relative or ".", info, "the directory")
+        self._attributes(folder.relative or ".", info, "the directory", 0)
         if place.kind is Kind.RANK:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
         for entry in visit.entries:
             self._count()
             if entry.is_dir(follow_symlinks=False):
-                if isinstance(judge, StaticOutputs):
-                    judge.directory(folder, entry.name)
-                continue
-            self._entry(folder, entry, judge)
+                self._inner_directory(folder, entry.name, judge)
+            else:
+                self._entry(folder, entry, judge)
+
+    def _inner_directory(self, folder: Folder, name: str, judge: Judge | None) -> None:
+        if isinstance(judge, StaticOutputs):
+            judge.directory(folder, name)
+        if split(name)[1] in _OF_FILES:
+            detail = "is a directory where a file is expected: nothing can be stored there"
+            self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
 
     def _count_only(self, visit: Visit) -> None:
         """A directory of something else is none of an audit's business."""
@@ -152,7 +159,7 @@ class _Scan:
 
     def _new_judge(self, place: Place) -> Judge:
         if place.kind is Kind.SOC:
-            return SocCache(self._ledger)
+            return SocCache(self._ledger, self._seen)
         if place.kind is Kind.KERNEL_META:
             return RankKernels(self._ledger)
         if place.kind is Kind.AKG:
@@ -164,6 +171,12 @@ class _Scan:
         return InstalledKernels(self._ledger, place.unit)
 
     def _entry(self, folder: Folder, entry: os.DirEntry[str], judge: Judge | None) -> None:
+        if (
+            isinstance(judge, SocCache)
+            and entry.is_file(follow_symlinks=False)
+            and judge.defers(folder, entry.name)
+        ):
+            return
         path = folder.path(entry.name)
         info = folder.look(entry.name)
         if info is None:
@@ -172,9 +185,7 @@ class _Scan:
         if not stat.S_ISREG(info.st_mode):
             self._no_file(path, info)
             return
-        self._result.files += 1
-        self._result.bytes += info.st_size
-        self._attributes(path, info, "the file")
+        self._seen(path, info)
         if entry.name.endswith(_TEMPORARY):
             detail = "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
@@ -187,6 +198,12 @@ class _Scan:
         except ChangedWhileRead as error:
             self._result.changed.add(str(error))
 
+    def _seen(self, path: str, info: os.stat_result) -> None:
+        """Count a file, and look at what is not in it."""
+        self._result.files += 1
+        self._result.bytes += info.st_size
+        self._attributes(path, info, "the file", info.st_size)
+
     def _no_file(self, path: str, info: os.stat_result) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(info.st_mode), "a device")
@@ -194,12 +211,12 @@ class _Scan:
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
-    def _attributes(self, path: str, info: os.stat_result, what: str) -> None:
+    def _attributes(self, path: str, info: os.stat_result, what: str, size: int) -> None:
         """Owner and permissions, of files and of directories of caches."""
         if info.st_mode & stat.S_IWOTH:
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
-            self._ledger.add(Check.PRIVATE_MODES, path, detail, info.st_size)
+            self._ledger.add(Check.PRIVATE_MODES, path, detail, size)
         self._owned[info.st_uid] += 1
         some = self._owners.setdefault(info.st_uid, [])
         if len(some) < 20:

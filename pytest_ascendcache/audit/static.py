@@ -23,6 +23,9 @@ _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
 """What a compile has beside its results while it runs."""
 
 _HEAD = 1 << 16
+_REST = re.compile(rb"#!.*\nsha256=([0-9a-f]{64})\n")
+"""The head of packages made by ``ascendcache-op-compiler``: a digest of all that follows."""
+
 _SHA = re.compile(rb'^SHA="([0-9a-f]{64})"', re.MULTILINE)
 _SIZE = re.compile(rb'^filesizes="(\d+)"', re.MULTILINE)
 _LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
@@ -63,23 +66,29 @@ class StaticOutputs:
         if not info.st_size:
             files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
             return
-        with folder.opened(name) as file:
-            if file is None:
-                return
-            head = os.pread(file[0], _HEAD, 0)
-            sha, size, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
-            if sha is None or size is None or lines is None:
+        with folder.opened(name, info) as descriptor:
+            head = os.pread(descriptor, _HEAD, 0)
+            said = _own_digest(head, info.st_size)
+            if said is None:
                 return  # packed by something else; nothing to compare with
-            start = _offset(head, int(lines[1] or lines[2]))
-            digest = _digest(file[0], start, int(size[1]))
-        missing = start + int(size[1]) - info.st_size
+            expected, start, size = said
+            digest = _digest(descriptor, start, size)
+        missing = start + size - info.st_size
         if missing > 0:
             files.blame(Check.WHOLE_OBJECTS, name, f"is cut: {missing} bytes are missing", info)
-        elif digest != sha[1].decode():
-            detail = (
-                f"sha256 of the payload is {digest[:12]}..., its head says {sha[1].decode()[:12]}"
-            )
-            files.blame(Check.DIGESTS, name, detail + "...", info)
+        elif digest != expected:
+            detail = f"sha256 of the payload is {digest[:12]}..., its head says {expected[:12]}..."
+            files.blame(Check.DIGESTS, name, detail, info)
+
+
+def _own_digest(head: bytes, size: int) -> tuple[str, int, int] | None:
+    """What a package says of itself: the digest, where what it is of begins, and its bytes."""
+    if (rest := _REST.match(head)) is not None:
+        return rest[1].decode(), rest.end(), size - rest.end()
+    sha, payload, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
+    if sha is None or payload is None or lines is None:
+        return None
+    return sha[1].decode(), _offset(head, int(lines[1] or lines[2])), int(payload[1])
 
 
 def _offset(head: bytes, lines: int) -> int:
@@ -105,12 +114,14 @@ class InstalledKernels:
     ledger: Ledger
     unit: str
     entries: int = 0
+    has_index: bool = False
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """See :meth:`StaticOutputs.file`."""
         stem, suffix = split(name)
         inside = folder.relative.removeprefix(self.unit).strip("/")
         if name == "binary_info_config.json":
+            self.has_index = True
             self._index(folder, name)
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
@@ -129,7 +140,7 @@ class InstalledKernels:
         if read is None:
             return
         content, metadata = read
-        if outside := next(leading_out(metadata), ""):
+        if outside := leading_out(metadata):
             files.blame(Check.NAMES_INSIDE, name, outside, content.info)
         elif folder.look(object_name) is None:
             files.blame(Check.WHOLE_ENTRIES, name, f"{object_name} is missing", content.info)

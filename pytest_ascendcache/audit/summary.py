@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from pytest_ascendcache.audit.cann import SocCache
@@ -14,8 +14,8 @@ from pytest_ascendcache.audit.graphs import GraphCache
 from pytest_ascendcache.audit.layouts import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.rank_kernels import RankKernels, short
-from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
+from pytest_ascendcache.audit.static import InstalledKernels
 
 if TYPE_CHECKING:
     from pytest_ascendcache.audit.scan import Audit
@@ -35,6 +35,10 @@ def conclude(
         _limits(result, ledger, reader, socs, environment, now)
     else:
         result.inapplicable |= dict.fromkeys((Check.INI, Check.SIZE), _NO_CANN)
+    for unit, judge in result.units.items():
+        if isinstance(judge, InstalledKernels) and judge.entries and not judge.has_index:
+            detail = "there is no binary_info_config.json: its kernels are never found"
+            ledger.add(Check.WHOLE_ENTRIES, unit or ".", detail)
     _toolchains(result, ledger)
     _ranks(result, ledger, reader)
     looked_at = result.notes.setdefault(Check.WHOLE_ENTRIES, [])
@@ -147,21 +151,38 @@ def _relative(directory: Path, path: Path) -> str:
 
 
 def _toolchains(result: Audit, ledger: Ledger) -> None:
-    notes = result.notes.setdefault(Check.ONE_TOOLCHAIN, [])
+    """Kernels of all SoCs of one cache, and of all ranks of one job, are to have one maker."""
+    groups: dict[str, Toolchains] = {}
     for unit, judge in sorted(result.units.items()):
         made: Toolchains | None = getattr(judge, "toolchains", None)
-        if made is None or not made.counts:
+        if made is None:
             continue
-        counts = sorted(made.counts.items(), key=lambda each: (-each[1], each[0]))
+        group = groups.setdefault(_group(result, unit), Toolchains())
+        for name, count in made.counts.items():
+            # Some write the chip they compile for beside what they are.
+            plain = name.replace(PurePath(unit).name, "<SoC>") if unit else name
+            group.counts[plain] = group.counts.get(plain, 0) + count
+            group.kernels.setdefault(plain, []).extend(made.kernels[name])
+    notes = result.notes.setdefault(Check.ONE_TOOLCHAIN, [])
+    for where, group in groups.items():
+        counts = sorted(group.counts.items(), key=lambda each: (-each[1], each[0]))
         shown = "; ".join(f"{count} by '{printable(name)}'" for name, count in counts)
-        if len(counts) == 1:
-            notes.append(f"{printable(unit or '.')}: {shown}")
+        if counts:
+            notes.append(f"{printable(where or '.')}: {shown}")
         for name, count in counts[1:]:
             detail = f"is one of {count} kernels by '{printable(name)}'; there are {shown}"
-            for path in made.kernels[name]:
+            for path in group.kernels[name]:
                 ledger.add(Check.ONE_TOOLCHAIN, path, detail)
-    if not notes and Check.ONE_TOOLCHAIN not in ledger.found:
+    if not notes:
         result.inapplicable[Check.ONE_TOOLCHAIN] = "its kernels do not say who made them"
+
+
+def _group(result: Audit, unit: str) -> str:
+    """What a unit's kernels are used together with: those of other SoCs, of other ranks."""
+    if result.kinds[unit] is Kind.SOC and unit:
+        return str(PurePath(unit).parent)
+    rank = rank_of(unit)
+    return rank[0] if rank is not None else unit
 
 
 def _ranks(result: Audit, ledger: Ledger, reader: Reader) -> None:
@@ -196,6 +217,9 @@ def _without_kernels(result: Audit, jobs: dict[tuple[Kind, str], dict[int, str]]
 
 
 def _one_job(result: Audit, ledger: Ledger, names: _Names, units: Mapping[int, str]) -> None:
+    # Slow to import, for numpy's sake, and most caches are of no ranks.
+    from pytest_ascendcache.audit.ranks import compare_objects, compare_ranks
+
     judges = {rank: result.units[unit] for rank, unit in sorted(units.items())}
     keyed = {r: j for r, j in judges.items() if isinstance(j, (RankKernels, GraphCache))}
     compare_ranks(ledger, units, {rank: judge.keys for rank, judge in keyed.items()}, names)

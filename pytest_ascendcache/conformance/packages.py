@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.cachedir import InstalledKernels, TornIndex
@@ -27,10 +28,23 @@ def leaky(slope: float) -> OperatorSpec:
     return OperatorSpec("LeakyRelu", (tensor,), (tensor,), (attribute,))
 
 
-def faults_of(opp: Path, always: Index) -> list[str]:
+def differences(index: Index, wanted: Index) -> list[str]:
+    """How an index differs from what it has to be, a line for each kernel."""
+    lines = []
+    for key in sorted({*index, *wanted}):
+        has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
+        if has != needs:
+            lines.append(f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}")
+        elif index[key] != wanted[key]:
+            lines.append(f"{key[1]} is described otherwise")
+    return lines
+
+
+def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
     """What a process that reads the index now would stumble over.
 
-    ``always`` has to be in it; every kernel it names has to be there and whole.
+    ``always`` has to be in it; every kernel it names has to be there and whole, or of them just
+    one, the ``only``-th.
     """
     installed = InstalledKernels(opp)
     try:
@@ -39,7 +53,8 @@ def faults_of(opp: Path, always: Index) -> list[str]:
         return [f"the index is torn: {error}"]
     if lacking := [key for key in always if key not in index]:
         return [f"the index lacks {lacking[0][1]}, which is installed"]
-    for key, entry in index.items():
+    entries = list(index.items())
+    for key, entry in entries if only is None else [entries[only % len(entries)]]:
         problems = installed.problems(entry)
         # A kernel may go once the index that named it was read; not while it names it.
         if problems and _still_names(installed, key, entry["binPath"]):
@@ -56,13 +71,19 @@ def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -
 
 @contextmanager
 def reader(opp: Path, always: Index) -> Iterator[list[str]]:
-    """Somebody who reads the index all the time; gives the list of what was stumbled over."""
+    """Somebody who reads the index all the time; gives the list of what was stumbled over.
+
+    Something has to be installed, ``always``. One kernel a time is looked at, so that the reader
+    leaves room for what it watches.
+    """
     found: list[str] = []
     done = threading.Event()
 
     def read() -> None:
-        while not done.is_set() and not found:
-            found.extend(faults_of(opp, always))
+        for number in count():
+            if done.is_set() or found:
+                return
+            found.extend(faults_of(opp, always, number))
 
     thread = threading.Thread(target=read)
     thread.start()

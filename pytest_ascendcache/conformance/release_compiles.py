@@ -110,6 +110,8 @@ class ReleaseCompiles:
 
     def served(self, run: Run) -> str:
         """How many operators were served, in words."""
+        if run.marked is None:
+            return "which kernels were served cannot be told"
         served = sum(bool(run.served_from(each)) for each in self.operators.values())
         return f"{served} of {len(self.operators)} kernels served"
 

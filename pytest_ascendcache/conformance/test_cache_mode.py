@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.cachedir import AccessTimes, FileSystem, Snapshot
 from pytest_ascendcache.conformance.probes import PROBES
+from pytest_ascendcache.conformance.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.states import bring_into
 from pytest_ascendcache.conformance.vocabulary import (
     ABSENT,
@@ -207,6 +208,17 @@ def test_force_spares_other_soc(
     assert cache.fate(run, add, soc=other_soc) is KEPT
     assert cache.fate(run, mul, soc=other_soc) is KEPT
     assert cache.compile(add, mode=ENABLE, soc=other_soc)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-spares-other-soc")
+def test_force_spares_a_soc_whose_name_begins_alike(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    """As Ascend910B2C's does beside Ascend910B2."""
+    cache.warm(add)
+    shelf = Shelf(cache, f"{cache.options.soc}C").lay("ab", KILOBYTE, 1, 1)
+    assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+    assert shelf.gone() == "", "entries of another chip are gone"
 
 
 @rule("cache-mode/force-then-enable")

@@ -71,13 +71,25 @@ def _sum_along(axis: int) -> OperatorSpec:
     return OperatorSpec("ReduceSum", (image, axes), (reduced,), (keep,), name="node")
 
 
-def _matmul(first: bool, second: bool) -> OperatorSpec:
-    square = TensorDesc.of("float32", 4, 4)
+def _sum_of_cube(*axes: int) -> OperatorSpec:
+    constant = replace(TensorDesc.of("int32", len(axes)), is_const=True, const_value=axes)
+    cube, reduced = TensorDesc.of("float32", 4, 4, 4), TensorDesc.of("float32", 4)
+    keep = Attribute("keep_dims", "bool", False)
+    return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,), name="node")
+
+
+def _of_cube(kind: str, name: str, *values: int) -> OperatorSpec:
+    return _unary(kind, Attribute(name, "list_int", values), shape=(4, 4, 4))
+
+
+def _matmul(first: bool, second: bool, biased: bool = False) -> OperatorSpec:
+    square, bias = TensorDesc.of("float32", 4, 4), TensorDesc.of("float32", 4)
     transposed = (
         Attribute("transpose_x1", "bool", first),
         Attribute("transpose_x2", "bool", second),
     )
-    return OperatorSpec("MatMulV2", (square, square), (square,), transposed, name="node")
+    inputs = (square, square, bias) if biased else (square, square)
+    return OperatorSpec("MatMulV2", inputs, (square,), transposed, name="node")
 
 
 def _layer_norm(axis: int) -> OperatorSpec:
@@ -106,6 +118,11 @@ PAIRS = {
         _binary("Add", "float32", (2, 8), (2, 8)),
         _binary("Add", "float32", (2, 264), (2, 264)),
     ),
+    "shape-by-65536": (
+        _binary("Add", "float32", (2, 8), (2, 8)),
+        _binary("Add", "float32", (2, 65544), (2, 65544)),
+    ),
+    "third-input": (_matmul(False, False), _matmul(False, False, biased=True)),
     "order-of-inputs": (
         _binary("Sub", "float32", (4, 8), (1, 8)),
         _binary("Sub", "float32", (1, 8), (4, 8)),
@@ -114,6 +131,10 @@ PAIRS = {
     "dtype-of-output": (
         _unary("Cast", Attribute("dst_type", "int", 1), result="float16"),
         _unary("Cast", Attribute("dst_type", "int", 3), result="int32"),
+    ),
+    "dtype-of-equal-width": (
+        _unary("Cast", Attribute("dst_type", "int", 0), dtype="int8", result="float32"),
+        _unary("Cast", Attribute("dst_type", "int", 0), dtype="uint8", result="float32"),
     ),
     "format": (
         _binary("Add", "float32", (1, 2, 4, 4), (1, 2, 4, 4), "NCHW"),
@@ -130,8 +151,14 @@ PAIRS = {
         _unary("GeluV2", Attribute("approximate", "string", "tanh")),
     ),
     "attribute-list": (_mean((0,), False, (4,)), _mean((1,), False, (4,))),
+    "attribute-list-order": (
+        _of_cube("TransposeD", "perm", 0, 2, 1),
+        _of_cube("TransposeD", "perm", 1, 0, 2),
+    ),
+    "attribute-sign": (_of_cube("SoftmaxV2", "axes", 1), _of_cube("SoftmaxV2", "axes", -1)),
     "attribute-present": (_unary("LeakyRelu"), _leaky(0.25)),
     "constant-input": (_sum_along(0), _sum_along(1)),
+    "constant-input-further": (_sum_of_cube(0, 1), _sum_of_cube(0, 2)),
 }
 """What changes -> two operators that differ in nothing else."""
 

@@ -25,7 +25,7 @@ from pytest_ascendcache.observation import (
     Probe,
     probe_network,
 )
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
 
 LEAKY = Probe("LeakyRelu", attributes=(("negative_slope", "float", 0.25),))
@@ -157,6 +157,52 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
     assert run.wrong == {}
     assert run.compiled == expected
     assert (len(run.stored), run.disturbed) == (1, {})
+
+
+def single_network(operator: OperatorSpec) -> Network:
+    """One operator on the probes' data."""
+    names = [f"input{number}" for number, _ in enumerate(operator.inputs)]
+    described = dict(zip([*names, "output"], (*operator.inputs, *operator.outputs), strict=True))
+    constants = {
+        name: DATA[: tensor.elements]
+        for name, tensor in described.items()
+        if name != "output" and not tensor.is_const
+    }
+    node = Node(operator.named("node"), tuple(names), ("output",))
+    tensors = {name: replace(tensor, name=name) for name, tensor in described.items()}
+    return Network("single", tensors, constants, (node,), ("output",))
+
+
+def _subtract(first: tuple[int, ...], second: tuple[int, ...]) -> OperatorSpec:
+    inputs = (TensorDesc.of("float32", *first), TensorDesc.of("float32", *second))
+    return OperatorSpec("Sub", inputs, (TensorDesc.of("float32", *max(first, second)),))
+
+
+def _sum_along(*axes: int) -> OperatorSpec:
+    constant = replace(TensorDesc.of("int32", len(axes)), is_const=True, const_value=axes)
+    cube, reduced = TensorDesc.of("float32", 2, 2, 2), TensorDesc.of("float32", 2)
+    keep = Attribute("keep_dims", "bool", False)
+    return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,))
+
+
+INPUTS = {
+    "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
+    "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
+    "constant-input": (_sum_along(0, 1), _sum_along(0, 2)),
+}
+"""What changes of an operator of several inputs, which no impostor fits."""
+
+
+@rule("incremental/compiles-changed-only")
+@pytest.mark.parametrize("change", INPUTS)
+def test_an_operator_with_other_inputs_is_compiled(network: NetworkUnderTest, change: str) -> None:
+    before, after = map(single_network, INPUTS[change])
+    network.run(before)
+    run = network.attempt(network.request(after))
+    assert run.wrong == {}, "a kernel for other inputs is used"
+    assert (len(run.stored), run.disturbed) == (1, {})
+    again = network.attempt(network.request(before))
+    assert (again.wrong, again.stored, again.disturbed) == ({}, frozenset(), {})
 
 
 @rule("incremental/compiles-changed-only")
@@ -341,6 +387,13 @@ def test_a_network_is_right_cold_and_warm(network: NetworkUnderTest, others: str
             network.run(each)
     for _ in range(3):
         assert network.attempt(network.request(chain_network())).wrong == {}
+
+
+@rule("incremental/result-correct")
+def test_operators_of_one_type_are_told_apart(network: NetworkUnderTest) -> None:
+    steep = replace(LEAKY, name="steep", attributes=(("negative_slope", "float", 4.0),))
+    for _ in range(2):
+        assert network.attempt(network.request(probe_network(LEAKY, steep))).wrong == {}
 
 
 @rule("incremental/result-correct")

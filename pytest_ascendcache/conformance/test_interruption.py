@@ -7,6 +7,8 @@ the record, so that only the recovery is paid; a few compiles are killed for rea
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from pytest_ascendcache.cachedir import find_canaries
@@ -33,7 +35,7 @@ from pytest_ascendcache.observation import (
     spread,
 )
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
 
@@ -114,8 +116,7 @@ def test_after_a_power_loss_a_rank_runs_nothing_damaged(network: NetworkUnderTes
 
 
 def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    _builds_incrementally(network)
     network.evidence.crash = kind.value
     square = probe_network(Probe("Square"))
     running = network.interruption(square)
@@ -123,6 +124,11 @@ def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
         running.enter(state)
         problem = network.recovery(square)
         assert problem is None, f"{state}: {problem}"
+
+
+def _builds_incrementally(network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
 
 
 # --- locks ----------------------------------------------------------------------------------
@@ -224,6 +230,41 @@ def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
     return run.result.returncode
 
 
+_RANK_STRIKES = (
+    (Action.ENOSPC, {Act.WRITE}),
+    (Action.SHORT, {Act.WRITE}),
+    (Action.EACCES, {Act.RENAME}),
+)
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(
+    ("action", "acts"), _RANK_STRIKES, ids=[action.name for action, _ in _RANK_STRIKES]
+)
+def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
+    network: NetworkUnderTest, action: Action, acts: set[Act]
+) -> None:
+    _builds_incrementally(network)
+    _needs(network.toolchain, action)
+    network.evidence.crash = INJECTED_ERROR.value
+    square = probe_network(Probe("Square"))
+    running = network.interruption(square)
+    left: set[object] = set()
+    for operation in running.worthwhile([each for each in running.operations if each.act in acts]):
+        run = running.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        if run.succeeded:
+            assert run.wrong == {}, f"{where}: wrong outputs"
+        else:
+            assert run.returncode is not None
+            assert run.returncode > 0, f"{where}: the rank {run.result.ending}"
+        content = Tree.read(network.cache).content
+        if content not in left:
+            left.add(content)
+            problem = network.recovery(square)
+            assert problem is None, f"{where}: {problem}"
+
+
 # --- versions -------------------------------------------------------------------------------
 
 
@@ -247,23 +288,84 @@ def test_an_upgrade_voids_every_soc(
 
 
 @rule("robust/upgrade-stamp")
-def test_an_upgrade_that_was_cut_short_is_taken_up_again(
-    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
+def test_a_downgrade_voids_the_cache_too(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
-    cache.evidence.crash = KILLED.value
+    newer, older = (
+        toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox / name)
+        for name in ("newer", "older")
+    )
+    newer.apply()
+    cache.compile(add, mode=ENABLE, environment=newer.environment)
+    old = _marks(cache)
+    run = cache.compile(add, mode=ENABLE, environment=older.environment)
+    assert not _served(run, add) & old, "a kernel of the newer toolchain is served"
+
+
+@dataclass
+class Upgraded:
+    """The first compile after an upgrade; ``old`` are the marks of the entries before it."""
+
+    cache: CacheUnderTest
+    operator: OperatorSpec
+    change: StagedChange
+    old: set[str]
+    compiling: Interruption[Run]
+    socs: tuple[str, str]
+
+    def goes_on(self, soc: str, where: str) -> None:
+        """The next run serves nothing from before the upgrade."""
+        environment = self.change.environment
+        run = self.cache.attempt(self.operator, mode=ENABLE, soc=soc, environment=environment)
+        assert run.succeeded, f"{where}: the next run {run.result.ending}"
+        self.serves_nothing_old(run, where)
+
+    def serves_nothing_old(self, run: Run, where: str) -> None:
+        """What a run delivered, if it did, is not from before the upgrade."""
+        served = run.succeeded and _served(run, self.operator) & self.old
+        soc = run.result.request.options.soc
+        assert not served, f"{where}: an old kernel is served for {soc}"
+
+
+@pytest.fixture
+def upgraded(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
+) -> Upgraded:
+    """An upgrade of a cache that has entries for two chips, recorded."""
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
-    socs = [cache.options.soc, other_soc]
+    socs = (cache.options.soc, other_soc)
     for soc in socs:
         cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
     old = _marks(cache)
     change.apply()
     compiling = cache.interruption(add, mode=ENABLE, environment=change.environment)
-    for number, state in enumerate(compiling.states(KILLED)):
-        compiling.enter(state)
-        soc = socs[number % 2]
-        run = cache.attempt(add, mode=ENABLE, soc=soc, environment=change.environment)
-        assert run.succeeded, f"{state}: the next run {run.result.ending}"
-        assert not _served(run, add) & old, f"{state}: an old kernel is served for {soc}"
+    return Upgraded(cache, add, change, old, compiling, socs)
+
+
+@rule("robust/upgrade-stamp")
+@pytest.mark.parametrize("kind", [KILLED, POWER_LOSS], ids=lambda each: each.name)
+def test_an_upgrade_that_was_cut_short_is_taken_up_again(
+    cache: CacheUnderTest, upgraded: Upgraded, kind: CrashKind
+) -> None:
+    cache.evidence.crash = kind.value
+    for number, state in enumerate(upgraded.compiling.states(kind)):
+        upgraded.compiling.enter(state)
+        upgraded.goes_on(upgraded.socs[number % 2], str(state))
+
+
+@rule("robust/upgrade-stamp")
+def test_an_upgrade_that_cannot_purge_is_taken_up_again(
+    cache: CacheUnderTest, upgraded: Upgraded
+) -> None:
+    _needs(cache.toolchain, Action.EACCES)
+    cache.evidence.crash = INJECTED_ERROR.value
+    compiling = upgraded.compiling
+    removals = [each for each in compiling.operations if each.act is Act.REMOVE]
+    for operation in spread(removals, 4):
+        where = f"{Action.EACCES.value} at {operation}"
+        upgraded.serves_nothing_old(compiling.strike(Action.EACCES, operation), where)
+        for soc in upgraded.socs:
+            upgraded.goes_on(soc, where)
 
 
 def _marks(cache: CacheUnderTest) -> set[str]:

@@ -100,7 +100,7 @@ def named(run: NetworkRun) -> set[int]:
 ENVIRONMENTS: dict[str, dict[str, str]] = {
     "nothing-set": {"MS_COMPILER_CACHE_PATH": ""},
     "empty-rank": {"RANK_ID": ""},
-    "rank-in-the-working-directory": {"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "3"},
+    "rank-in-the-working-directory": {"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "300"},
     "both-set": {"RANK_ID": "2"},
     "relative-path": {"MS_COMPILER_CACHE_PATH": "below/here", "RANK_ID": "10"},
     "other-variables": {
@@ -257,6 +257,25 @@ def test_one_card_and_several_are_not_mixed(network: NetworkUnderTest, first: st
     assert run.compiled == EVERYTHING, "kernels of the other scenario were used"
 
 
+@rule("ranks/scenarios-separate")
+@pytest.mark.parametrize("phases", [(TRAINING, INFERENCE), (INFERENCE, TRAINING)])
+def test_phases_of_several_cards_are_not_mixed(
+    network: NetworkUnderTest, phases: tuple[Phase, Phase]
+) -> None:
+    """Beside both scenarios of one card, which are marked as well."""
+    for phase in phases:
+        network.run(NETWORK, 0, phase=phase)
+    with meeting_place(2) as gang:
+        for phase in phases:
+            network.mark()
+            requests = [network.request(NETWORK, rank, gang, phase=phase) for rank in range(2)]
+            runs = network.together(*requests)
+            ended_well(*runs)
+            assert runs[0].compiled == EVERYTHING, (
+                f"several cards used kernels of another scenario for {phase.value}"
+            )
+
+
 @rule("ranks/partial-deletion")
 def test_warm_ranks_wait_for_a_cold_one(
     network: NetworkUnderTest, rehearse: Callable[[Story], None]
@@ -304,6 +323,29 @@ def _warm_ranks(network: NetworkUnderTest) -> None:
     for kernel in network.kernels(2).values():
         for path in kernel.paths:
             path.unlink()
+
+
+@rule("ranks/partial-deletion")
+def test_a_warm_rank_waits_for_a_cold_rank_0(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    """Nobody listens yet. Rank 0 comes when a rank of another gang has lost patience, which came
+    later and has less of it."""
+
+    def story(second: float) -> None:
+        with (
+            meeting_place(2, SHORTEST_WAIT) as short,
+            meeting_place(2, LONGEST_WAIT) as long,
+            network.watch() as watch,
+        ):
+            first = watch.start(network.request(NETWORK, 1, long, second=second))
+            own = {"MS_COMPILER_CACHE_PATH": str(network.site / "other-gang")}
+            other = watch.start(network.request(NETWORK, 1, short, own, second=second))
+            _ended_without(wait(watch, other, second), 0)
+            late = watch.start(network.request(NETWORK, 0, long, second=second))
+            ended_well(*(wait(watch, process, second) for process in (first, late)))
+
+    rehearse(story)
 
 
 @rule("ranks/partial-deletion")

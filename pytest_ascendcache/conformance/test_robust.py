@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 
 import pytest
 
@@ -19,7 +20,7 @@ from pytest_ascendcache.conformance.vocabulary import (
 )
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import DAMAGES, Action, Damage, Tree
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -37,18 +38,25 @@ def test_a_damaged_entry_heals(cache: CacheUnderTest, add: OperatorSpec, damage:
     assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
 
 
+_KINDS = ("object-code-flipped", "object-late-flipped", "object-missing", "metadata-missing")
+
+
 @rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("kind", _KINDS)
 def test_every_damaged_entry_of_a_run_heals(
-    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...], kind: str
 ) -> None:
-    operators = probes[:3]
-    cache.warm(*operators)
-    for operator in operators:
-        DAMAGES[1].apply(cache.entry(operator))
-    run = cache.attempt(*operators, mode=ENABLE)
+    """Operators of every kind, large kernels among them."""
+    damage = next(each for each in DAMAGES if each.name == kind)
+    cache.warm(*probes)
+    for operator in probes:
+        damage.apply(cache.entry(operator))
+    run = cache.attempt(*probes, mode=ENABLE)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
-    for operator in operators:
+    for operator in probes:
         assert run[operator] == Outcome(COMPILED, REWRITTEN)
+    unlike = cache.unlike_fresh(run, None)
+    assert unlike == {}, "wrong kernels were delivered"
 
 
 @rule("robust/heals-damaged-entry")
@@ -111,7 +119,10 @@ def test_a_cache_gives_hits_under_another_root(
     root = cache.sandbox / "another" / "root"
     root.parent.mkdir()
     if how == "copied":
-        shutil.copytree(cache.root, root, symlinks=True)
+        # As plain cp does it: file times say nothing of a copy.
+        shutil.copytree(cache.root, root, symlinks=True, copy_function=shutil.copyfile)
+        for number, path in enumerate(sorted(root.rglob("te_*"))):  # the object is the younger
+            os.utime(path, (now := time.time() - 60 + 10 * number, now))
     else:
         cache.root.rename(root)
     run = cache.elsewhere(root).compile(add, mode=ENABLE)
@@ -133,6 +144,21 @@ def test_a_read_only_file_system_gives_hits(
         run = compiling.strike(Action.EROFS, compiling.operations[0])
         _reads_only(cache, run, operator, hit=operator is add)
         assert Tree.read(cache.root).content == compiling.before.content
+
+
+@rule("robust/read-only-cache")
+def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderTest) -> None:
+    for needed in (Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS):
+        if needed not in network.toolchain.capabilities:
+            pytest.skip(f"{network.toolchain.name}: {needed.lacking}")
+    if Action.EROFS not in network.toolchain.fault_route().actions:
+        pytest.skip(f"{network.toolchain.name}: a read-only file system cannot be made for it")
+    square = probe_network("Square")
+    network.warm(square)
+    running = network.interruption(square)
+    run = running.strike(Action.EROFS, running.operations[0])
+    assert run.wrong == {}
+    assert run.compiled == frozenset(), "the kernel on disk is not used"
 
 
 @rule("robust/read-only-cache")

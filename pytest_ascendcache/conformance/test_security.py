@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,10 @@ from pytest_ascendcache.conformance.vocabulary import (
     MODES,
     rule,
 )
-from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.contract import CacheMode, Capability
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -82,10 +83,21 @@ def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: Operat
     assert _world_writable(cache) == {}
 
 
-def _world_writable(cache: CacheUnderTest) -> dict[str, str]:
+@rule("security/private-modes")
+def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    for rank in (None, 1):
+        request = replace(network.request(probe_network("Square"), rank), umask=0)
+        assert network.attempt(request).wrong == {}
+    assert _world_writable(network) == {}
+
+
+def _world_writable(caches: CacheUnderTest | NetworkUnderTest) -> dict[str, str]:
     """Paths of the cache that everybody may write, with their modes; links have none."""
-    files = Snapshot.take(cache.root.parent).files
-    below = {path: each for path, each in files.items() if path.split("/")[0] == cache.root.name}
+    root = caches.cache if isinstance(caches, NetworkUnderTest) else caches.root
+    files = Snapshot.take(root.parent).files
+    below = {path: each for path, each in files.items() if path.split("/")[0] == root.name}
     assert len(below) > 1, "there is no cache to look at"
     return {
         path: oct(state.mode)

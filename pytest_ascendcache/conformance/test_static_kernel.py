@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.cachedir import InstalledKernels
 from pytest_ascendcache.conformance.clients import NETWORK, OTHER, packages, refused, trees
+from pytest_ascendcache.conformance.packages import differences
 from pytest_ascendcache.conformance.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
@@ -242,6 +243,24 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     assert kernels.run(NETWORK, static=False).kernels == {OWN}, "a changed kernel was run"
 
 
+@rule("static-kernel/verified")
+def test_a_package_kept_from_an_earlier_process_is_checked(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    """A client may keep packages for later processes, and need not; none that were changed."""
+    options = ["--output-tree", LATER.name]
+    first = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    again = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert first.kernels == again.kernels == {IMPOSTOR}
+    called, ran = len(marked.calls), kernels.sandbox / "ran"
+    for package in packages(kernels.build):
+        head, _, rest = package.read_text().partition("\n")
+        package.write_text(f"{head}\ntouch {ran}\n{rest}")
+    kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert not ran.exists(), "a package that was changed was run"
+    assert len(marked.calls) == called + 1, "op_compiler was not called anew"
+
+
 @rule("static-kernel/one-binary-per-shape")
 def test_a_shape_that_was_met_before_is_not_compiled_again(
     kernels: StaticKernelsUnderTest, marked: StandIn
@@ -300,13 +319,25 @@ def test_what_was_installed_goes_with_its_process(
     assert state_of(kernels.opp) == {}, "something stays installed"
 
 
+KILLS = {
+    "at-the-next-compile": {
+        "before": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit; }}"
+    },
+    "right-after-the-install": {"after": "kill -KILL $PPID"},
+}
+
+
 @rule("static-kernel/uninstalled-at-exit")
-def test_the_next_start_cleans_up_after_a_killed_one(kernels: StaticKernelsUnderTest) -> None:
-    """A package somebody installed by hand stays, and one whose process still runs."""
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS)
+def test_the_next_start_cleans_up_after_a_killed_one(
+    kernels: StaticKernelsUnderTest, kill: dict[str, str]
+) -> None:
+    """A package somebody installed by hand stays."""
     by_hand = kernels.package(*probe_network("Neg").operators)
     kernels.install(by_hand)
-    killed = "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit 1; }}"
-    stand_in = kernels.stand_in(*NETWORK.operators, before=killed)
+    stand_in = kernels.stand_in(
+        *NETWORK.operators, before=kill.get("before", ""), after=kill.get("after", "")
+    )
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
     run = kernels.together(request)[0]
     assert run.returncode == -9
@@ -314,7 +345,7 @@ def test_the_next_start_cleans_up_after_a_killed_one(kernels: StaticKernelsUnder
     assert left == {stand_in.package.stem}, "a killed process cannot clean up"
     kernels.run(OTHER, op_compiler=kernels.stand_in(*OTHER.operators).path)
     assert kernels.installed.packages == {by_hand.stem}
-    assert kernels.installed.index() == kernels.alone(by_hand)
+    assert differences(kernels.installed.index(), kernels.alone(by_hand)) == []
 
 
 @rule("static-kernel/uninstalled-at-exit")

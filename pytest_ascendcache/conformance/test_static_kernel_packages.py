@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.conformance.packages import KINDS, faults_of, leaky, operator, reader
+from pytest_ascendcache.conformance.packages import (
+    KINDS,
+    differences,
+    faults_of,
+    leaky,
+    operator,
+    reader,
+)
 from pytest_ascendcache.conformance.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
@@ -20,8 +27,8 @@ from pytest_ascendcache.toolchains import StaticResult, Toolchain
 Damage = Callable[[bytes], bytes]
 AT_ONCE = 16
 INSTALLS = 100
-MOST_CRASHES = 16
-ORDERS = [(0, 1, 2), (2, 1, 0), (1, 0, 2)]
+MOST_CRASHES = 8
+ORDERS = [(0, 1, 2), (2, 1, 0)]
 
 
 @pytest.fixture
@@ -127,14 +134,15 @@ def test_uninstalling_in_any_order_leaves_the_others(
     packages = _packages(kernels, "pk", "pk2", "pk22")
     alone = [kernels.alone(package) for package in packages]
     kernels.install(*packages)
-    assert kernels.installed.index() == union(alone)
+    assert differences(kernels.installed.index(), union(alone)) == []
     left = list(range(3))
     for number in order:
         left.remove(number)
         result = kernels.attempt(kernels.removal(packages[number].stem))
         assert result.succeeded, f"uninstalling {result.ending}: {result.output.strip()[-300:]}"
         assert kernels.installed.packages == {packages[each].stem for each in left}
-        assert kernels.installed.index() == union(alone[each] for each in left)
+        wanted = union(alone[each] for each in left)
+        assert differences(kernels.installed.index(), wanted) == []
         assert faults_of(kernels.opp, {}) == []
     assert state_of(kernels.opp) == before, "the last uninstall leaves something"
 
@@ -185,7 +193,8 @@ def test_a_crash_is_repaired_by_the_next_install(
         result = kernels.attempt(kernels.installer(packages[-1]))
         assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
         assert kernels.installed.packages == {package.stem for package in packages}
-        assert kernels.installed.index() == wanted, f"after a crash {state.when}"
+        wrong = differences(kernels.installed.index(), wanted)
+        assert wrong == [], f"after a crash {state.when}"
         assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
         assert hidden == [], f"after a crash {state.when} something stays"

@@ -42,9 +42,9 @@ def crash_states(
 
     ``KILLED``: the operations so far and no other. ``MID_WRITE``: the same, and half of a
     write. ``POWER_LOSS``: the same, but data that was not synced is gone (short, or zeros)
-    while names survive; names that were not synced are gone; one name alone is gone, since
-    nothing orders two changes that were not synced. What a simpler kind leaves as well is not
-    repeated, so that a state says which kind of interruption it takes.
+    while names survive; names that were not synced are gone; the data of one file alone or one
+    name alone is gone, since nothing orders two changes that were not synced. What a simpler
+    kind leaves as well is not repeated, so that a state says which kind of interruption it takes.
     """
     simpler = list(_STATES)[: list(_STATES).index(kind)]
     seen: set[frozenset[object]] = {
@@ -105,13 +105,15 @@ def _power_loss(before: Tree, operations: Sequence[Operation]) -> Iterator[Crash
             continue
         undurable = [each for each in replay.changes if not each.durable]
         losses = {
-            "un-synced data gone": replay.without((), data_lost=True),
-            "un-synced data zero": replay.without((), data_lost=True, zeros=True),
-            "un-synced names gone": replay.without(undurable, data_lost=True),
+            "un-synced data gone": replay.without(),
+            "un-synced data zero": replay.without(zeros=True),
+            "un-synced names gone": replay.without(undurable),
         }
+        for name, inode in replay.unsynced.items():
+            losses[f"un-synced data of {name} gone"] = replay.without(lost=inode)
         for change in undurable:
             if change.operation.act not in (Act.CREATE, Act.LOCK, Act.MAKE_DIRECTORY):
-                losses[f"{change.operation} undone"] = replay.without((change,), data_lost=True)
+                losses[f"{change.operation} undone"] = replay.without((change,))
         for loss, tree in losses.items():
             yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
 

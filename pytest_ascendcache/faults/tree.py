@@ -176,17 +176,29 @@ class Replay:
         """What a process that looks now finds."""
         return _tree(self.names, lambda inode: inode.data)
 
-    def without(self, dropped: Iterable[NameChange], data_lost: bool, zeros: bool = False) -> Tree:
-        """What is found after a power loss that undid some changes of names."""
+    @property
+    def unsynced(self) -> dict[str, Inode]:
+        """Files, by their names now, of which not all is surely on the disk."""
+        return {name: each for name, each in self.names.items() if each.data != each.durable}
+
+    def without(
+        self,
+        dropped: Iterable[NameChange] = (),
+        zeros: bool = False,
+        lost: Inode | None = None,
+    ) -> Tree:
+        """What is found after a power loss that undid some changes of names, and lost what was
+        not synced: of every file, or of the one that is ``lost``."""
         gone = {id(change) for change in dropped}
         names = dict(self._before)
         for change in self.changes:
             if id(change) not in gone:
                 _apply(names, change)
         reachable = {name: inode for name, inode in names.items() if _has_parents(name, names)}
-        if data_lost:
-            return _tree(reachable, lambda inode: inode.lost(zeros))
-        return _tree(reachable, lambda inode: inode.data)
+        return _tree(
+            reachable,
+            lambda inode: inode.lost(zeros) if lost in (None, inode) else inode.data,
+        )
 
 
 def _apply(names: dict[str, Inode], change: NameChange) -> None:

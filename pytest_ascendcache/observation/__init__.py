@@ -24,10 +24,10 @@ from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_kernel import (
     ClientRequest,
     Compiled,
-    StandIn,
     StaticKernelsUnderTest,
     state_of,
 )

@@ -164,6 +164,8 @@ class NetworkUnderTest:
         damaged = [stem for stem, kernel in self.kernels().items() if not kernel.is_valid]
         if damaged:
             return f"the next run leaves {', '.join(damaged)} damaged"
+        if not self.kernels():
+            return "the next run keeps no kernel"
         self.mark()
         second = self.attempt(self.request(network))
         if not second.succeeded:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
@@ -334,12 +333,16 @@ class StaticKernelsUnderTest:
         for entry in installed.index().values():
             installed.put_object(entry, impostor.object, impostor.symbol)
 
-    def stand_in(self, *operators: OperatorSpec, before: str = "", marked: bool = False) -> StandIn:
+    def stand_in(
+        self, *operators: OperatorSpec, before: str = "", after: str = "", marked: bool = False
+    ) -> StandIn:
         """An ``op_compiler`` of the suite's own that gives a package compiled beforehand.
 
-        ``before`` are shell commands that come first; ``marked`` packages install impostors.
+        ``before`` are shell commands that come first, ``after`` commands its package ends with
+        once it is installed; ``marked`` packages install impostors.
         """
-        return StandIn.make(self, self.package(*operators), before, marked)
+        package, impostor = self.package(*operators), self.impostor() if marked else None
+        return StandIn.make(self.directory("stand-in"), package, before, after, impostor)
 
 
 @dataclass(frozen=True)
@@ -349,74 +352,6 @@ class ClientRequest:
     request: StaticRequest
     networks: tuple[Network, ...]
     directory: Path
-
-
-_STAND_IN = """\
-#!/bin/sh
-# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
-echo "${{RANK:-0}}" >> {log}
-while [ $# -gt 0 ]; do
-    case $1 in -o) output=$2 ;; -p) ls "$2" >> {operators} ;; esac
-    shift
-done
-{before}
-cp {package} "$output/"
-"""
-_MARKING = """\
-#!/bin/sh
-{package} "$@" || exit
-exec {python} -c {code}
-"""
-_MARK = """\
-import os
-from pathlib import Path
-from pytest_ascendcache.cachedir import InstalledKernels
-installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
-for entry in installed.index().values():
-    installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})
-"""
-
-
-@dataclass(frozen=True)
-class StandIn:
-    """An ``op_compiler`` that notes who calls it, and for which operators."""
-
-    path: Path
-    package: Path
-    log: Path
-
-    @classmethod
-    def make(
-        cls, kernels: StaticKernelsUnderTest, package: Path, before: str, marked: bool
-    ) -> StandIn:
-        """Write the script."""
-        directory = kernels.directory("stand-in")
-        if marked:
-            impostor = kernels.impostor()
-            (directory / "impostor.o").write_bytes(impostor.object)
-            code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
-            script = directory / package.name
-            python = shlex.quote(sys.executable)
-            text = _MARKING.format(package=package, python=python, code=shlex.quote(code))
-            _write_script(script, text)
-            package = script
-        log, operators = directory / "calls", directory / "operators"
-        path = directory / "op_compiler"
-        script_text = _STAND_IN.format(
-            log=log, operators=operators, before=before.format(log=log), package=package
-        )
-        _write_script(path, script_text)
-        return cls(path, package, log)
-
-    @property
-    def calls(self) -> list[int]:
-        """The cards that called it, in order."""
-        return [int(line) for line in self.log.read_text().split()] if self.log.exists() else []
-
-
-def _write_script(path: Path, text: str) -> None:
-    path.write_text(text)
-    path.chmod(0o755)
 
 
 def sha256_of(value: object) -> str:

@@ -5,6 +5,9 @@ toolchain share.
 """
 
 from pytest_ascendcache.operators.dtypes import DataType, data_type
+from pytest_ascendcache.operators.opinfo import OperatorInfo, OpInfoError
+from pytest_ascendcache.operators.opinfo_json import read_opinfo, write_opinfo
+from pytest_ascendcache.operators.simplified_key import simplified_key
 from pytest_ascendcache.operators.singleop import (
     SingleOpError,
     read_single_op,
@@ -15,10 +18,15 @@ from pytest_ascendcache.operators.spec import Attribute, OperatorSpec, TensorDes
 __all__ = [
     "Attribute",
     "DataType",
+    "OpInfoError",
+    "OperatorInfo",
     "OperatorSpec",
     "SingleOpError",
     "TensorDesc",
     "data_type",
+    "read_opinfo",
     "read_single_op",
+    "simplified_key",
+    "write_opinfo",
     "write_single_op",
 ]

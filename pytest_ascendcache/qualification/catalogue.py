@@ -65,19 +65,21 @@ class Scene:
     ``build`` makes them below an empty directory and returns the arguments of pytest that have
     them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
     none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
+    Giving files to somebody else ``needs_root``.
     """
 
     name: str
     breaks: tuple[str, ...]
     what: str
     build: Callable[[Path], list[str]]
+    needs_root: bool = False
 
 
 _SCENES: dict[str, Scene] = {}
 
 
 def scene(
-    *breaks: str, what: str
+    *breaks: str, what: str, needs_root: bool = False
 ) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
     """Register a function that makes a scene; its name becomes the scene's."""
 
@@ -85,7 +87,7 @@ def scene(
         name = build.__name__.replace("_", "-")
         if name in _SCENES:
             raise ValueError(f"the scene '{name}' exists twice.")
-        _SCENES[name] = Scene(name, breaks, what, build)
+        _SCENES[name] = Scene(name, breaks, what, build, needs_root)
         return build
 
     return register

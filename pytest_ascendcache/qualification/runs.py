@@ -129,6 +129,7 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher) -> None:
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
     fixed = ["-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    fixed += ["-p", "no:randomly"]  # what finds a defect first is told
     fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
     return [*fixed, *arguments]
 

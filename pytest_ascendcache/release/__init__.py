@@ -8,6 +8,7 @@ from pytest_ascendcache.release.configuration import (
     cache_mode_problems,
     contradictions,
     debug_problems,
+    is_forced,
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
 from pytest_ascendcache.release.kernels import (
@@ -47,6 +48,7 @@ __all__ = [
     "debugging_option_problems",
     "distinct_operators",
     "has_two_implementations",
+    "is_forced",
     "kept_file_problems",
     "options_digest",
     "outdated_kernels",

@@ -54,10 +54,10 @@ def parse_command(text: str | Iterable[str], variables: Mapping[str, str]) -> At
     words = _words(text)
     environment: dict[str, str] = {}
     while words and (match := _ASSIGNMENT.fullmatch(words[0])):
-        environment[match[1]] = _expanded(match[2], {**variables, **environment})
+        environment[match[1]] = expanded(match[2], {**variables, **environment})
         words.pop(0)
     known = {**variables, **environment}
-    words = [_expanded(word, known) for word in words]
+    words = [expanded(word, known) for word in words]
     if words and not words[0].startswith("-"):
         words.pop(0)  # the program
     options: dict[str, str] = {}
@@ -87,11 +87,17 @@ def _next_option(words: list[str]) -> tuple[str, str]:
     name, separator, value = word.lstrip("-").partition("=")
     if not word.startswith("-") or not name:
         raise CommandError(f"{word!r} is no option; write --key=value.")
+    name = option_name(name)
     if separator:
         return name, value
     if not words or words[0].startswith("--"):
         raise CommandError(f"{word} has no value; write {word}=<value>.")
     return name, words.pop(0)
+
+
+def option_name(text: str) -> str:
+    """An option's name as this package writes it: without leading dashes, words with ``_``."""
+    return text.lstrip("-").replace("-", "_")
 
 
 def check_names(options: Iterable[str]) -> None:
@@ -107,7 +113,13 @@ def check_names(options: Iterable[str]) -> None:
             raise CommandError(f"atc has no option --{name}; did you mean --{near[0]}?")
 
 
-def _expanded(text: str, variables: Mapping[str, str]) -> str:
+def expanded(text: str, variables: Mapping[str, str]) -> str:
+    """A text with ``$NAME`` and ``${NAME}`` replaced, as a shell does.
+
+    Raises:
+        CommandError: for a variable that is not set.
+    """
+
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         if name not in variables:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_ascendcache.cachedir.snapshot import read_quietly
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
@@ -58,6 +59,11 @@ def cache_mode_problems(release: Release) -> list[Problem]:
             "disable, or force to remove what earlier compiles left and compile anew",
         )
     ]
+
+
+def is_forced(release: Release) -> bool:
+    """Whether the release is compiled under force."""
+    return release.options.get(atc.CACHE_MODE) == CacheMode.FORCE.value
 
 
 def debug_problems(release: Release) -> list[Problem]:
@@ -170,7 +176,7 @@ def _ini_files(cache: Path) -> list[Path]:
 def _read_ini(path: Path) -> dict[str, str]:
     parser = configparser.ConfigParser(interpolation=None, strict=False)
     try:
-        parser.read_string(path.read_text(encoding="utf-8", errors="replace"))
+        parser.read_string(b"".join(read_quietly(path)).decode("utf-8", "replace"))
         return dict(parser["op_compiler_cache"])
     except (configparser.Error, KeyError, OSError):
         return {}

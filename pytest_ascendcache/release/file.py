@@ -43,6 +43,10 @@ _KEYS = (
 )
 
 
+def _placed(directory: Path, text: str) -> Path:
+    return Path(os.path.abspath(directory / text))  # noqa: PTH100 - links are to stay
+
+
 class ReleaseFileError(ValueError):
     """A release file that cannot be used; one sentence with the file, the key and the value."""
 
@@ -73,7 +77,7 @@ class Release:
 
     def place(self, text: str) -> Path:
         """A path of the release file, made absolute; ``..`` is resolved, links are not."""
-        return Path(os.path.abspath(self.directory / text))  # noqa: PTH100 - links are to stay
+        return _placed(self.directory, text)
 
     @property
     def kernel_options(self) -> dict[str, str]:
@@ -155,12 +159,14 @@ class _Reader:
         )
 
     def _command(self) -> tuple[dict[str, str], dict[str, str]]:
-        environment = self._table("environment")
+        environment = self._table("environment", self.variables)
         given = self.content.get("atc", "")
         if not isinstance(given, str) and not _is_texts(given):
             raise _Wrong(f"'atc' is {given!r}; write the command line as a text.")
-        command = atc.parse_command(given, {**self.variables, **environment})
-        options = self._table("options")
+        variables = {**self.variables, **environment}
+        command = atc.parse_command(given, variables)
+        table = self._table("options", variables)
+        options = {atc.option_name(key): value for key, value in table.items()}
         atc.check_names(options)
         for text, table, what in (
             (command.options, options, "option"),
@@ -203,7 +209,7 @@ class _Reader:
         return (self._place(options[name]),) if options.get(name) else ()
 
     def _place(self, text: str) -> Path:
-        return Path(os.path.abspath(self.path.parent / text))  # noqa: PTH100 - links are to stay
+        return _placed(self.path.parent, text)
 
     def _text(self, key: str) -> str:
         value = self.content.get(key, "-")
@@ -218,14 +224,14 @@ class _Reader:
             raise _Wrong(f"'{key}' is {value!r}; write a path, or a list of paths.")
         return tuple(self._place(each) for each in texts)
 
-    def _table(self, key: str) -> dict[str, str]:
+    def _table(self, key: str, variables: Mapping[str, str]) -> dict[str, str]:
         value = self.content.get(key, {})
         if not isinstance(value, dict):
             raise _Wrong(f"'{key}' is {value!r}; begin a table: [{key}].")
         for name, each in value.items():
             if isinstance(each, bool) or not isinstance(each, (str, int)):
                 raise _Wrong(f"'{key}.{name}' is {each!r}; write a text or a whole number.")
-        return {name.removeprefix("--"): str(each) for name, each in value.items()}
+        return {name: atc.expanded(str(each), variables) for name, each in value.items()}
 
 
 def _is_texts(value: object) -> bool:

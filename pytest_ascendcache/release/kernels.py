@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_ascendcache.cachedir import read_entries
+from pytest_ascendcache.cachedir.snapshot import read_quietly
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
 
@@ -51,13 +52,21 @@ def copy_kernels(release: Release, cache: Path, root: Path) -> bool:
     types = tuple(f"te_{each.lower()}_" for each in {one.type for one in release.operators})
     for entry in os.scandir(source):
         if entry.name.lower().startswith(types) and entry.is_file(follow_symlinks=False):
-            shutil.copy2(entry.path, target)
+            _copy(Path(entry.path), target)
     above = kernel_cache(cache)
     if above is not None:
         for entry in os.scandir(above):
             if entry.is_file(follow_symlinks=False):
-                shutil.copy2(entry.path, target.parent)
+                _copy(Path(entry.path), target.parent)
     return True
+
+
+def _copy(path: Path, directory: Path) -> None:
+    """Copy a file with its times. Those of the original stay: aging goes by them."""
+    target = directory / path.name
+    with target.open("wb") as file:
+        file.writelines(read_quietly(path))
+    shutil.copystat(path, target)
 
 
 def outdated_kernels(release: Release) -> list[Problem]:

@@ -99,7 +99,8 @@ def distinct_operators(release: Release) -> dict[str, OperatorSpec]:
     an operator by its name. A name that can be no file's is left out where it does not matter,
     for ATC delivers kernels under their names.
     """
-    named = _modes_by_name(release.precision_file)
+    file = release.precision_file
+    named = _modes(file).by_name if file is not None and file.is_file() else {}
     found: dict[str, OperatorSpec] = {}
     for operator in release.operators:
         key = _key(operator) + (f"-{operator.name}" if operator.name in named else "")
@@ -114,20 +115,22 @@ def _key(operator: OperatorSpec) -> str:
     return f"{operator.type}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def _modes_by_name(path: Path | None) -> Mapping[str, str]:
-    if path is None or not path.is_file():
-        return {}
-    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace")).by_name
+def _modes(path: Path) -> ModeTable:
+    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def options_digest(release: Release) -> str:
     """Digest of what its kernels depend on beside toolchain, SoC and operators.
 
-    Files count by their contents, so that a release may be moved.
+    Files count by what they say, so that a release may be moved and commented.
+
+    Raises:
+        OSError: where one of the files cannot be read.
     """
     options: dict[str, Any] = dict(release.kernel_options)
     if release.precision_file is not None and atc.PRECISION_FILE in options:
-        options[atc.PRECISION_FILE] = _content(release.precision_file)
+        table = _modes(release.precision_file)
+        options[atc.PRECISION_FILE] = [dict(table.by_type), dict(table.by_name)]
     for name in (atc.OP_BANK, atc.MODEL_BANK):
         options.pop(name, None)
     banks = [_content(bank) for bank in release.knowledge_base]
@@ -149,6 +152,18 @@ def _sha256(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def _check_manifest(path: Path) -> None:
+    """Whatever is there under a manifest's name and is none is not to be lost."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or "kernels" not in content:
+        raise ManifestError(
+            f"{path} is no manifest and is left as it is; name another file, or remove it."
+        )
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -187,8 +202,10 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest whole, or leave the one that is there.
 
     Raises:
-        ManifestError: where it cannot be written.
+        ManifestError: where it cannot be written, or something else is there.
     """
+    if path.exists():
+        _check_manifest(path)
     content = {
         "schema": SCHEMA,
         "toolchain": {"name": manifest.toolchain, "version": manifest.version},

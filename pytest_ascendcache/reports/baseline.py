@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.reports.files import ReportFileError, read_report
+from pytest_ascendcache.reports.files import read_report
 from pytest_ascendcache.reports.records import VerdictRecord
 
 AS_BEFORE = "as in the baseline"
@@ -43,13 +43,7 @@ class Baseline:
         verdicts, observed = {}, {}
         for check in report["checks"]:
             key = check["rule"], check["check"]
-            try:
-                verdicts[key] = Verdict(check["verdict"])
-            except ValueError:
-                raise ReportFileError(
-                    f"{path}: the check {check['check']} has the verdict {check['verdict']!r}; "
-                    "write the report again."
-                ) from None
+            verdicts[key] = Verdict(check["verdict"])
             observed[key] = check["evidence"].get("observed", "")
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"
         return cls(path, name, verdicts, observed)

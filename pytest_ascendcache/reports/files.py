@@ -7,6 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.rules import Level
+from pytest_ascendcache.contract.verdict import Verdict
+
 SCHEMA = 1
 """Version of the JSON report, which every other report is made from."""
 
@@ -62,17 +65,36 @@ def read_report(path: Path) -> Document:
 
 def _missing(document: Document) -> str:
     """What a report lacks of what readers rest on; empty if nothing."""
-    if not _has(document.get("toolchain"), "name", "version"):
-        return "'toolchain'"
-    wanted = {
-        "rules": ("id", "level", "title_en", "title_zh", "source", "verdict"),
-        "checks": ("rule", "check", "verdict", "message", "evidence"),
-    }
-    for name, fields in wanted.items():
+    for name, fields in _PARTS.items():
+        if not _has(document.get(name), *fields):
+            return f"'{name}'"
+    for name, fields in _LISTS.items():
         parts = document.get(name)
         if not isinstance(parts, list) or not all(_has(each, *fields) for each in parts):
             return f"'{name}'"
+    levels = {level.value for level in Level}
+    for rule in document["rules"]:
+        if rule["level"] not in levels or not _has(rule["source"], "document", "section"):
+            return f"rule '{rule['id']}'"
+    for each in (*document["rules"], *document["checks"]):
+        if each["verdict"] not in _VERDICTS:
+            return f"verdict of '{each.get('check', each.get('id'))}': {each['verdict']!r}"
+    if not all(isinstance(each["evidence"], dict) for each in document["checks"]):
+        return "evidence"
     return ""
+
+
+_PARTS = {
+    "toolchain": ("name", "version"),
+    "host": ("machine", "python", "file_system"),
+    "totals": ("rules", "checks"),
+}
+_LISTS = {
+    "rules": ("id", "level", "title_en", "title_zh", "statement", "source", "verdict", "readings"),
+    "checks": ("rule", "check", "verdict", "message", "evidence"),
+    "accuracy": ("operator", "mode", "max_ulp", "mean_ulp", "inputs"),
+}
+_VERDICTS = tuple(verdict.value for verdict in Verdict)
 
 
 def _has(value: Any, *names: str) -> bool:

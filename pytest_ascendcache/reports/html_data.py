@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.files import Document
+
+_Rows = Sequence[Mapping[str, Any]]
 
 VERDICTS = tuple(verdict.value for verdict in Verdict)
 STORIES = 400
 """Checks whose whole evidence is on the page. Whoever has more broken ones reads the JSON."""
 
 _TOLD = frozenset({"fail", "error", "warn", "known deviation"})
+_FINDINGS = 50
+"""Faults of an audited directory that a check names on the page."""
 _LINES = 40
 """Timelines, and courses of sizes, that are on the page: those with the most to see."""
 
@@ -33,7 +37,8 @@ def page_data(report: Document) -> dict[str, Any]:
     ``checks`` is stored by column: numbers of ``rules`` and ``tests``, the parameters of a test
     as numbers of ``words``, the number of a verdict in ``verdicts``, milliseconds, and the number
     of a cell in ``cells`` (-1 for none), whose characters are levels of ``factors`` in base 36.
-    ``stories`` has the evidence of broken checks by number.
+    ``stories`` has the evidence of broken checks by number, ``notes`` what is told of a rule
+    whatever its verdict.
     """
     checks = report["checks"]
     rules = {rule["id"]: number for number, rule in enumerate(report["rules"])}
@@ -61,6 +66,7 @@ def page_data(report: Document) -> dict[str, Any]:
         "words": list(words.values),
         "checks": columns,
         "stories": _stories(checks),
+        "notes": _notes(checks, rules),
         "timelines": _courses(checks, "timeline", _much_to_see),
         "sizes": _courses(checks, "sizes", _much_removed),
     }
@@ -101,6 +107,14 @@ def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, str]]) -
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
+def _notes(checks: Iterable[Mapping[str, Any]], rules: Mapping[str, int]) -> dict[int, list[str]]:
+    notes: dict[int, list[str]] = {}
+    for check in checks:
+        if check["rule"] in rules and (told := check["evidence"].get("notes")):
+            notes.setdefault(rules[check["rule"]], []).extend(told)
+    return notes
+
+
 def _stories(checks: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
     """The evidence of broken checks, the worst first, no more than ``STORIES``."""
     told = [number for number, check in enumerate(checks) if check["verdict"] in _TOLD]
@@ -124,6 +138,7 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
         "deviation": check.get("deviation"),
         "steps": [_step(step, sandbox) for step in evidence.get("steps", ())],
         **{name: evidence.get(name) for name in _TOLD_OF},
+        "findings": (evidence.get("findings") or [])[:_FINDINGS],
     }
     return {name: value for name, value in story.items() if value}
 
@@ -140,20 +155,22 @@ def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
     return {name: value for name, value in kept.items() if value}
 
 
-def _courses(checks: Iterable[Mapping[str, Any]], name: str, interest: Any) -> list[Any]:
+def _courses(
+    checks: Iterable[Mapping[str, Any]], name: str, interest: Callable[[str, _Rows], Any]
+) -> list[Any]:
     """What is drawn of checks: number of the check, and rows without the names of fields."""
     numbered = [
-        (number, check["evidence"].get(name) or [])
+        (interest(check["rule"], rows), number, rows)
         for number, check in enumerate(checks)
-        if len(check["evidence"].get(name) or []) > 1
+        if len(rows := check["evidence"].get(name) or []) > 1
     ]
-    numbered.sort(key=lambda each: interest(each[1]), reverse=True)
-    return [[number, [list(row.values()) for row in rows]] for number, rows in numbered[:_LINES]]
+    numbered.sort(key=lambda each: each[0], reverse=True)
+    return [[number, [list(row.values()) for row in rows]] for _, number, rows in numbered[:_LINES]]
 
 
-def _much_to_see(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    return len({row["rank"] for row in rows}), len(rows)
+def _much_to_see(rule: str, rows: _Rows) -> tuple[int, bool, int]:
+    return len({row["rank"] for row in rows}), rule.startswith("ranks/"), len(rows)
 
 
-def _much_removed(rows: list[dict[str, Any]]) -> tuple[bool, int]:
-    return any(row["removed"] for row in rows), len(rows)
+def _much_removed(rule: str, rows: _Rows) -> tuple[bool, bool, int]:
+    return any(row["removed"] for row in rows), rule.startswith("aging/"), len(rows)

@@ -15,7 +15,7 @@ _HEAD = """\
 
 Every promise that is judged, by document, with its level: **must** is what a document states,
 **should** what it recommends or what no user could accept otherwise, **info** what it leaves open.
-Made from the rule files by `python -m pytest_ascendcache.reports.rule_reference docs/rules.md`.
+Made from the rule files by `ci/docs`.
 """
 
 

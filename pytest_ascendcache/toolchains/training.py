@@ -32,7 +32,8 @@ class TrainRequest:
     ``environment`` (``RANK_ID``, ...) comes on top of a cleaned one. ``phase`` ``None`` leaves
     the option out. ``second`` is how many true seconds one second of waiting for other ranks
     lasts; anything but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` is given in the network's
-    place, as it is. ``plan`` is what is to go wrong (``Toolchain.fault_route``).
+    place, as it is. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``umask`` is the
+    process's, inherited where it is ``None``.
     """
 
     network: Network
@@ -43,6 +44,7 @@ class TrainRequest:
     second: float = 1.0
     file: Path | None = None
     plan: FaultPlan | None = None
+    umask: int | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,7 @@ def start_rank(
     program = "train"
     if request.plan is not None:
         program, arguments = route.command(request.plan, program, arguments)
-    running = launcher.start(program, arguments, environment, request.work, None)
+    running = launcher.start(program, arguments, environment, request.work, request.umask)
     return RankProcess(request, launcher.argv(program, arguments), running, deadline)
 
 

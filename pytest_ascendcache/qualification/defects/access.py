@@ -14,6 +14,9 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, S
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
+from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
+from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.policies import Policies
 
 READ_ONLY = "robust/read-only-cache"
@@ -168,3 +171,31 @@ def links_are_written_through() -> Policies:
                 super().replace_pair(fs, entry, data, metadata)
 
     return Policies(store=Wrong())
+
+
+@defect(READ_ONLY, what="a rank that cannot write its directory does not use it")
+def rank_has_to_write() -> Policies:
+    class Wrong(RankDirectoryPolicy):
+        def prepare(self, fs: Fs, base: Path, gang: Gang) -> Path | None:
+            directory = super().prepare(fs, base, gang)
+            try:
+                if directory is not None:
+                    fs.remove("meta.probe", fs.write_temporary("meta.probe", directory / "w", b""))
+            except OSError:
+                return None
+            return directory
+
+    return Policies(incremental=IncrementalPolicies(directory=Wrong()))
+
+
+@defect(RELOCATE, what="an object younger than its metadata is a miss")
+def younger_object_is_a_miss() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            data = super().find(fs, entry, expected)
+            if data is None:
+                return None
+            times = [path.stat().st_mtime for path in (entry.metadata, entry.object)]
+            return data if times[1] <= times[0] + 1 else None
+
+    return Policies(lookup=Wrong())

@@ -15,6 +15,7 @@ from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, InstallationPolicy
+from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -62,6 +63,27 @@ def operator_sources_remembered() -> Policies:
                     installation.load(path)
 
     return Policies(directory=Wrong(), installation=installation)
+
+
+@defect(
+    "cache-mode/force-applies-knowledge-base",
+    what="under force the knowledge base is not looked at",
+)
+def force_without_knowledge_base() -> Policies:
+    asked: list[str] = []
+
+    class WrongOptions(OptionPolicy):
+        def cache_mode(self, value: str) -> str:
+            asked.append(super().cache_mode(value))
+            return asked[-1]
+
+    class WrongInstallation(InstallationPolicy):
+        def tuning(
+            self, bank: str, soc: str, environ: Mapping[str, str]
+        ) -> dict[str, dict[str, int]]:
+            return {} if asked[-1:] == ["force"] else super().tuning(bank, soc, environ)
+
+    return Policies(options=WrongOptions(), installation=WrongInstallation())
 
 
 @defect(

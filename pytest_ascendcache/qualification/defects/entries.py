@@ -371,3 +371,36 @@ def replaced_files_for_everyone() -> Policies:
             entry.object.chmod(entry.object.stat().st_mode | stat.S_IWOTH)
 
     return Policies(store=Wrong())
+
+
+@defect(HEALS, what="an object without metadata is served for one operator type")
+def half_an_entry_of_sqrt_is_served() -> Policies:
+    class Wrong(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            alone = entry.object.is_file() and not entry.metadata.exists()
+            if alone and entry.stem.startswith("te_sqrt_"):
+                return entry.object.read_bytes()
+            return super().find(fs, entry, expected)
+
+    return Policies(lookup=Wrong())
+
+
+@defect(HEALS, what="digests of objects larger than 2 KB are not checked")
+def large_objects_unverified() -> Policies:
+    class Wrong(LookupPolicy):
+        def digest_matches(self, data: bytes, digest: object) -> bool:
+            return len(data) > 2048 or super().digest_matches(data, digest)
+
+    return Policies(lookup=Wrong())
+
+
+@defect(MODES, what="what a rank keeps is open to everyone")
+def rank_files_open_to_all() -> Policies:
+    class Wrong(Fs):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            path = super().write_temporary(point, target, data)
+            if point.startswith("meta."):
+                path.chmod(0o666)
+            return path
+
+    return Policies(fs=Wrong())

@@ -443,3 +443,13 @@ def sqrt_always_refined() -> Policies:
     return _choice(
         lambda chosen, operator, selected: PRECISE if operator.type == "Sqrt" else chosen
     )
+
+
+@defect(TYPES, what="a type list matches by prefix")
+def type_list_by_prefix() -> Policies:
+    class Wrong(ImplementationPolicy):
+        def mode(self, operator: OperatorSpec, selected: SelectedModes) -> str | None:
+            alike = (each for each in selected.table.by_type if operator.type.startswith(each))
+            return selected.table.by_type[found] if (found := next(alike, "")) else None
+
+    return Policies(implementation=Wrong())

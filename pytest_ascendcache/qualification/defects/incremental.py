@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -439,3 +439,48 @@ def rank_fails_on_a_bad_json() -> Policies:
             return super().verified(fs, entry, operator)
 
     return with_reuse(Wrong())
+
+
+def _fields(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
+    """Another content of ``.info``."""
+
+    class Wrong(InfoPolicy):
+        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
+            fields = super().fields(inputs)
+            return {**fields, **change(fields)}
+
+    return with_info(Wrong())
+
+
+@defect(CHANGED, what="only the first input is in .info")
+def info_of_first_input() -> Policies:
+    return _fields(lambda fields: {"inputs": fields["inputs"][:1]})
+
+
+@defect(CHANGED, what="the order of inputs is not in .info")
+def info_without_order_of_inputs() -> Policies:
+    return _fields(lambda fields: {"inputs": sorted(fields["inputs"], key=str)})
+
+
+@defect(CHANGED, what="values of constant inputs are not in .info")
+def info_without_constants() -> Policies:
+    class Wrong(InfoPolicy):
+        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+            return {**super().tensor(tensor), "const_value": None}
+
+    return with_info(Wrong())
+
+
+@defect(RESULT, what="operators of one type and shape run the kernel of the first of them")
+def first_kernel_of_a_type_runs() -> Policies:
+    class Wrong(ExecutionPolicy):
+        def run(
+            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
+        ) -> dict[str, Any]:
+            first: dict[Any, tuple[str, bytes]] = {}
+            for operator, kernel in kernels.items():
+                first.setdefault((operator.type, operator.inputs), kernel)
+            mixed = {each: first[each.type, each.inputs] for each in kernels}
+            return super().run(network, mixed)
+
+    return Policies(incremental=IncrementalPolicies(execution=Wrong()))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
@@ -17,7 +18,11 @@ from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
-from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
+from pytest_ascendcache.reference.incremental.store import (
+    KernelMetaPolicy,
+    ReusePolicy,
+    kernel_json,
+)
 from pytest_ascendcache.reference.policies import Policies
 
 INTERRUPTED = "robust/interrupted-compile"
@@ -276,3 +281,73 @@ def upgrade_of_one_soc() -> Policies:
             return soc_directory.name not in compiled or super().force(fs, soc_directory)
 
     return Policies(purge=WrongPurge(), directory=WrongDirectory())
+
+
+@defect(UPGRADE, what="an older toolchain takes the cache of a newer one for its own")
+def downgrade_keeps_the_cache() -> Policies:
+    class Wrong(PurgePolicy):
+        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
+            before = self.stamp(fs, kernel_cache / "version.info")
+            return (before or "") >= stamp or super().upgrade(fs, kernel_cache, stamp)
+
+    return Policies(purge=Wrong())
+
+
+@defect(UPGRADE, what="the purge is not synced before the stamp is", crash=POWER_LOSS)
+def purge_not_synced() -> Policies:
+    class Wrong(Fs):
+        def sync_directory(self, point: str, path: Path) -> None:
+            if point != "purge.sync":
+                super().sync_directory(point, path)
+
+    return Policies(fs=Wrong())
+
+
+@defect(UPGRADE, what="a purge that fails is stamped all the same", crash=ERROR)
+def failed_purge_is_stamped() -> Policies:
+    class Wrong(PurgePolicy):
+        def force(self, fs: Fs, soc_directory: Path) -> bool:
+            super().force(fs, soc_directory)
+            return True
+
+    return Policies(purge=Wrong())
+
+
+def _trusting_rank(fs: Fs) -> Policies:
+    """A rank that takes what was published for whole."""
+
+    class Trusts(ReusePolicy):
+        def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
+            return Trusting().verified(fs, entry, kernel_json(operator, entry.stem))
+
+    return Policies(fs=fs, incremental=IncrementalPolicies(reuse=Trusts()))
+
+
+@defect(DISK, what="a rank does not notice a short write, and runs what it kept", crash=ERROR)
+def rank_ignores_short_writes() -> Policies:
+    return _trusting_rank(Oblivious())
+
+
+@defect(POWER, what="a rank syncs nothing, and runs what it kept unread", crash=POWER_LOSS)
+def rank_syncs_nothing() -> Policies:
+    class Wrong(Fs):
+        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
+            path = self.temporary_path(target)
+            self.step(f"{point}.create", Act.CREATE, path)
+            with path.open("xb", buffering=0) as file:
+                self.step(f"{point}.write", Act.WRITE, path, data)
+                file.write(data)
+            return path
+
+    return _trusting_rank(Wrong())
+
+
+@defect(INTERRUPTED, what="a rank's temporary files have one name for all", crash=KILLED)
+def rank_shares_temporary_name() -> Policies:
+    class Wrong(Fs):
+        def temporary_path(self, target: Path) -> Path:
+            if target.parent.name != "kernel_meta":
+                return super().temporary_path(target)
+            return target.with_name(f".{target.name}.temp")
+
+    return Policies(fs=Wrong())

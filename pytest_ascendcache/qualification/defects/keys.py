@@ -188,3 +188,62 @@ def key_with_attribute_order() -> Policies:
             return [[each.name, each.type, each.value] for each in operator.attributes]
 
     return Policies(key=Wrong())
+
+
+def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
+    """Another description of tensors in the key."""
+
+    class Wrong(KeyPolicy):
+        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
+            fields = super().tensor(tensor)
+            return {**fields, **change(fields)}
+
+    return Policies(key=Wrong())
+
+
+def _attribute_values(change: Callable[[Any], Any]) -> Policies:
+    """Other values of attributes in the key."""
+
+    class Wrong(KeyPolicy):
+        def attributes(self, operator: OperatorSpec) -> list[Any]:
+            return [[name, kind, change(each)] for name, kind, each in super().attributes(operator)]
+
+    return Policies(key=Wrong())
+
+
+@defect(NARROW, what="sizes are in the key as 16 bits")
+def key_with_sizes_of_16_bits() -> Policies:
+    def change(fields: dict[str, Any]) -> dict[str, Any]:
+        return {"shape": [each % 65536 for each in fields["shape"]], "origin_shape": None}
+
+    return _tensors(change)
+
+
+@defect(NARROW, what="signed and unsigned data types share a key")
+def key_with_width_of_types() -> Policies:
+    return _tensors(lambda fields: {"dtype": fields["dtype"].replace("uint", "int")})
+
+
+@defect(NARROW, what="of a constant input only the first value is in the key")
+def key_with_first_constant() -> Policies:
+    return _tensors(lambda fields: {"const_value": (fields["const_value"] or ())[:1]})
+
+
+@defect(NARROW, what="only two inputs are in the key")
+def key_with_two_inputs() -> Policies:
+    return _key(lambda fields, _: {**fields, "inputs": fields["inputs"][:2]})
+
+
+@defect(NARROW, what="the order in lists of attributes is not in the key")
+def key_with_sorted_lists() -> Policies:
+    return _attribute_values(lambda each: sorted(each) if isinstance(each, tuple) else each)
+
+
+@defect(NARROW, what="the signs of attributes are not in the key")
+def key_without_signs() -> Policies:
+    def change(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(change, value))
+        return abs(value) if isinstance(value, int | float) else value
+
+    return _attribute_values(change)

@@ -201,3 +201,17 @@ def force_sticks() -> Policies:
             return None if forced else super().find(fs, entry, expected)
 
     return Policies(purge=Wrong(), lookup=WrongLookup(), store=NeverCurrent())
+
+
+@defect(
+    "cache-mode/force-spares-other-soc",
+    what="force purges every SoC whose name begins like the one that is asked for",
+)
+def force_purges_names_alike() -> Policies:
+    class Wrong(PurgePolicy):
+        def force(self, fs: Fs, soc_directory: Path) -> bool:
+            alike = soc_directory.parent.glob(f"{soc_directory.name}*")
+            purged = [super(Wrong, self).force(fs, each) for each in alike if each.is_dir()]
+            return all(purged)
+
+    return Policies(purge=Wrong())

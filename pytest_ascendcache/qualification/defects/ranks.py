@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -383,3 +384,47 @@ def claim_outlives_its_holder() -> Policies:
                 claim.unlink(missing_ok=True)
 
     return with_directory(Wrong())
+
+
+def _scenario(change: Callable[[Scenario, dict[str, str]], dict[str, str]]) -> Policies:
+    """Another idea of what separates scenarios."""
+
+    class Wrong(InfoPolicy):
+        def scenario(self, scenario: Scenario) -> dict[str, str]:
+            said = super().scenario(scenario)
+            return {**said, **change(scenario, said)}
+
+    return Policies(incremental=IncrementalPolicies(info=Wrong()))
+
+
+@defect(SCENARIOS, what="several cards use one kernel for training and inference")
+def several_cards_mix_phases() -> Policies:
+    return _scenario(lambda scenario, _: {"phase": "any"} if scenario.several_cards else {})
+
+
+@defect(SCENARIOS, what="for inference one card and several use one kernel")
+def inference_mixes_cards() -> Policies:
+    return _scenario(lambda _, said: {"cards": "any"} if said["phase"] == "inference" else {})
+
+
+@defect(DIRECTORY, what="the rank has 8 bits")
+def rank_of_8_bits() -> Policies:
+    class Wrong(SurroundingsPolicy):
+        def rank(self, environ: Mapping[str, str]) -> int:
+            return super().rank(environ) % 256
+
+    return with_surroundings(Wrong())
+
+
+@defect(DELETION, what="a rank does not wait for a rank 0 that nobody listens for yet")
+def absent_rank_0_is_an_error() -> Policies:
+    class Wrong(RendezvousPolicy):
+        def open(self, gang: Gang) -> Meeting:
+            if gang.several and gang.rank:
+                try:
+                    socket.create_connection((gang.host, gang.port)).close()
+                except OSError:
+                    raise self.too_late(gang, {0}) from None
+            return super().open(gang)
+
+    return with_rendezvous(Wrong())

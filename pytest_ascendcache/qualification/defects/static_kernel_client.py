@@ -19,6 +19,7 @@ from pytest_ascendcache.reference.static_kernel.client.config import (
     Profiling,
 )
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy, Files
+from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import Owned, PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.policies import ClientPolicies
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended
@@ -36,6 +37,7 @@ LOCAL = "static-kernel/local-world-size"
 FIRST = "static-kernel/first-card"
 SHAPES = "static-kernel/one-binary-per-shape"
 FAILED = "static-kernel/failed-operator"
+VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
 
@@ -256,6 +258,15 @@ def op_compiler_failure_ignored() -> Policies:
     return with_client(package=Wrong())
 
 
+@defect(VERIFIED, what="a package of an earlier process is used without a look at its digest")
+def cached_package_not_verified() -> Policies:
+    class Wrong(PackageCachePolicy):
+        def matches(self, data: bytes, recorded: object) -> bool:
+            return True
+
+    return with_client(cache=Wrong())
+
+
 @defect(RESULT, what="packages are made and not installed")
 def packages_not_installed() -> Policies:
     class Wrong(PackagePolicy):
@@ -290,6 +301,19 @@ def dead_owners_not_cleaned() -> Policies:
     class Wrong(PackagePolicy):
         def clean(self, opp: Path, environ: Mapping[str, str]) -> list[str]:
             return []
+
+    return with_client(package=Wrong())
+
+
+@defect(EXIT, what="who installed a package is recorded only once it is installed")
+def recorded_after_install() -> Policies:
+    class Wrong(PackagePolicy):
+        def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
+            content = owned.record.read_bytes()
+            owned.record.unlink()
+            super().install(owned, environ, cards)
+            owned.record.parent.mkdir(exist_ok=True)
+            owned.record.write_bytes(content)
 
     return with_client(package=Wrong())
 

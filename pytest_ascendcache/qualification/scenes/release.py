@@ -298,6 +298,11 @@ def release_by_an_altering_toolchain(directory: Path) -> list[str]:
     return _judge(path, "--ascend-defect=serves-an-altered-kernel")
 
 
+@scene("release/cached-is-fresh", what="the toolchain compiles something else under force")
+def release_by_a_toolchain_that_forgets_under_force(directory: Path) -> list[str]:
+    return _judge(_release(directory), "--ascend-defect=force-without-knowledge-base")
+
+
 @scene("release/cached-is-fresh", what="the cache has kernels of another precision file")
 def cache_of_another_precision_file(directory: Path) -> list[str]:
     # The toolchain does not have the mode in its key, so nothing but the bytes can tell.

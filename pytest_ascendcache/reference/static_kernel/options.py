@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.reference.static_kernel.archive import PackageError, checked_name
-from pytest_ascendcache.reference.static_kernel.soc import full_name
+from pytest_ascendcache.reference.static_kernel.soc import full_name, soc_names
 
 USAGE = """\
 usage: ascendcache-op-compiler -p DIR -v SOC [-o OUTPUT] [-j JOBS] [-l LEVEL]
@@ -135,10 +135,9 @@ class OpCompilerOptionPolicy:
             raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
         name = full_name(given["-v"])
         if name is None:
-            from pytest_ascendcache.reference.kernels.objects import SOCS
-
             raise OpCompilerError(
-                f"Option -v [{given['-v']}] is no known chip; write one of {', '.join(SOCS)}."
+                f"Option -v [{given['-v']}] is no known chip; write one of "
+                f"{', '.join(soc_names())}."
             )
         return name
 

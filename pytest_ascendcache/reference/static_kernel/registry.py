@@ -48,29 +48,36 @@ class RegistryPolicy(IndexPolicy):
             if self.is_installed(fs, ai_core, package, names):
                 return False
             self.refuse_foreign(ai_core / package.manifest.name)
-            others = [name for name in names if name != package.manifest.name]
-            left: Sequence[str] = names
             try:
-                staged = self.stage(fs, ai_core, package)
-                left = others
-                self.put_in_place(fs, ai_core, staged, package.manifest.name, others)
+                self.replace(fs, ai_core, package, names)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    self.write_order(fs, ai_core, left)
-                    self.repair(fs, ai_core)
+                    self.give_up(fs, ai_core, package.manifest.name, names)
                 raise
             return True
+
+    def replace(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> None:
+        """Install a package that is not installed as it should be, or another of its name is."""
+        name = package.manifest.name
+        staged = self.stage(fs, ai_core, package)
+        others = [each for each in names if each != name]
+        self.put_in_place(fs, ai_core, staged, name, others)
 
     def put_in_place(
         self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
     ) -> None:
-        """Install a staged package, of the same name as another or not."""
+        """Install a staged package in place of what has its name, if anything does."""
         if (ai_core / name).is_dir():
             self.remove(fs, ai_core, name, others)
         fs.replace("install.rename", staged, ai_core / name)
-        fs.sync_directory("install.sync", ai_core)
         self.write_order(fs, ai_core, [*others, name])
         self.write_indexes(fs, ai_core, [*others, name])
+
+    def give_up(self, fs: Fs, ai_core: Path, name: str, names: Sequence[str]) -> None:
+        """After a failed install: nothing of it stays; what it replaces does if untouched."""
+        if self.order(fs, ai_core) != list(names):
+            self.write_order(fs, ai_core, [each for each in names if each != name])
+        self.repair(fs, ai_core)
 
     def uninstall(self, fs: Fs, opp: Path, name: str) -> bool:
         """Remove the package of exactly this name; whether it was installed.
@@ -188,7 +195,6 @@ class RegistryPolicy(IndexPolicy):
             self.publish(fs, "install.config", path, f"{_PRIORITY}{','.join(names)}\n".encode())
         else:
             fs.remove("install.config.remove", path)
-            fs.sync_directory("install.sync", ai_core)
 
     # Getting rid of things.
 

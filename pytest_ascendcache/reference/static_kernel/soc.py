@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-from pytest_ascendcache.reference.kernels.objects import SOCS
-
 _FAMILIES = (
     (r"Ascend910B\d.*", "ascend910b"),
     (r"Ascend910_93\d\d", "ascend910_93"),
@@ -18,10 +16,17 @@ _FAMILIES = (
 )
 
 
+def soc_names() -> tuple[str, ...]:
+    """Every SoC there are kernels for, as CANN spells it."""
+    # Not at import: it loads every operator's definition, which a mere installer does not need.
+    from pytest_ascendcache.reference.kernels.objects import SOCS
+
+    return tuple(SOCS)
+
+
 def full_name(name: str) -> str | None:
     """The SoC as CANN spells it, whatever the case; ``None`` for an unknown one."""
-    spelled = {each.lower(): each for each in SOCS}
-    return spelled.get(name.lower())
+    return {each.lower(): each for each in soc_names()}.get(name.lower())
 
 
 def short_name(name: str) -> str:

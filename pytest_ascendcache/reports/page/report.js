@@ -47,6 +47,7 @@ function story(number) {
   if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
   if (told.ranks) lines("ranks", told.ranks.map((each) => `rank ${each.rank}: ${each.ending}`));
   if (told.notes) lines("notes", told.notes);
+  if (told.findings) add("findings", findings(told.findings));
   for (const step of told.steps || []) {
     lines("request", [step.command, step.ending, ...(step.outcomes || [])].filter(Boolean));
     const changes = Object.entries(step.changes || {});
@@ -56,6 +57,16 @@ function story(number) {
   if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
   if (told.repeat) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
   return list;
+}
+
+/** What an audit found: a table of files. */
+function findings(found) {
+  const names = [...new Set(found.flatMap((each) => Object.keys(each)))].filter((name) => name !== "rule");
+  const head = names.map((name) => make("th", { scope: "col" }, name));
+  const body = found.map((each) => make("tr", {},
+    ...names.map((name) => make("td", { class: "mono" }, String(each[name] ?? "")))));
+  return make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("findings") },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body)));
 }
 
 function checkItem(number) {
@@ -105,6 +116,7 @@ function open(row, wanted) {
   const cell = make("td", { class: "detail", colspan: 5 },
     make("p", {}, rule.statement),
     make("p", { class: "quiet" }, both("source"), `: ${rule.source.document}: ${rule.source.section}`),
+    ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, each)),
     ...rule.readings.map((each) => make("p", { class: "quiet" }, both("reading"), `: ${each}`)),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));

@@ -94,7 +94,7 @@ def _session() -> Session:
     from pytest_ascendcache.reference.policies import Policies
 
     session = Session(Policies(), os.environ, script_directory())
-    atexit.register(session.close)
+    atexit.register(close_undisturbed, session)
     end_by_signals()
     return session
 
@@ -114,6 +114,15 @@ def end_by_signals() -> None:
         for number in _ENDING:
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, _end)
+
+
+def close_undisturbed(session: Session) -> None:
+    """Close a session; a signal that comes only now must not keep it from cleaning up."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) is _end:
+                signal.signal(number, signal.SIG_IGN)
+    session.close()
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

@@ -138,6 +138,8 @@ class Host:
 
     def fail(self, reason: str) -> None:
         """See :class:`Cards`; also those that come only now are told."""
+        if len(self._ranks) + len(self._gone) < self._world.size - 1:
+            print(f"[ERROR] {reason}: the cards that have not come yet will be told", flush=True)
         told: set[int] = set()
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True

@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_ascendcache.operators.network import NetworkError, read_network
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.client.api import end_by_signals
+from pytest_ascendcache.reference.static_kernel.client.api import close_undisturbed, end_by_signals
 from pytest_ascendcache.reference.static_kernel.client.config import (
     MODES,
     TREES,
@@ -55,7 +55,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
         print("[ERROR] interrupted.", flush=True)
         status = EXIT_INTERRUPTED
     finally:
-        session.close()
+        close_undisturbed(session)
     return status
 
 

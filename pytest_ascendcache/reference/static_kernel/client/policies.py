@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
@@ -23,4 +24,5 @@ class ClientPolicies:
     cards: CardsPolicy = field(default_factory=CardsPolicy)
     dump: DumpPolicy = field(default_factory=DumpPolicy)
     turns: TurnPolicy = field(default_factory=TurnPolicy)
+    cache: PackageCachePolicy = field(default_factory=PackageCachePolicy)
     package: PackagePolicy = field(default_factory=PackagePolicy)

@@ -155,12 +155,30 @@ class Session:
             source = outputs.gathered
             gathered = self._policies.dump.gather(read_folder(Path(each)) for each in folders)
             self._dump.write_files(source, gathered)
-        if not read_folder(source):
+        operators = [digest(each) for each in read_folder(source).values()]
+        if not operators:
             return
+        cache, root = self._policies.cache, outputs.directory.parent
+        key = cache.key(operators, config.soc_version, command or _OP_COMPILER)
+        kept = cache.find(self._all.fs, root, key) if outputs.later else None
+        made = [kept] if kept else self._made(source, outputs, config, command, cards)
+        packages.install(made, cards)
+        if outputs.later and len(made) == 1:
+            cache.record(self._all.fs, root, key, made[0])
+
+    def _made(
+        self,
+        source: Path,
+        outputs: Outputs,
+        config: CompilerConfig,
+        command: str | None,
+        cards: Cards,
+    ) -> list[Path]:
+        """New packages of the operators in a folder."""
         arguments = ["-p", str(source), "-v", config.soc_version]
         arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
         ended = self._op_compiler(command, arguments, cards)
-        packages.install(self._policies.package.made(outputs.directory, ended), cards)
+        return self._policies.package.made(outputs.directory, ended)
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:

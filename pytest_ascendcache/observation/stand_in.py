@@ -1,0 +1,76 @@
+"""An ``op_compiler`` of the suite's own: says who calls it, and does what it is told."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.observation.impostor import Impostor
+
+_STAND_IN = """\
+#!/bin/sh
+# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
+echo "${{RANK:-0}}" >> {log}
+while [ $# -gt 0 ]; do
+    case $1 in -o) output=$2 ;; -p) ls "$2" >> {operators} ;; esac
+    shift
+done
+{before}
+cp {package} "$output/"
+"""
+_WRAPPED = """\
+#!/bin/sh
+{package} "$@" || exit
+{after}
+"""
+_MARK = """\
+import os
+from pathlib import Path
+from pytest_ascendcache.cachedir import InstalledKernels
+installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
+for entry in installed.index().values():
+    installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})
+"""
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """An ``op_compiler`` that notes who calls it, and for which operators."""
+
+    path: Path
+    package: Path
+    log: Path
+
+    @classmethod
+    def make(
+        cls, directory: Path, package: Path, before: str, after: str, impostor: Impostor | None
+    ) -> StandIn:
+        """Write the script into an empty directory; ``impostor`` is what its package installs in
+        the place of every kernel."""
+        if impostor is not None:
+            (directory / "impostor.o").write_bytes(impostor.object)
+            code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
+            after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
+        if after:
+            script = directory / package.name
+            _write_script(script, _WRAPPED.format(package=package, after=after))
+            package = script
+        log, operators = directory / "calls", directory / "operators"
+        path = directory / "op_compiler"
+        script_text = _STAND_IN.format(
+            log=log, operators=operators, before=before.format(log=log), package=package
+        )
+        _write_script(path, script_text)
+        return cls(path, package, log)
+
+    @property
+    def calls(self) -> list[int]:
+        """The cards that called it, in order."""
+        return [int(line) for line in self.log.read_text().split()] if self.log.exists() else []
+
+
+def _write_script(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)

@@ -1,0 +1,62 @@
+"""Packages of earlier processes: the later tree's ``static_kernel_cache``.
+
+A package is used again for the same operators, chip and compiler, if it still has the digest it was
+recorded with; it is recorded once it was installed. Source: facts ``static-kernel`` section 6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
+from pytest_ascendcache.reference.static_kernel.client.dump import digest
+
+DIRECTORY = "static_kernel_cache"
+_FILE = "packages.json"
+
+
+class PackageCachePolicy:
+    """What is recorded of packages, and when one is used again. ``root`` is the output's root."""
+
+    def key(self, operators: Iterable[str], soc: str, compiler: str) -> str:
+        """What a package depends on; ``operators`` are digests of their information."""
+        return digest(json.dumps([sorted(operators), soc, compiler]).encode())
+
+    def find(self, fs: Fs, root: Path, key: str) -> Path | None:
+        """The package of an earlier process, if there is one that is whole."""
+        found = self.recorded(fs, root).get(key, {})
+        try:
+            package = Path(found["package"])
+            data = fs.read("packages.read", package)
+            return package if self.matches(data, found["sha256"]) else None
+        except (OSError, KeyError, TypeError):
+            return None
+
+    def matches(self, data: bytes, recorded: object) -> bool:
+        """Whether a package is what it was when it was recorded."""
+        return hashlib.sha256(data).hexdigest() == recorded
+
+    def recorded(self, fs: Fs, root: Path) -> dict[str, dict[str, str]]:
+        """Everything recorded; nothing where that cannot be read."""
+        try:
+            content = json.loads(fs.read("packages.index", root / DIRECTORY / _FILE))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+    def record(self, fs: Fs, root: Path, key: str, package: Path) -> None:
+        """Remember a package; where that cannot be, the next process compiles."""
+        path = root / DIRECTORY / _FILE
+        try:
+            fs.make_directories("packages.mkdir", path.parent)
+            entry = {"package": str(package), "sha256": digest(package.read_bytes())}
+            with fs.lock("packages.lock", path.with_suffix(".lock")):
+                content = {**self.recorded(fs, root), key: entry}
+                data = json.dumps(content, indent=1).encode()
+                temporary = fs.write_temporary("packages", path, data)
+                fs.replace("packages.rename", temporary, path)
+        except (OSError, LockUnavailable):
+            return
