@@ -157,7 +157,9 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
         "-n2",
         files="debug interruption",
     )
-    result.assert_outcomes(passed=5)
+    outcomes = result.parseoutcomes()
+    assert outcomes.pop("passed") >= 5
+    assert outcomes.keys() <= {"deselected"}
     result.stdout.re_match_lines(
         [r"ascendcache: about \d+ starts of atc \(an estimate\), [\d.e+]+ s each .* with 2 workers"]
     )
