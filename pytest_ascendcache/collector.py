@@ -28,6 +28,7 @@ from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
+from pytest_ascendcache.settings import asked_suites
 from pytest_ascendcache.suite import SUITE_NODES, has_every_file
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -155,7 +156,7 @@ class Collector:
     def _is_whole(self) -> bool:
         """Whether the run says something of every check of the suite."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected)
+        return not left_out and has_every_file(self._expected, asked_suites(self._config))
 
     @cached_property
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:

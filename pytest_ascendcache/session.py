@@ -14,6 +14,7 @@ from pytest_ascendcache.audits import Audits
 from pytest_ascendcache.cachedir import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability, other_soc
+from pytest_ascendcache.mindspore_settings import MINDSPORE_TOOLCHAINS
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -88,9 +89,16 @@ class AscendSession:
                 )
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain={OP_COMPILER}: {error}") from None
+        if settings.toolchain in MINDSPORE_TOOLCHAINS:
+            from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+
+            return mindspore_toolchain(
+                settings.toolchain, settings.mindspore.python, settings.timeout
+            )
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc or "
-            f"{OP_COMPILER}, or load the plugin that provides it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
+            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
+            "it."
         )
 
     def _reference(self) -> Toolchain:

@@ -17,6 +17,12 @@ from pytest_ascendcache.audit_settings import (
     asks_for_audit,
     read_audit,
 )
+from pytest_ascendcache.mindspore_settings import (
+    MindSporeSettings,
+    add_mindspore_options,
+    mindspore_suites,
+    read_mindspore,
+)
 from pytest_ascendcache.op_compiler_settings import NAME as OP_COMPILER
 from pytest_ascendcache.op_compiler_settings import add_op_compiler_option, read_op_compiler
 from pytest_ascendcache.release_settings import (
@@ -107,6 +113,7 @@ class Settings:
     real_waits: bool = False
     op_compiler: str | None = None
     stress: StressSettings = StressSettings()
+    mindspore: MindSporeSettings = field(default_factory=MindSporeSettings)
     more: ToolchainSettings = field(default_factory=ToolchainSettings)
     suite: bool = True
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
@@ -122,6 +129,7 @@ class Settings:
             arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain not in ("reference", TORCHAIR):
             arguments.append(f"--ascend-toolchain={self.toolchain}")
+        arguments += self.mindspore.arguments
         if self.start != "fork":
             arguments.append(f"--ascend-start={self.start}")
         if self.defect is not None:
@@ -160,7 +168,8 @@ def add_options(parser: pytest.Parser) -> None:
         "--ascend-toolchain",
         metavar="NAME",
         default=None,
-        help="reference (default), atc, op-compiler, or one a plugin provides",
+        help="reference (default), atc, op-compiler, mindspore-operator-cache, "
+        "mindspore-graph-cache, or one a plugin provides",
     )
     group.addoption(
         "--ascend-atc",
@@ -235,6 +244,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add_toolchain_options(group)
     _add_stress_options(group)
+    add_mindspore_options(group)
     add_release_options(group)
     add_audit_options(group)
 
@@ -279,7 +289,7 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
     """Patterns of the suite's files that are to be collected; with none the plugin is inert."""
     patterns: list[str] = []
     if config.getoption("--ascend-cache"):
-        patterns.append("test_*.py")
+        patterns += mindspore_suites(config) or ("test_*.py",)
         if asks_for_stress(config):
             patterns.append("stress_test.py")
     if asks_for_release(config):
@@ -411,16 +421,17 @@ def read_settings(config: pytest.Config) -> Settings:
         ranks=config.getoption("--ascend-ranks"),
         matrix=config.getoption("--ascend-matrix"),
         stress=_read_stress(config),
+        mindspore=read_mindspore(config, toolchain),
         more=read_toolchain(config),
         suite=config.getoption("--ascend-cache"),
         release=releases,
         audit=read_audit(config),
         profile=profile,
-        **_deviations(config.getoption("--ascend-deviations")),
+        **_deviations(config.getoption("--ascend-deviations"), toolchain),
     )
 
 
-def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
+def _deviations(lists: list[str], toolchain: str) -> dict[str, tuple[Any, ...]]:
     """The lists and their entries; paths made absolute, so that a check can be repeated."""
     if not lists:
         return {}
@@ -442,4 +453,5 @@ def _deviations(lists: list[str]) -> dict[str, tuple[Any, ...]]:
         name if name in builtin_lists() else str(Path(name).absolute())
         for name in dict.fromkeys(lists)
     )
-    return {"lists": tuple(places), "deviations": entries}
+    about = tuple(entry for entry in entries if entry.is_about(toolchain))
+    return {"lists": tuple(places), "deviations": about}

@@ -40,10 +40,11 @@ def with_suite(arguments: Sequence[str], suite: Path, patterns: Sequence[str]) -
     return expanded if chosen else [*expanded, *files]
 
 
-def has_every_file(checks: Iterable[str]) -> bool:
-    """Whether there are checks, named by node id, of every file of the suite."""
+def has_every_file(checks: Iterable[str], patterns: Sequence[str]) -> bool:
+    """Whether there are checks, named by node id, of every file ``patterns`` ask for."""
     there = {check.partition("::")[0] for check in checks}
-    return {f"{SUITE_NODES}{path.name}" for path in _FILES.glob("test_*.py")} <= there
+    files = {path.name for pattern in patterns for path in _FILES.glob(pattern)}
+    return {f"{SUITE_NODES}{name}" for name in files} <= there
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:

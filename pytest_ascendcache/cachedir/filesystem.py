@@ -80,6 +80,9 @@ _GET_FLAGS, _SET_FLAGS = 0x80086601, 0x40086602
 _NO_ACCESS_TIMES = 0x80
 """``FS_NOATIME_FL``, as set by ``chattr +A``; new files inherit it from their directory."""
 
+_IMMUTABLE = 0x10
+"""``FS_IMMUTABLE_FL``, as set by ``chattr +i``."""
+
 
 def keep_access_times(directory: Path, keep: bool) -> bool:
     """Make a directory of one's own noatime for what is created in it, or undo that; whether
@@ -88,13 +91,24 @@ def keep_access_times(directory: Path, keep: bool) -> bool:
     Needs no privileges, but a file system that knows the flag (ext4, btrfs, xfs, new tmpfs). It
     cannot be undone what the mount itself is.
     """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    _set_flag(directory, _NO_ACCESS_TIMES, not keep)  # what it does without is found out below
+    return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep
+
+
+def make_immutable(path: Path, immutable: bool) -> bool:
+    """Keep everybody, root too, from changing a file or a directory's names, or undo that;
+    whether it could be done. Needs privileges (``CAP_LINUX_IMMUTABLE``) and such a file system."""
+    return _set_flag(path, _IMMUTABLE, immutable)
+
+
+def _set_flag(path: Path, flag: int, on: bool) -> bool:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         flags = int.from_bytes(fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)), sys.byteorder)
-        wanted = flags & ~_NO_ACCESS_TIMES if keep else flags | _NO_ACCESS_TIMES
+        wanted = flags | flag if on else flags & ~flag
         fcntl.ioctl(descriptor, _SET_FLAGS, wanted.to_bytes(8, sys.byteorder))
     except OSError:
-        pass  # what it does without is found out below
+        return False
     finally:
         os.close(descriptor)
-    return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep
+    return True

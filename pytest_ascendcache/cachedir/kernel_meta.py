@@ -82,12 +82,13 @@ def read_kernel_meta(directory: Path) -> dict[str, RankKernel]:
     """
     if not directory.is_dir():
         return {}
-    stems = {
-        path.stem
-        for path in directory.iterdir()
-        if path.suffix in {".o", ".json", ".info"} and _STEM.fullmatch(path.stem)
-    }
+    stems = {path.stem for path in directory.iterdir() if is_rank_kernel(path)}
     return {stem: RankKernel(stem, directory) for stem in sorted(stems)}
+
+
+def is_rank_kernel(path: Path) -> bool:
+    """Whether a file is named as one of a kernel."""
+    return path.suffix in {".o", ".json", ".info"} and _STEM.fullmatch(path.stem) is not None
 
 
 @contextmanager

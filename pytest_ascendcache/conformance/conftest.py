@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_ascendcache.cachedir import KERNEL_META
 from pytest_ascendcache.conformance.states import take_debug_config
 from pytest_ascendcache.conformance.vocabulary import OTHER_SOC
 from pytest_ascendcache.contract import Capability, Rule, load_rules
@@ -28,6 +29,8 @@ def _capabilities(request: pytest.FixtureRequest) -> None:
     if not needed:
         return  # and an audit needs no toolchain at all
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
+    if reason := getattr(toolchain, "unusable", ""):
+        pytest.skip(f"{toolchain.name}: {reason}")
     for missing in sorted(needed - toolchain.capabilities):
         pytest.skip(f"{toolchain.name}: {missing.lacking}")
 
@@ -47,6 +50,19 @@ def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> Cache
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
     """Ranks that run networks, in directories of the check's own."""
     return ascend_network
+
+
+@pytest.fixture(autouse=True)
+def _layout(request: pytest.FixtureRequest) -> None:
+    """Checks of ranks' ``kernel_meta`` say nothing of another layout, nor the other way round."""
+    if "ascend_network" not in request.fixturenames:
+        return
+    toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
+    if reason := getattr(toolchain, "unusable", ""):
+        pytest.skip(f"{toolchain.name}: {reason}")
+    other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
+    if request.path.name.startswith("mindspore_") != other:
+        pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture

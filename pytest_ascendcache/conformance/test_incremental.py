@@ -251,7 +251,8 @@ def _kernel(network: NetworkUnderTest, operator_type: str) -> RankKernel:
         if kernel.operator_type.replace("_", "") == operator_type
     ]
     assert len(found) == 1, f"{len(found)} kernels are named after {operator_type}"
-    return found[0]
+    kernel: RankKernel = found[0]
+    return kernel
 
 
 def _leaves(value: Any) -> list[Any]:

@@ -6,7 +6,8 @@ every verdict is made (``judging``).
 
 Entry: ``rule`` (pattern of rule ids) and ``reason``, both required; ``check`` (pattern of a
 check's name within its module, as pytest shows it: ``test_x[case]``); ``cell`` (a table: factor
-of a check -> value, or list of values); ``link``. In patterns ``*`` is any text and ``?`` any
+of a check -> value, or list of values); ``link``; ``toolchain`` (pattern of the names of those it
+is about, where a list is about several). In patterns ``*`` is any text and ``?`` any
 character; brackets mean themselves.
 """
 
@@ -29,8 +30,8 @@ else:
     import tomli as tomllib
 
 _LISTS = Path(__file__).parent / "deviations"
-_FIELDS = ("rule", "check", "cell", "reason", "link")
-_TEXTS = ("rule", "check", "reason", "link")
+_FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")
+_TEXTS = ("rule", "check", "reason", "link", "toolchain")
 
 
 class DeviationFileError(ValueError):
@@ -47,6 +48,11 @@ class Deviation:
     check: str = "*"
     cell: tuple[tuple[str, tuple[str, ...]], ...] = ()
     link: str = ""
+    toolchain: str = "*"
+
+    def is_about(self, toolchain: str) -> bool:
+        """Whether the entry says something of the toolchain of this name."""
+        return _matches(toolchain, self.toolchain)
 
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
         """Whether the entry means this check of this rule.
@@ -181,6 +187,7 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
         check=fields.get("check", "*"),
         cell=_cell(fields.get("cell", {}), where),
         link=fields.get("link", ""),
+        toolchain=fields.get("toolchain", "*"),
     )
 
 

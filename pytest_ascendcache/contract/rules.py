@@ -44,6 +44,7 @@ class Capability(str, Enum):
     VERSION_STAMP = "version-stamp"
     INCREMENTAL_BUILD = "incremental-build"
     REHEARSED_WAITS = "rehearsed-waits"
+    GANG_LAUNCHER = "gang-launcher"
     OP_COMPILER = "op-compiler"
     STATIC_KERNEL_CLIENT = "static-kernel-client"
 
@@ -65,6 +66,7 @@ class Capability(str, Enum):
             "or ptrace is refused here",
             Capability.VERSION_STAMP: "no way to give it another version is known",
             Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
+            Capability.GANG_LAUNCHER: "has no launcher of its own that starts several ranks",
             Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
             "--ascend-real-waits waits the two minutes",
             Capability.OP_COMPILER: "has no op_compiler; --ascend-op-compiler names one",

@@ -17,9 +17,11 @@ from pytest_ascendcache.observation.evidence import (
     RankNote,
     Step,
 )
+from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
+from pytest_ascendcache.observation.launched import LaunchedGang, launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
-from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
+from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
 from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
@@ -31,11 +33,13 @@ from pytest_ascendcache.observation.static_kernel import (
     StaticKernelsUnderTest,
     state_of,
 )
+from pytest_ascendcache.observation.watch import Watch
 
 __all__ = [
     "DATA",
     "IMPOSTOR",
     "OWN",
+    "SLOPES",
     "WRONG",
     "Accuracy",
     "Address",
@@ -46,6 +50,7 @@ __all__ = [
     "Compiled",
     "Evidence",
     "Interruption",
+    "LaunchedGang",
     "NetworkControl",
     "NetworkRun",
     "NetworkUnderTest",
@@ -60,6 +65,7 @@ __all__ = [
     "StaticKernelsUnderTest",
     "Step",
     "Watch",
+    "launched_gang",
     "meeting_place",
     "network_control",
     "positive_control",

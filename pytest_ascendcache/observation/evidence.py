@@ -123,7 +123,8 @@ class Evidence:
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
     of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
     check that several ranks do at the same time. ``crash`` is the kind of interruption the check
-    makes, where it makes one. ``notes`` are told under the rule whatever the verdict.
+    makes, where it makes one. ``waited`` are the seconds in which ranks it started were running.
+    ``notes`` are told under the rule whatever the verdict.
     """
 
     sandbox: str = ""
@@ -138,6 +139,7 @@ class Evidence:
     factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
     starts: int = 0
+    waited: float = 0.0
     ranks: list[RankNote] = field(default_factory=list)
     timeline: list[RankEvent] = field(default_factory=list)
     sizes: list[CacheSize] = field(default_factory=list)

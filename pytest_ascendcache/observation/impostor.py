@@ -8,7 +8,7 @@ alone is seen through.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
@@ -50,6 +50,24 @@ NETWORK = Network(
 """A network whose only kernel is the impostor."""
 
 
+class Marks(Protocol):
+    """What is put in the place of something cached, so that its reuse shows in the outputs."""
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is anything to be put."""
+
+    def put(self, unit: Any) -> None:
+        """Put it in a cached unit's place.
+
+        Raises:
+            ValueError: where that unit cannot be marked.
+        """
+
+    def output(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What it gives for an input."""
+
+
 @dataclass(frozen=True)
 class Impostor:
     """The kernel as the toolchain under test compiled it: an object and its symbol."""
@@ -57,8 +75,41 @@ class Impostor:
     object: bytes
     symbol: str
 
+    @property
+    def usable(self) -> bool:
+        """Whether there is a kernel."""
+        return bool(self.object)
+
+    def put(self, unit: Any) -> None:
+        """See :class:`Marks`."""
+        unit.put_object(self.object, self.symbol)
+
     def output(self, values: NDArray[Any]) -> NDArray[Any]:
         """What it gives for an input."""
-        import numpy
+        return _leaky(values, _SLOPE)
 
-        return numpy.where(values > 0, values, values * values.dtype.type(_SLOPE))
+
+SLOPES = (0.28125, 0.40625, 0.53125, 0.65625)
+"""Slopes of LeakyRelu operators that can be marked in a compiled network."""
+
+
+@dataclass(frozen=True)
+class OtherConstant:
+    """Another slope in the place of :data:`SLOPES` in a compiled network."""
+
+    slope: float = 0.84375
+    usable: bool = True
+
+    def put(self, unit: Any) -> None:
+        """See :class:`Marks`."""
+        unit.replace_constants(SLOPES, self.slope)
+
+    def output(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What a LeakyRelu with it gives for an input."""
+        return _leaky(values, self.slope)
+
+
+def _leaky(values: NDArray[Any], slope: float) -> NDArray[Any]:
+    import numpy
+
+    return numpy.where(values > 0, values, values * values.dtype.type(slope))

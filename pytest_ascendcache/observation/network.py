@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -10,19 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
-from pytest_ascendcache.cachedir import RankKernel, Snapshot, read_kernel_meta
-from pytest_ascendcache.contract.ranks import Phase, kernel_meta
+from pytest_ascendcache.cachedir import KERNEL_META, NetworkLayout, Snapshot
+from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
-from pytest_ascendcache.observation.impostor import TENSOR, Impostor, misfits
+from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.watch import Watch, rank_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import (
-    RankProcess,
+    Script,
     Toolchain,
     ToolchainError,
     TrainRequest,
@@ -42,7 +43,7 @@ class NetworkControl:
     ``warm`` says which are there.
     """
 
-    impostor: Impostor
+    impostor: Marks
     serves_marked: bool = True
     reason: str = ""
     shelf: Path | None = None
@@ -69,6 +70,7 @@ class NetworkUnderTest:
         self.cache = self.site / "cache"
         self.work = self.site / "work"
         self.evidence = evidence or Evidence()
+        self.layout: NetworkLayout = getattr(toolchain, "network_layout", KERNEL_META)
         self._control = control
         self._marked: set[str] = set()
         self._numbers = count()
@@ -86,6 +88,7 @@ class NetworkUnderTest:
         phase: Phase | None = None,
         second: float = 1.0,
         file: Path | None = None,
+        script: Script | None = None,
     ) -> TrainRequest:
         """What :meth:`run` would start; ``gang`` says that there are others and where to meet."""
         settings = {"MS_COMPILER_CACHE_PATH": str(self.cache)}
@@ -95,7 +98,9 @@ class NetworkUnderTest:
             settings.update(gang.environment)
         settings.update(environment or {})
         directory = self.sandbox / f"run{next(self._numbers)}"
-        return TrainRequest(network, directory, self.work, settings, phase, second, file)
+        return TrainRequest(
+            network, directory, self.work, settings, phase, second, file, script=script or Script()
+        )
 
     def run(
         self,
@@ -175,9 +180,17 @@ class NetworkUnderTest:
         del self.evidence.steps[steps:]
         return None
 
-    def kernels(self, rank: int | str = 0) -> dict[str, RankKernel]:
-        """The kernels of a rank below :attr:`cache` by stem, parts of one included."""
-        return read_kernel_meta(self.cache / f"rank_{rank}" / "kernel_meta")
+    def place(self, rank: int | str = 0) -> Path:
+        """Where what a rank compiled is kept, below :attr:`cache`."""
+        environment = {"MS_COMPILER_CACHE_PATH": str(self.cache), "RANK_ID": str(rank)}
+        return Path(self.layout.place({**environment, "RANK_SIZE": "1"}, self.work))
+
+    def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
+        """The kernels of a rank below :attr:`cache` by stem, parts of one included.
+
+        They are of the toolchain's layout: ``RankKernel`` where it is that of document M.
+        """
+        return self.layout.read(self.place(rank))
 
     def warm(self, network: Network) -> None:
         """Run a network as rank 0 on its own, and mark its kernels.
@@ -194,12 +207,11 @@ class NetworkUnderTest:
                 f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "
                 f"input and one output, both of {TENSOR.elements} {TENSOR.dtype}"
             )
-        place = self.cache / "rank_0" / "kernel_meta"
+        place = self.place()
         template = self._control.warm.get(network.operators)
         if template is not None and not place.exists():
             shutil.copytree(template, place, symlinks=True)
-            stems = read_kernel_meta(place)
-            self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
+            self.adopt()
             return
         pristine = not place.exists()
         self.run(network)
@@ -216,17 +228,23 @@ class NetworkUnderTest:
         Raises:
             NotDecidable: where there is none, or one that is not whole.
         """
-        if not self._control.impostor.object:
+        if not self._control.impostor.usable:
             raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
         kernels = self.kernels(rank)
         if not kernels:
             raise NotDecidable(f"rank {rank} has no kernel that could be marked")
         for stem, kernel in kernels.items():
             try:
-                kernel.put_object(self._control.impostor.object, self._control.impostor.symbol)
+                self._control.impostor.put(kernel)
             except ValueError as error:
                 raise NotDecidable(f"{stem} cannot be marked: {error}") from None
             self._marked.add(f"{kernel.directory.relative_to(self.site)}/{stem}")
+
+    def adopt(self, rank: int | str = 0) -> None:
+        """Take kernels of a rank for marked that were copied with their marks."""
+        place = self.place(rank)
+        stems = self.layout.read(place)
+        self._marked.update(f"{place.relative_to(self.site)}/{stem}" for stem in stems)
 
     def share(self, directory: Path) -> None:
         """Use directories that other ranks use at the same time; the working directory too."""
@@ -245,7 +263,7 @@ class NetworkUnderTest:
 
     def observed(self, result: TrainResult, before: Snapshot) -> NetworkRun:
         """A finished run, with the directories as they are now."""
-        place = kernel_meta(result.request.environment, result.request.work)
+        place = self.layout.place(result.request.environment, result.request.work)
         inside = place.is_relative_to(self.site)
         run = NetworkRun(
             result=result,
@@ -255,12 +273,13 @@ class NetworkUnderTest:
             impostor=self._control.impostor,
             marked=frozenset(self._marked),
             trusted=self._control.serves_marked,
+            layout=self.layout,
         )
         self._note(run)
         return run
 
     def _note(self, run: NetworkRun) -> None:
-        rank = _rank(run.result.request)
+        rank = rank_of(run.result.request)
         if run.stored:
             self.evidence.happened(
                 rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
@@ -271,6 +290,7 @@ class NetworkUnderTest:
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         self.evidence.starts += 1
+        self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
         self.evidence.steps.append(
             Step(
@@ -282,37 +302,16 @@ class NetworkUnderTest:
             )
         )
 
-
-class Watch:
-    """Ranks that were started, from the first to the last."""
-
-    def __init__(self, networks: NetworkUnderTest) -> None:
-        self._networks = networks
-        self._before = Snapshot.take(networks.site)
-        self._running: list[RankProcess] = []
-
-    def start(self, request: TrainRequest) -> RankProcess:
-        """Start one rank; it is waited for with :meth:`wait`."""
-        process = self._networks.toolchain.start_rank(request)
-        self._networks.evidence.happened(_rank(request), "start")
-        self._running.append(process)
-        return process
-
-    def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
-        """Wait for its end; it is killed after ``deadline`` seconds."""
-        self._running.remove(process)
-        return self._networks.observed(process.wait(deadline), self._before)
-
-    def end(self) -> None:
-        """Kill whoever was not waited for."""
-        for process in self._running:
-            with contextlib.suppress(ToolchainError, OSError, ValueError):
-                process.wait(0.0)
-        self._running.clear()
-
-
-def _rank(request: TrainRequest) -> str:
-    return request.environment.get("RANK_ID", "") or "0"
+    def _cross_check(self, run: NetworkRun) -> None:
+        """Tell where the toolchain's own count says otherwise; nothing is decided by it."""
+        claimed = run.result.claimed
+        if claimed is None or run.wrong or not (run.trusted and run.was_marked):
+            return
+        if (claimed > 0) != bool(run.compiled):
+            self.evidence.notes.append(
+                f"the toolchain says it compiled {claimed}; of the operators that can tell "
+                f"{len(run.compiled)} were compiled"
+            )
 
 
 def _failure(result: TrainResult) -> str:

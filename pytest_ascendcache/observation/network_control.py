@@ -5,39 +5,55 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pytest_ascendcache.observation.impostor import NETWORK, Impostor
+from pytest_ascendcache.cachedir import GRAPH_CACHE
+from pytest_ascendcache.observation.impostor import (
+    NETWORK,
+    SLOPES,
+    Impostor,
+    Marks,
+    OtherConstant,
+)
 from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest
-from pytest_ascendcache.observation.probe_networks import probe_network
+from pytest_ascendcache.observation.probe_networks import Probe, probe_network
 from pytest_ascendcache.toolchains import Toolchain
 
 
 def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
-    """Compile the impostor, put it in a kernel's place, and see whether it is run.
+    """Put something else in a kernel's place, and see whether it is run.
 
     ``shelf`` is an empty directory that outlives the control.
 
     Raises:
         ToolchainError: where not even a network of one operator runs.
     """
-    unmarked = Impostor(b"", "")
-    networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(unmarked))
-    networks.run(NETWORK)
-    kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
-    if len(kernels) != 1 or kernels[0].object is None:
-        reason = f"a network of one operator left {len(kernels)} whole kernels"
-        return NetworkControl(unmarked, serves_marked=False, reason=reason)
-    impostor = Impostor(kernels[0].object, kernels[0].metadata["kernelName"])
-    networks = NetworkUnderTest(toolchain, sandbox / "control", NetworkControl(impostor))
-    network = probe_network("Square")
+    marks, reason = _marks(toolchain, sandbox)
+    if reason:
+        return NetworkControl(marks, serves_marked=False, reason=reason)
+    probe = Probe("LeakyRelu", attributes=(("negative_slope", "float", SLOPES[0]),))
+    network = probe_network(probe)
+    networks = NetworkUnderTest(toolchain, sandbox / "control", NetworkControl(marks))
     networks.run(network)
     networks.mark()
     run = networks.run(network)
-    if run.wrong or run.reused != {"square"}:
+    if run.wrong or run.reused != {probe.node_name}:
         reason = "a kernel that was changed on disk, digest included, is not run"
-        return NetworkControl(impostor, serves_marked=False, reason=reason)
-    copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(impostor))
+        return NetworkControl(marks, serves_marked=False, reason=reason)
+    copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(marks))
     shutil.copytree(networks.cache, copied.cache, symlinks=True)
-    copied.mark()
+    copied.adopt()
     run = copied.run(network)
-    relocates = not run.wrong and run.reused == {"square"}
-    return NetworkControl(impostor, shelf=shelf if relocates else None)
+    relocates = not run.wrong and run.reused == {probe.node_name}
+    return NetworkControl(marks, shelf=shelf if relocates else None)
+
+
+def _marks(toolchain: Toolchain, sandbox: Path) -> tuple[Marks, str]:
+    """What kernels of this toolchain are marked with, and why there is nothing."""
+    if getattr(toolchain, "network_layout", None) is GRAPH_CACHE:
+        return OtherConstant(), ""
+    nothing = Impostor(b"", "")
+    networks = NetworkUnderTest(toolchain, sandbox / "impostor", NetworkControl(nothing))
+    networks.run(NETWORK)
+    kernels = [kernel for kernel in networks.kernels().values() if kernel.is_valid]
+    if len(kernels) != 1 or kernels[0].object is None:
+        return nothing, f"a network of one operator left {len(kernels)} whole kernels"
+    return Impostor(kernels[0].object, kernels[0].metadata["kernelName"]), ""

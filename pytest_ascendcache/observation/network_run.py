@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.cachedir import Change, RankKernel, Snapshot
-from pytest_ascendcache.contract.ranks import SUFFIXES
+from pytest_ascendcache.cachedir import KERNEL_META, Change, NetworkLayout, RankKernel, Snapshot
 from pytest_ascendcache.observation.evidence import NotDecidable
-from pytest_ascendcache.observation.impostor import Impostor
+from pytest_ascendcache.observation.impostor import Marks
 from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.toolchains import TrainResult
 
@@ -36,9 +35,10 @@ class NetworkRun:
     before: Snapshot
     after: Snapshot
     place: str
-    impostor: Impostor
+    impostor: Marks
     marked: frozenset[str]
     trusted: bool
+    layout: NetworkLayout = KERNEL_META
 
     def __repr__(self) -> str:
         return f"<run of {self.network.name}, {self.result.ending}>"
@@ -91,7 +91,7 @@ class NetworkRun:
         files = self.after.files
         return (
             max(
-                (files[path].mtime_ns for path in self.written if _is_kernel(path, self.place)),
+                (files[path].mtime_ns for path in self.written if self._is_kernel(path)),
                 default=0,
             )
             / 1e9
@@ -103,8 +103,14 @@ class NetworkRun:
         return {
             path: change.value
             for path, change in self.changes.items()
-            if _is_kernel(path, self.place) and change is not Change.ADDED
+            if self._is_kernel(path) and change is not Change.ADDED
         }
+
+    @property
+    def was_marked(self) -> bool:
+        """Whether there were kernels before, and each of them was marked."""
+        there = self._kernels(self.before)
+        return bool(there) and all(f"{self.place}/{stem}" in self.marked for stem in there)
 
     @property
     def reused(self) -> frozenset[str]:
@@ -182,14 +188,17 @@ class NetworkRun:
         return next((node for node in nodes if len(node.inputs) == 1), None)
 
     def _kernels(self, snapshot: Snapshot) -> frozenset[str]:
-        """Kernels of the rank that have all three files."""
-        names = {path for path in snapshot.files if _is_kernel(path, self.place)}
+        """Kernels of the rank that have all their files."""
+        names = {path for path in snapshot.files if self._is_kernel(path)}
         stems = {path.rpartition(".")[0] for path in names}
         return frozenset(
             PurePath(stem).name
             for stem in stems
-            if all(stem + suffix in names for suffix in SUFFIXES)
+            if all(stem + suffix in names for suffix in self.layout.suffixes)
         )
+
+    def _is_kernel(self, path: str) -> bool:
+        return str(PurePath(path).parent) == self.place and self.layout.holds(Path(path))
 
     def describe(self) -> tuple[str, ...]:
         """One line an operator, for the report."""
@@ -197,15 +206,6 @@ class NetworkRun:
             return tuple(f"{name}: {how}" for name, how in self._delivered.items())
         except NotDecidable as reason:
             return (str(reason),)
-
-
-def _is_kernel(path: str, place: str) -> bool:
-    pure = PurePath(path)
-    return (
-        str(pure.parent) == place
-        and pure.suffix in SUFFIXES
-        and _type_of(pure.stem) != _plain(pure.stem)
-    )
 
 
 def _type_of(stem: str) -> str:

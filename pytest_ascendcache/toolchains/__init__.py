@@ -20,7 +20,7 @@ from pytest_ascendcache.toolchains.static_kernel import (
     StaticRequest,
     StaticResult,
 )
-from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, TrainResult
+from pytest_ascendcache.toolchains.training import RankProcess, Script, TrainRequest, TrainResult
 
 __all__ = [
     "AtcToolchain",
@@ -33,6 +33,7 @@ __all__ = [
     "ProcessLauncher",
     "Program",
     "RankProcess",
+    "Script",
     "StagedChange",
     "StaticProcess",
     "StaticRequest",

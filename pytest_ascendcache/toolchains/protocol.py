@@ -112,7 +112,12 @@ class StagedChange:
 
 
 class Toolchain(Protocol):
-    """One system under test. Every compile is another process."""
+    """One system under test. Every compile is another process.
+
+    Two attributes may be left out: ``network_layout``, where networks keep what they compile in
+    another way than document M's, and ``unusable``, why nothing can be run here and the command
+    that helps (empty where it can).
+    """
 
     @property
     def name(self) -> str:

@@ -157,7 +157,7 @@ def reference_toolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
         version=_version(),
         launcher=launcher,
-        capabilities=frozenset(Capability),
+        capabilities=frozenset(Capability) - {Capability.GANG_LAUNCHER},
         deadline=deadline,
         base_environment=environment,
         impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,24 @@ from pytest_ascendcache.toolchains.launch import Launcher, Running
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_CLEANED = ("ASCENDCACHE_", "DEVICE_", "HCCL_", "LOCAL_RANK", "MASTER_", "MS_", "RANK_", "WORLD_")
+CLEANED = ("ASCENDCACHE_", "DEVICE_", "HCCL_", "LOCAL_RANK", "MASTER_", "MS_", "RANK_", "WORLD_")
 """Variables that change where kernels are kept and who waits for whom, by their beginnings."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """How a user's script says what it runs, for toolchains whose users write scripts.
+
+    ``before`` are networks the same process runs first; ``late_import`` puts the networks' code
+    in a module that is imported inside a function, ``module`` in one imported as usual.
+    ``held`` are ranks of a gang that stop before they run the network, each with the directory
+    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
+    """
+
+    before: tuple[Network, ...] = ()
+    module: bool = False
+    late_import: bool = False
+    held: tuple[tuple[int, Path], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -33,7 +49,8 @@ class TrainRequest:
     the option out. ``second`` is how many true seconds one second of waiting for other ranks
     lasts; anything but 1 needs ``Capability.REHEARSED_WAITS``. ``file`` is given in the network's
     place, as it is. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``umask`` is the
-    process's, inherited where it is ``None``.
+    process's, inherited where it is ``None``. ``script`` says how a script is written, where there
+    is one.
     """
 
     network: Network
@@ -45,6 +62,7 @@ class TrainRequest:
     file: Path | None = None
     plan: FaultPlan | None = None
     umask: int | None = None
+    script: Script = Script()
 
 
 @dataclass(frozen=True)
@@ -54,6 +72,8 @@ class TrainResult:
     ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed and
     the process group was killed. ``outputs`` are arrays by tensor name, ``None`` where there are
     none. ``left_behind`` counts processes the rank left running (they were killed then).
+    ``claimed`` is how many kernels the toolchain itself says it compiled, where it says so;
+    nothing is decided by it.
     """
 
     request: TrainRequest
@@ -63,6 +83,7 @@ class TrainResult:
     output: str
     outputs: Mapping[str, NDArray[Any]] | None
     left_behind: int
+    claimed: int | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -98,6 +119,7 @@ class RankProcess:
     argv: tuple[str, ...]
     running: Running
     deadline: float
+    claims: Callable[[str], int | None] = lambda _: None
 
     def kill(self) -> None:
         """``kill -9`` it and its children now."""
@@ -113,8 +135,9 @@ class RankProcess:
             returncode=ended.returncode,
             deadline=patience,
             output=ended.output,
-            outputs=_outputs(self.request.directory / "outputs.npz"),
+            outputs=read_outputs(self.request.directory / "outputs.npz"),
             left_behind=ended.left_behind,
+            claimed=self.claims(ended.output),
         )
 
 
@@ -139,7 +162,7 @@ def start_rank(
     arguments = [str(file), f"--outputs={request.directory / 'outputs.npz'}"]
     if request.phase is not None:
         arguments.append(f"--phase={request.phase.value}")
-    environment = {key: value for key, value in base.items() if not key.startswith(_CLEANED)}
+    environment = {key: value for key, value in base.items() if not key.startswith(CLEANED)}
     environment.update(request.environment)
     if request.second != 1.0:
         environment["ASCENDCACHE_TRAIN_SECOND"] = repr(request.second)
@@ -150,7 +173,8 @@ def start_rank(
     return RankProcess(request, launcher.argv(program, arguments), running, deadline)
 
 
-def _outputs(path: Path) -> dict[str, NDArray[Any]] | None:
+def read_outputs(path: Path) -> dict[str, NDArray[Any]] | None:
+    """The arrays a rank left, or ``None`` where it left none that can be read."""
     import numpy
 
     try:

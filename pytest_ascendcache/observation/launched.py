@@ -1,0 +1,91 @@
+"""Gangs that a toolchain's own launcher starts: every rank of one command, watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from pytest_ascendcache.cachedir import Snapshot
+from pytest_ascendcache.observation.meeting_place import meeting_place
+from pytest_ascendcache.observation.network import NetworkUnderTest
+from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import Script, TrainRequest, TrainResult
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Launched(Protocol):
+    """Ranks that were started together."""
+
+    @property
+    def sums(self) -> Sequence[NDArray[Any] | None]:
+        """What each rank got for the sum of all ranks' first outputs."""
+
+    def kill(self) -> None:
+        """Kill all of them."""
+
+    def wait(self, deadline: float | None = None) -> Sequence[TrainResult]:
+        """How each rank ended."""
+
+
+class LaunchesGangs(Protocol):
+    """A toolchain with ``Capability.GANG_LAUNCHER``."""
+
+    def start_gang(self, request: TrainRequest, size: int, port: int) -> Launched:
+        """Start ``size`` ranks that meet at ``port``."""
+
+
+@dataclass
+class LaunchedGang:
+    """A gang that runs; :meth:`wait` tells how its ranks ended."""
+
+    networks: NetworkUnderTest
+    launched: Launched
+    before: Snapshot
+    since: float
+
+    def wait(self, patience: float) -> list[NetworkRun]:
+        """One run a rank; after ``patience`` seconds all are killed."""
+        results = self.launched.wait(patience)
+        self.networks.evidence.waited += time.monotonic() - self.since
+        runs = [self.networks.observed(each, self.before) for each in results]
+        return [replace(run, after=runs[-1].after) for run in runs]
+
+    def wrong_sums(self, runs: Sequence[NetworkRun]) -> list[int]:
+        """Ranks whose sum is not that of what all ranks gave."""
+        import numpy
+
+        first = runs[0].network.outputs[0]
+        given = [run.result.outputs[first] for run in runs if run.result.outputs]
+        total = numpy.sum(given, axis=0) if given else None
+        return [
+            rank
+            for rank, found in enumerate(self.launched.sums)
+            if total is None or found is None or not numpy.allclose(found, total, rtol=1e-4)
+        ]
+
+
+@contextmanager
+def launched_gang(
+    networks: NetworkUnderTest,
+    network: Network,
+    size: int,
+    environment: Mapping[str, str] | None = None,
+    script: Script | None = None,
+) -> Iterator[LaunchedGang]:
+    """Start a gang through the toolchain's launcher; whoever was not waited for is killed."""
+    toolchain = cast(LaunchesGangs, networks.toolchain)
+    with meeting_place(size) as place:
+        request = networks.request(network, environment=environment, script=script)
+        before = Snapshot.take(networks.site)
+        since = time.monotonic()
+        launched = toolchain.start_gang(request, size, place.port)
+        try:
+            yield LaunchedGang(networks, launched, before, since)
+        finally:
+            launched.kill()

@@ -1,0 +1,103 @@
+"""Several ranks through ``msrun``, MindSpore's own launcher: one process that starts the others."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.toolchains.launch import Running
+from pytest_ascendcache.toolchains.mindspore.script import SUM
+from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
+
+
+@dataclass(frozen=True)
+class Gang:
+    """Ranks that were started together. They have to be waited for."""
+
+    request: TrainRequest
+    size: int
+    argv: tuple[str, ...]
+    running: Running
+    deadline: float
+
+    def kill(self) -> None:
+        """``kill -9`` all of them now."""
+        self.running.kill()
+
+    @property
+    def sums(self) -> list[NDArray[Any] | None]:
+        """What each rank got for the sum of all ranks' first outputs."""
+        return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
+
+    def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:
+        return read_outputs(self.request.directory / f"outputs-{rank}.npz")
+
+    def wait(self, deadline: float | None = None) -> list[TrainResult]:
+        """How each rank ended; after ``deadline`` seconds all are killed.
+
+        The exit status is that of ``msrun``, which tells no rank's own.
+        """
+        patience = self.deadline if deadline is None else deadline
+        ended = self.running.wait(time.monotonic() + patience)
+        directory = self.request.directory
+        return [
+            TrainResult(
+                request=replace(
+                    self.request,
+                    environment={
+                        **self.request.environment,
+                        "RANK_ID": str(rank),
+                        "RANK_SIZE": str(self.size),
+                    },
+                ),
+                argv=self.argv,
+                returncode=ended.returncode,
+                deadline=patience,
+                output=_words(directory / f"logs/worker_{rank}.log") or ended.output,
+                outputs=_without_sum(self._outputs(rank)),
+                left_behind=ended.left_behind,
+            )
+            for rank in range(self.size)
+        ]
+
+
+def start_gang(
+    toolchain: MindSporeToolchain, request: TrainRequest, settings: Path, size: int, port: int
+) -> Gang:
+    """Start ``msrun``, which starts a scheduler and the ranks.
+
+    Raises:
+        ToolchainError: where it cannot be started.
+    """
+    arguments = [
+        f"--worker_num={size}",
+        f"--local_worker_num={size}",
+        "--master_addr=127.0.0.1",
+        f"--master_port={port}",
+        f"--log_dir={request.directory / 'logs'}",
+        "--join=True",
+        str(settings.parent / "network.py"),
+        str(settings),
+    ]
+    environment = toolchain.environment(request)
+    running = toolchain.launcher.start("msrun", arguments, environment, request.work, None)
+    argv = toolchain.launcher.argv("msrun", arguments)
+    return Gang(request, size, argv, running, toolchain.deadline)
+
+
+def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:
+    return outputs and {name: each for name, each in outputs.items() if name != SUM}
+
+
+def _words(log: Path) -> str:
+    try:
+        return log.read_text(encoding="utf-8", errors="replace")[-16_384:]
+    except OSError:
+        return ""

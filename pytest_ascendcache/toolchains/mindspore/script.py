@@ -1,0 +1,181 @@
+"""The script a MindSpore user would write for a network, generated from the network.
+
+What operators there are and how they are joined is the script's text; attributes, shapes, types
+and data come from a file beside it, as hyperparameters come from a configuration. That is what
+makes the difference to a cache whose key is the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.operators.evaluation import network_constants
+from pytest_ascendcache.operators.network import Network, Node
+from pytest_ascendcache.toolchains.protocol import ToolchainError
+from pytest_ascendcache.toolchains.training import Script
+
+SUM = "reduced"
+"""The name of the output that has the sum of all ranks' first outputs."""
+
+_EXPRESSIONS = {
+    "Abs": "ops.abs({0})",
+    "Add": "{0} + {1}",
+    "Exp": "ops.exp({0})",
+    "Maximum": "ops.maximum({0}, {1})",
+    "Minimum": "ops.minimum({0}, {1})",
+    "Mul": "{0} * {1}",
+    "Neg": "ops.neg({0})",
+    "RealDiv": "{0} / {1}",
+    "Relu": "ops.relu({0})",
+    "Sigmoid": "ops.sigmoid({0})",
+    "Sqrt": "ops.sqrt({0})",
+    "Square": "ops.square({0})",
+    "Sub": "{0} - {1}",
+    "Tanh": "ops.tanh({0})",
+}
+_CELLS = {"LeakyRelu": 'nn.LeakyReLU(attributes[{0}].get("negative_slope", 0.0))'}
+"""Operators that are objects of their own, made of the attributes in the settings."""
+
+_IMPORTS = "import mindspore as ms\nfrom mindspore import Tensor, nn, ops\n"
+
+_CLASS = """\
+class {name}(nn.Cell):
+    def __init__(self, attributes):
+        super().__init__()
+{cells}
+
+    def construct(self, {inputs}):
+{body}
+        return {outputs}
+"""
+
+_MAIN = """\
+def hold(directory):
+    if directory is None:
+        return
+    with open(os.path.join(directory, "pid"), "w") as file:
+        file.write(str(os.getpid()))
+    with open(os.path.join(directory, "reached"), "w") as file:
+        file.write("x")
+    with open(os.path.join(directory, "go"), "rb", buffering=0) as file:
+        file.read(1)
+
+
+def main(path):
+    with open(path) as file:
+        settings = json.load(file)
+    ms.set_context(
+        mode=ms.GRAPH_MODE,
+        device_target="CPU",
+        enable_graph_kernel=settings["graph_kernel"],
+    )
+    rank = 0
+    if settings["gang"]:
+        from mindspore.communication import get_rank, init
+
+        init()
+        rank = get_rank()
+    hold(settings["held"].get(str(rank)))
+{late}    classes = [{classes}]
+    results = {{}}
+    for number in settings["order"]:
+        network = settings["networks"][number]
+        data = np.load(network["data"])
+        tensors = [Tensor(data[name]) for name in network["inputs"]]
+        outputs = classes[number](network["attributes"])(*tensors)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        results = dict(zip(network["outputs"], (each.asnumpy() for each in outputs)))
+    place = settings["results"].replace("RANK", str(rank))
+    np.savez(place + ".part.npz", **results)
+    os.replace(place + ".part.npz", place)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+"""
+
+
+def network_script(
+    networks: Sequence[Network], style: Script, gang: bool = False
+) -> dict[str, str]:
+    """The files of a script by name; ``network.py`` is the one to start.
+
+    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``.
+
+    Raises:
+        ToolchainError: for an operator that is not known here.
+    """
+    names = [f"Network{number}" for number in range(len(networks))]
+    code = "\n\n".join(_cell(name, each, gang) for name, each in zip(names, networks, strict=True))
+    late = f"    from blocks import {', '.join(names)}\n" if style.late_import else ""
+    main = _MAIN.format(late=late, classes=", ".join(names))
+    head = "import json\nimport os\nimport sys\n\nimport numpy as np\n"
+    if not (style.module or style.late_import):
+        return {"network.py": f"{head}{_IMPORTS}\n\n\n{code}\n\n{main}"}
+    early = f"from blocks import {', '.join(names)}\n" if style.module else ""
+    return {
+        "network.py": f"{head}{_IMPORTS}{early}\n\n{main}",
+        "blocks.py": f"{_IMPORTS}\n\n\n{code}",
+    }
+
+
+def _cell(name: str, network: Network, gang: bool) -> str:
+    """One network as a class. Tensors are numbered, so that names decide nothing."""
+    tensors = {each: f"t{number}" for number, each in enumerate(network.tensors)}
+    cells = [
+        f"        self.operator{number} = {_CELLS[node.operator.type].format(number)}"
+        for number, node in enumerate(network.nodes)
+        if node.operator.type in _CELLS
+    ]
+    outputs = [tensors[each] for each in network.outputs]
+    if gang:
+        cells.append("        self.reduce = ops.AllReduce()")
+        outputs.append(f"self.reduce({outputs[0]})")
+    body = [
+        f"        {tensors[node.outputs[0]]} = {_expression(network, node, tensors)}"
+        for node in network.in_order
+    ]
+    return _CLASS.format(
+        name=name,
+        cells="\n".join(cells) or "        pass",
+        inputs=", ".join(tensors[each] for each in input_names(network)),
+        body="\n".join(body),
+        outputs=", ".join(outputs),
+    )
+
+
+def _expression(network: Network, node: Node, tensors: dict[str, str]) -> str:
+    inputs = [tensors[each] for each in node.inputs]
+    kind = node.operator.type
+    if kind in _CELLS:
+        return f"self.operator{network.nodes.index(node)}({inputs[0]})"
+    if kind not in _EXPRESSIONS or len(node.outputs) != 1:
+        known = ", ".join(sorted({*_EXPRESSIONS, *_CELLS}))
+        raise ToolchainError(
+            f"the operator type {kind} is not known to the MindSpore toolchains; use {known}."
+        )
+    return _EXPRESSIONS[kind].format(*inputs)
+
+
+def input_names(network: Network) -> list[str]:
+    """The tensors no operator gives: the arguments of ``construct``."""
+    given = {name for node in network.nodes for name in node.outputs}
+    return [name for name in network.tensors if name not in given]
+
+
+def network_settings(network: Network, data: Path, gang: bool = False) -> dict[str, Any]:
+    """What the script reads of one network; its arrays are written to ``data``."""
+    import numpy
+
+    constants: Any = network_constants(network)
+    numpy.savez(data, **{name: constants[name] for name in input_names(network)})
+    return {
+        "data": str(data),
+        "inputs": input_names(network),
+        "outputs": [*network.outputs, *([SUM] if gang else [])],
+        "attributes": [
+            {each.name: each.value for each in node.operator.attributes} for node in network.nodes
+        ],
+    }

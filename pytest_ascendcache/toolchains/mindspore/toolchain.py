@@ -1,0 +1,181 @@
+"""The two toolchains. Every build is a process of the wheel's own Python; nothing of MindSpore
+is imported here.
+
+Source: facts ``mindspore-incremental`` sections 2 and 3.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_ascendcache.cachedir import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
+from pytest_ascendcache.toolchains.base import BaseToolchain
+from pytest_ascendcache.toolchains.launch import ProcessLauncher
+from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
+from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
+from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
+from pytest_ascendcache.toolchains.protocol import ToolchainError
+from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
+
+OPERATOR_CACHE = "mindspore-operator-cache"
+"""The toolchain of graph kernels; the other is that of compiled networks."""
+
+_COUNTER = re.compile(r"Total Akg kernel number is \d+, (\d+) of them need to be compiled")
+_HIT = "Use the compilation cache and execute the backend actions only"
+
+
+class MindSporeToolchain(BaseToolchain):
+    """A MindSpore release that runs networks on the CPU and keeps what it compiled.
+
+    It compiles no single operators; its graph kernels (``mindspore-operator-cache``) and its
+    compiled networks (``mindspore-graph-cache``) are what is reused. ``unusable`` says why it
+    cannot be run here, with the command that helps; it is empty where it can.
+    """
+
+    def __init__(self, name: str, wheel: Wheel, deadline: float) -> None:
+        self.name = name
+        self.version = wheel.version
+        self.unusable = wheel.missing
+        self.graph_kernel = name == OPERATOR_CACHE
+        self.network_layout = AKG_KERNEL_META if self.graph_kernel else GRAPH_CACHE
+        self.deadline = deadline
+        self._caches: set[Path] = set()
+        strace = find_strace()
+        programs: dict[str, tuple[str, ...]] = {"python": (str(wheel.python),)}
+        programs["msrun"] = (str(wheel.python), str(wheel.python.parent / "msrun"))
+        if strace is not None:
+            programs["strace"] = (strace,)
+        self.launcher = ProcessLauncher(programs)
+        self._route = None if strace is None else Strace(self.launcher.argv, most_states=_STATES)
+        self._python = wheel.python
+        offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
+        if strace is not None:
+            offered.add(Capability.FAULT_POINTS)
+        self.capabilities = frozenset(() if self.unusable else offered)
+
+    def start_rank(self, request: TrainRequest) -> RankProcess:
+        """See :class:`Toolchain`."""
+        argument = self.prepare(request)
+        program, arguments = "python", [str(argument.parent / "network.py"), str(argument)]
+        if request.plan is not None:
+            program, arguments = self.fault_route().command(request.plan, program, arguments)
+        environment = self.environment(request)
+        running = self.launcher.start(program, arguments, environment, request.work, None)
+        argv = self.launcher.argv(program, arguments)
+        logs = request.directory / "logs"
+        return RankProcess(
+            self._told(request),
+            argv,
+            running,
+            self.deadline,
+            lambda output: self._claims(output, logs),
+        )
+
+    def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
+        """Start ``size`` ranks of one network through ``msrun``; they add up their first output.
+
+        Raises:
+            ToolchainError: where it cannot be started.
+        """
+        settings = self.prepare(request, gang=True)
+        return start_gang(self, self._told(request), settings, size, port)
+
+    def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
+        """Write the script of a request and what it reads; returns the file of the latter."""
+        self._check()
+        request.work.mkdir(parents=True, exist_ok=True)
+        (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
+        self._caches.add(self._cache(request))
+        last = request.network
+        # By name, so that the order they are run in is not part of the script.
+        distinct = {each.name: each for each in (*request.script.before, last)}
+        networks = [distinct[name] for name in sorted(distinct)]
+        for name, text in network_script(networks, request.script, gang).items():
+            (request.directory / name).write_text(text, encoding="utf-8")
+        settings = {
+            "graph_kernel": self.graph_kernel,
+            "gang": gang,
+            "held": {str(rank): str(place) for rank, place in request.script.held},
+            "order": [sorted(distinct).index(each.name) for each in (*request.script.before, last)],
+            "networks": [
+                network_settings(each, request.directory / f"data{number}.npz", gang)
+                for number, each in enumerate(networks)
+            ],
+            "results": str(request.directory / ("outputs-RANK.npz" if gang else "outputs.npz")),
+        }
+        path = request.directory / "settings.json"
+        path.write_text(json.dumps(settings, indent=1), encoding="utf-8")
+        return path
+
+    def environment(self, request: TrainRequest) -> dict[str, str]:
+        """The whole environment of a process."""
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith((*CLEANED, "GLOG_", "PYTHON"))
+        }
+        environment |= {
+            "PATH": f"{self._python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}",
+            "TMPDIR": str(request.directory / "tmp"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        if self.graph_kernel:
+            # Its counter is among many lines, which would push errors out of the output's end.
+            environment["MS_SUBMODULE_LOG_v"] = "{RUNTIME_FRAMEWORK:1}"
+            environment["GLOG_logtostderr"] = "0"
+            environment["GLOG_log_dir"] = str(request.directory / "logs")
+        return environment | self._switch | dict(request.environment)
+
+    @property
+    def _switch(self) -> dict[str, str]:
+        """The variable that turns the cache on."""
+        return {} if self.graph_kernel else {"MS_COMPILER_CACHE_ENABLE": "1"}
+
+    def _told(self, request: TrainRequest) -> TrainRequest:
+        """The request with what a reader needs to repeat it."""
+        return replace(request, environment={**self._switch, **request.environment})
+
+    def fault_route(self) -> FaultRoute:
+        """See :class:`Toolchain`."""
+        if self._route is None:
+            raise ToolchainError(f"{self.name}: {Capability.FAULT_POINTS.lacking}")
+        return self._route
+
+    def close(self) -> None:
+        """Remove the shared memory that killed builds left behind."""
+        for cache in self._caches:
+            remove_segments(cache)
+        self.launcher.close()
+
+    def _cache(self, request: TrainRequest) -> Path:
+        place = request.environment.get("MS_COMPILER_CACHE_PATH") or str(request.work)
+        return request.work / place
+
+    def _check(self) -> None:
+        if self.unusable:
+            raise ToolchainError(f"{self.name}: {self.unusable}.")
+
+    def _claims(self, output: str, logs: Path) -> int | None:
+        """How many kernels, or networks, the process says it compiled."""
+        if not self.graph_kernel:
+            return int(_HIT not in output)
+        texts = (path.read_text(errors="replace") for path in sorted(logs.rglob("*.log*")))
+        counts = [int(each) for text in texts for each in _COUNTER.findall(text)]
+        return sum(counts) if counts else None
+
+
+_STATES = 6
+"""Crash states of one kind that are worth two starts each."""
+
+
+def mindspore_toolchain(name: str, python: str | None, deadline: float) -> MindSporeToolchain:
+    """One of the two by name; ``python`` is that of the wheel. Nothing is started yet but
+    that Python, to be asked for versions."""
+    wheel = find_wheel(python, needs_compiler=name == OPERATOR_CACHE)
+    return MindSporeToolchain(name, wheel, deadline)

@@ -1,0 +1,38 @@
+"""Cells."""
+
+import inspect
+from itertools import count
+
+_NUMBERS = count()
+
+
+class LeakyReLU:
+    def __init__(self, slope):
+        self.slope = slope
+
+    def __call__(self, array):
+        import numpy as np
+
+        return np.where(array > 0, array, array * array.dtype.type(self.slope))
+
+
+class Cell:
+    def __init__(self):
+        pass
+
+    def leaky(self):
+        return [each for each in vars(self).values() if isinstance(each, LeakyReLU)]
+
+    def source(self):
+        return inspect.getsource(type(self))
+
+    def __call__(self, *tensors):
+        import mindspore
+
+        slopes = mindspore.compiled(self, tensors, next(_NUMBERS))
+        for each, slope in zip(self.leaky(), slopes, strict=True):
+            each.slope = slope
+        outputs = self.construct(*(each.array for each in tensors))
+        if isinstance(outputs, tuple):
+            return tuple(mindspore.Tensor(each) for each in outputs)
+        return mindspore.Tensor(outputs)
