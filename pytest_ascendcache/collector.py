@@ -126,6 +126,8 @@ class Collector:
         if self._announced or self._config.option.collectonly or reporter is None or not checks:
             return
         self._announced = True
+        if self._toolchain is None:
+            return  # nothing is started that takes time
         if line := budget(ascend_session_of(self._config), checks, workers):
             reporter.write_line(f"ascendcache: {line}")
 

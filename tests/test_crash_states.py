@@ -227,3 +227,14 @@ def test_rebuilt_states_are_those_of_real_kills(reference, tmp_path: Path, mode)
                 assert compiling.strike(action, operation).returncode == -9
                 left = without_names_of_the_day(Tree.read(cache.root).content)
                 assert left in rebuilt, f"{action.value} at {operation}"
+
+
+def test_data_of_one_file_alone_is_lost():
+    operations = steps(*WRITERS["atomic, not synced"])
+    states = crash_states(EMPTY, operations, CrashKind.POWER_LOSS)
+    kept = {
+        (each.tree.items["k.o"].data, each.tree.items["k.json"].data)
+        for each in states
+        if {"k.o", "k.json"} <= set(each.tree.items)
+    }
+    assert {(b"", METADATA), (OBJECT, b"")} <= kept

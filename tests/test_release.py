@@ -81,17 +81,20 @@ def test_the_example_passes_once_its_manifest_is_written(
     )
 
 
-def test_only_the_release_is_judged_and_users_tests_run_beside(
+def test_only_the_release_is_judged_unless_more_is_named(
     pytester: pytest.Pytester, release: Path
 ) -> None:
     pytester.makepyfile(test_mine="def test_mine(): pass")
-    result = _judge(pytester, release, "--collect-only", "-q")
-    lines = [line for line in result.outlines if "::" in line]
-    assert "test_mine.py::test_mine" in lines
-    others = [line for line in lines if "release_test.py::" not in line]
-    assert others == ["test_mine.py::test_mine"]
-    whole = _judge(pytester, release, "--ascend-cache", "--collect-only", "-q")
-    assert len(whole.outlines) > len(result.outlines) + 200
+
+    def collected(*arguments: str) -> set[str]:
+        result = _judge(pytester, release, "--collect-only", "-q", *arguments)
+        return {line.partition("::")[0] for line in result.outlines if "::" in line}
+
+    gate = "pytest_ascendcache/conformance/release_test.py"
+    assert collected() == {gate}
+    assert collected(".") == {gate, "test_mine.py"}
+    whole = collected("--ascend-cache")
+    assert {gate, "test_mine.py", "pytest_ascendcache/conformance/test_aging.py"} <= whole
 
 
 def test_a_release_under_enable_fails_and_says_what_to_do(

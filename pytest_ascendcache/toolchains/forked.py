@@ -17,6 +17,7 @@ from typing import IO
 from pytest_ascendcache.toolchains.launch import (
     Ended,
     Running,
+    check_not_waited,
     kill_group,
     read_tail,
     running_in_group,
@@ -148,6 +149,7 @@ class _RunningChild:
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""
+        check_not_waited(self.output)
         returncode: int | None = None
         left_behind = 0
         try:

@@ -161,6 +161,7 @@ class _GuardedProcess:
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""
+        check_not_waited(self.output)
         ended = False
         try:
             ended = self.hear(2, deadline)
@@ -214,6 +215,12 @@ def running_in_group(leader: int) -> int:
             continue  # ended meanwhile
         count += int(group) == leader and state not in "ZX"
     return count
+
+
+def check_not_waited(output: IO[bytes]) -> None:
+    """Refuse to wait twice: descriptors that were closed may be somebody else's by now."""
+    if output.closed:
+        raise ValueError("this process was waited for already.")
 
 
 def read_tail(output: IO[bytes]) -> str:

@@ -3,8 +3,8 @@
 It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs
 where ``ASCEND_PROCESS_LOG_PATH`` says, and finds its operator package beside itself. ``STANDIN``
 in the environment adds bad manners, separated by blanks: ``noisy`` (megabytes of anything),
-``lasts:SECONDS`` (no less, all told), ``crash``,
-``hang``, ``endless``; each with ``@TEXT`` only where the command line has that text.
+``lasts:SECONDS`` (no less, all told), ``crash``, ``hang``, ``endless``; each with ``@TEXT`` only
+where the command line has that text. ``STANDIN_DEFECT`` is a seeded defect of the reference.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import atexit
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -60,7 +61,11 @@ def behave(what: str, value: str) -> None:
 def compile_all(given: dict[str, str], environ: dict[str, str]) -> int:
     from pytest_ascendcache.reference import atc
 
-    return atc.run([f"--{name}={value}" for name, value in given.items()], environ)
+    arguments = [f"--{name}={value}" for name, value in given.items()]
+    if defect := os.environ.get("STANDIN_DEFECT"):
+        defective = [sys.executable, "-m", "pytest_ascendcache.qualification.defective", defect]
+        return subprocess.run([*defective, "atc", *arguments], env=environ, check=False).returncode
+    return atc.run(arguments, environ)
 
 
 def convert(given: dict[str, str], environ: dict[str, str]) -> int:

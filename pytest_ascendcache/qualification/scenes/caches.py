@@ -42,9 +42,10 @@ def digest(data: bytes) -> str:
 
 def put(path: Path, content: bytes | str | Mapping[str, Any]) -> Path:
     """Write a file, readable by nobody else; a mapping as JSON."""
-    for missing in reversed([each for each in path.parents if not each.exists()]):
-        missing.mkdir(mode=0o750)
-        missing.chmod(0o750)
+    if not path.parent.exists():
+        for missing in reversed([each for each in path.parents if not each.exists()]):
+            missing.mkdir(mode=0o750)
+            missing.chmod(0o750)
     if isinstance(content, Mapping):
         content = json.dumps(content, indent=4, sort_keys=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)

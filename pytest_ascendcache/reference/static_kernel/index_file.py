@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from pytest_ascendcache.reference.static_kernel.index import (
 )
 
 FOREIGN_NAME = "foreign_index.json"
-_LEFTOVER = ".temp"
+_LEFTOVER = re.compile(r"\..+\.\d+\.[0-9a-f]{16}\.temp")
+"""What :meth:`Fs.temporary_path` makes."""
 
 
 class RegistryError(Exception):
@@ -128,7 +130,7 @@ class IndexPolicy:
     def remove_leftovers(self, fs: Fs, directory: Path) -> None:
         """Remove what somebody did not come to rename; under the lock nobody will."""
         for entry in fs.entries("install.list", directory):
-            if entry.name.startswith(".") and entry.name.endswith(_LEFTOVER):
+            if _LEFTOVER.fullmatch(entry.name):
                 self.delete(fs, Path(entry.path))
 
     def delete(self, fs: Fs, path: Path) -> None:

@@ -33,7 +33,7 @@ _CARRIED = (
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
-_LOCK = re.compile(r"\.(.+\.run)\.lock")
+_LOCK = re.compile(r"\.(.+\.run)\.ascendcache-lock")
 
 _MAIN = """\
 import sys
@@ -124,7 +124,7 @@ class PackagePolicy:
 
     def reserve(self, fs: Fs, directory: Path, name: str, held: ExitStack) -> bool:
         """Whether a name is nobody's; then it is ours as long as ``held`` is open."""
-        lock = directory / f".{name}.run.lock"
+        lock = directory / f".{name}.run.ascendcache-lock"
         try:
             held.enter_context(fs.lock("package.reserve", lock, patience=0.0))
         except LockUnavailable as error:
