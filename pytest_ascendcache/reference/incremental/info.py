@@ -86,8 +86,12 @@ class InfoPolicy:
         }
 
     def stem(self, inputs: InfoInputs) -> str:
-        """File name without suffix: ``<operator>_<64-bit hash>_<device>``, as MindSpore's."""
-        text = json.dumps(self.fields(inputs), sort_keys=True, separators=(",", ":"))
+        """File name without suffix: ``<operator>_<64-bit hash>_<device>``, as MindSpore's.
+
+        The hash is the same on every card, so that ranks can be compared.
+        """
+        hashed = {key: value for key, value in self.fields(inputs).items() if key != "device_id"}
+        text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
         number = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
         return f"{_plain(inputs.operator.type)}_{number}_{inputs.device}"
 
