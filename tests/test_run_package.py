@@ -106,6 +106,11 @@ def contents(opp):
     return Tree.read(opp).content
 
 
+def test_a_reader_who_has_heard_enough_is_no_failure(packages, opp):
+    ended = run(["sh", "-c", f"'{packages['pk']}' --list | :"], opp)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 def test_every_shell_installs_lists_and_uninstalls(packages, opp, shell):
     before = contents(opp)

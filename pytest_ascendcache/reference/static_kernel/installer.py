@@ -51,6 +51,8 @@ def run(
         return _fail(f"{source}: {error}; nothing was changed.", EXIT_DAMAGED)
     except (InstallerError, RegistryError) as error:
         return _fail(f"{source}: {error}", EXIT_FAILED)
+    except BrokenPipeError:
+        return _unread()
     except OSError as error:
         what = f"{error.strerror or error} [{error.filename or source}]"
         return _fail(f"{source}: {what}; run it again once that is put right.", EXIT_FAILED)
@@ -161,4 +163,15 @@ def _fail(reason: str, status: int) -> int:
 def main(argv: Sequence[str]) -> int:
     """Entry point: the package, then the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
-    return run(argv, os.environ)
+    status = run(argv, os.environ)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _unread()
+    return status
+
+
+def _unread() -> int:
+    """Whoever was told has heard enough, as ``head`` does; what was to be done is done."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_SUCCESS
