@@ -15,6 +15,8 @@ from pytest_ascendcache.reports.records import VerdictRecord
 
 _DECIDED = "ascendcache_decided"
 _LEFT_OUT = "ascendcache_left_out"
+_OF_FILES = ("audit_test.py", "release_test.py")
+"""What these files judge may have been changed since; looking again costs next to nothing."""
 
 
 def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord]], None]) -> None:
@@ -82,17 +84,22 @@ class _Resuming:
     ) -> None:
         self._config = config
         self._journal = journal
+        self._decided = {
+            check: record
+            for check, record in journal.decided.items()
+            if not check.partition("::")[0].endswith(_OF_FILES)
+        }
         self._adopt = adopt
         self._left_out: set[str] = set()
         self._lost = ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        self._take(_leave_out(items, set(self._journal.decided)))
+        self._take(_leave_out(items, set(self._decided)))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        node.workerinput[_DECIDED] = list(self._journal.decided)
+        node.workerinput[_DECIDED] = list(self._decided)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -101,7 +108,7 @@ class _Resuming:
     def _take(self, checks: Sequence[str]) -> None:
         new = [check for check in checks if check not in self._left_out]
         self._left_out.update(new)
-        self._adopt([self._journal.decided[check] for check in new])
+        self._adopt([self._decided[check] for check in new])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -116,7 +123,7 @@ class _Resuming:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        earlier = [self._journal.decided[check].verdict for check in self._left_out]
+        earlier = [self._decided[check].verdict for check in self._left_out]
         if earlier and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
             session.exitstatus = pytest.ExitCode.OK
         broken = Verdict.FAIL in earlier or bool(self._lost)

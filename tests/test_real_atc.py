@@ -16,6 +16,7 @@ from standins import install_atc
 
 from pytest_ascendcache.contract import Capability, CompileOptions, DebugConfig
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError, atc_toolchain
 
 SOCS = ("Ascend910B1", "Ascend310P3", "Ascend910B3")
@@ -284,6 +285,14 @@ def test_a_failure_stays_one(pytester: pytest.Pytester) -> None:
         assert result.ret == first.ret == pytest.ExitCode.TESTS_FAILED
         failed = first.parseoutcomes()["failed"]
         result.stdout.fnmatch_lines([f"{failed} checks: 0 pass, {failed} fail*"])
+
+
+def test_directories_are_looked_at_again(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    kernel = cann_entry(tmp_path / "kernel_cache" / "Ascend910B1", 1)
+    options = [f"--ascend-audit={tmp_path}", "--ascend-resume=j", "--ascend-rule=audit/digests"]
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
+    kernel.object.write_bytes(bytes([*kernel.object.read_bytes()[:-1], 0xA5]))
+    pytester.runpytest_subprocess(*options).assert_outcomes(failed=1)
 
 
 def test_what_could_not_be_told_is_tried_again(
