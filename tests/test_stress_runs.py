@@ -63,10 +63,13 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
             "repeat *--ascend-stress-seed=1 --ascend-stress=600 --ascend-stress-steps=60 *",
         ]
     )
-    assert violations(read_history(pytester.path / "h.jsonl"))
+    history = read_history(pytester.path / "h.jsonl")
+    assert violations(history)
     shortest = read_history(pytester.path / "h.shortest.jsonl")
     assert violations(shortest)
-    assert len(shortest.rounds) <= 3
+    assert shortest.steps < history.steps
+    # How far it gets in its time is the machine's.
+    assert len(shortest.rounds) <= 3 or "no time for more" in result.stdout.str()
     again = pytester.runpytest_subprocess(
         *RANDOM,
         "--ascend-strict",

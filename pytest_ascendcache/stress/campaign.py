@@ -26,7 +26,7 @@ from pytest_ascendcache.stress.schedule import Schedule
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
-_SHRINKING = (5.0, 30.0)
+_SHRINKING = (20.0, 60.0)
 """Seconds a failing run may take to become shorter: as long as it took, between these."""
 _REPLAYS = 3
 """How often a history is carried out before it counts as sound: ranks race."""
