@@ -84,7 +84,7 @@ def test_a_listed_deviation_is_a_finding_all_the_same() -> None:
 
 
 def test_paths_of_a_machine_are_not_on_the_page() -> None:
-    message = "open /tmp/pytest-of-root/pytest-1/ascendcache0/12-test-heals/site/cache failed"
+    message = "open /data/pytest-of-me/pytest-1/ascendcache0/12-test-heals/site/cache failed"
     page = markdown([[report(check("test_heals", "warn", message))]])
     assert "open $SANDBOX/site/cache failed" in page
 

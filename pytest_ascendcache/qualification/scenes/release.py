@@ -195,7 +195,7 @@ def release_with_debug_config(directory: Path) -> list[str]:
 
 @scene("release/debug-off", what="a variable for collecting data turns debugging on")
 def release_with_collection(directory: Path) -> list[str]:
-    return _judge(_release(directory, environment={"NPU_COLLECT_PATH": "/tmp/collected"}))
+    return _judge(_release(directory, environment={"NPU_COLLECT_PATH": "collected"}))
 
 
 @scene("release/implmode-option-off", what="the debugging option is given beside the file")
