@@ -15,6 +15,7 @@ import pytest
 from standins import install_atc
 
 from pytest_ascendcache.contract import Capability, CompileOptions, DebugConfig
+from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError, atc_toolchain
@@ -159,8 +160,10 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
         files="debug interruption",
     )
     outcomes = result.parseoutcomes()
-    assert outcomes.pop("passed") >= 5
-    assert outcomes.keys() <= {"deselected"}
+    # The rule on upgrades also cuts them short, for which file operations have to be watched.
+    watched = find_strace() is not None
+    assert outcomes.pop("passed") >= (5 if watched else 3)
+    assert outcomes.keys() <= ({"deselected"} if watched else {"deselected", "skipped"})
     result.stdout.re_match_lines(
         [r"ascendcache: about \d+ starts of atc \(an estimate\), [\d.e+]+ s each .* with 2 workers"]
     )
