@@ -42,7 +42,7 @@ def _seconds(toolchain: object, directory: Path, size: int) -> float:
     (directory / "shelf").mkdir(parents=True)
     sandbox = directory / "sandbox"
     sandbox.mkdir()
-    kernels = StaticKernelsUnderTest(toolchain, sandbox, directory / "shelf")  # type: ignore[arg-type]
+    kernels = StaticKernelsUnderTest(toolchain, sandbox, directory / "shelf")
     with meeting_place(size) as place:
         requests = gang(kernels, [NETWORK] * size, place.port, [str(size)] * size)
         start = time.perf_counter()

@@ -30,5 +30,6 @@ def test_audit(
         raise NotDecidable(reason)
     if told := story(ascend_audit, check):
         pytest.fail(told)
+    # To skip is the verdict 'not applicable': the directory has nothing the rule is about.
     if check in ascend_audit.inapplicable:
         pytest.skip(ascend_audit.inapplicable[check])
