@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_ascendcache.conformance import STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import (
@@ -26,7 +27,6 @@ from pytest_ascendcache.qualification.catalogue import (
     load_scenes,
 )
 from pytest_ascendcache.qualification.runs import SUITE, Asked, Ended, SuiteRuns
-from pytest_ascendcache.settings import STRESS_RULE
 
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20

@@ -25,13 +25,13 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE as SUITE
+from pytest_ascendcache.conformance import module_of
+from pytest_ascendcache.processes.forked import ForkLauncher
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification.defective import ANY
-from pytest_ascendcache.settings import Settings
 from pytest_ascendcache.toolchains import Toolchain, reference_toolchain
-from pytest_ascendcache.toolchains.forked import ForkLauncher
-from pytest_ascendcache.toolchains.launch import Running
 
-SUITE = "pytest_ascendcache.conformance"
 _DEFECTIVE = (sys.executable, "-m", "pytest_ascendcache.qualification.defective")
 
 
@@ -144,7 +144,7 @@ class _Index:
         for item in session.items:
             marker = item.get_closest_marker("ascend_rule")
             if marker is not None:
-                self.files.setdefault(marker.args[0], set()).add(item.path.stem)
+                self.files.setdefault(marker.args[0], set()).add(module_of(item.nodeid))
 
 
 class _SharedServer:
@@ -153,7 +153,7 @@ class _SharedServer:
     def __init__(self, server: ForkLauncher) -> None:
         self._server = server
 
-    def pytest_ascendcache_toolchain(self, settings: Settings) -> Toolchain | None:
+    def pytest_ascendcache_toolchain(self, settings: Any) -> Toolchain | None:
         name = settings.defect or settings.profile
         if name is None:
             return None
