@@ -25,8 +25,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance import PACKAGE as SUITE
-from pytest_ascendcache.conformance import module_of
+from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification.defective import ANY
@@ -58,7 +57,7 @@ class SuiteRuns:
         index = _Index()
         with contextlib.redirect_stdout(io.StringIO()) as said:
             pytest.main(
-                [*_arguments(Path.cwd(), "--ascend-cache", SUITE), "--collect-only", "-s"],
+                [*_arguments(Path.cwd(), "--ascend-cache", PACKAGE), "--collect-only", "-s"],
                 plugins=[index],
             )
         if not index.files:
@@ -74,7 +73,7 @@ class SuiteRuns:
     def files(self, rules: Sequence[str]) -> list[str]:
         """The modules of the suite that have the checks of these rules; all where none is given."""
         names = {name for rule in rules for name in self._files.get(rule, ())}
-        return [f"{SUITE}.{name}" for name in sorted(names)] or [SUITE]
+        return [f"{PACKAGE}.{name}" for name in sorted(names)] or [PACKAGE]
 
     def __call__(self, runs: Sequence[Asked]) -> Iterator[Ended]:
         """Do runs; their results, in the same order.
