@@ -20,6 +20,7 @@ from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.configuration import DEBUGGING
 from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
+from pytest_ascendcache.words import pytest_command
 
 _RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUGGING)
 """Variables a compile depends on: those that are set now are written down."""
@@ -107,18 +108,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     print(
         f"{given.o} is written. Look through it, then judge the release:\n"
-        f"  {shlex.join([*_pytest(), f'--ascend-release={given.o}'])}"
+        f"  {shlex.join([*pytest_command(), f'--ascend-release={given.o}'])}"
     )
     return 0
-
-
-def _pytest() -> list[str]:
-    """How pytest is started with the interpreter that runs, whatever PATH says."""
-    beside = Path(sys.executable).with_name("pytest")
-    found = shutil.which("pytest")
-    if found is not None and beside.exists() and Path(found).samefile(beside):
-        return ["pytest"]
-    return [sys.executable, "-m", "pytest"]
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:

@@ -1,9 +1,13 @@
-"""What several rooms say in the same words: counts, and names that are nearly right."""
+"""What several rooms say in the same words: counts, names that are nearly right, commands."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+
+from pytest_ascendcache.words.commands import pytest_command
+
+__all__ = ["count", "instead", "nearest", "pytest_command"]
 
 _SHOWN = 8
 """Names a sentence still reads well with."""
