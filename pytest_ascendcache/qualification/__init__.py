@@ -1,8 +1,8 @@
 """How we know that the suite can fail: seeded defects of the reference toolchain.
 
 A defect overrides one method of the reference's policies, or a few, and breaks a rule by it. The
-suite must notice each of them, by the rule the defect says it breaks. A profile is a bundle of defects that
-behaves as a vendor's toolchain does. None is ever on by default.
+suite must notice each of them, by the rule the defect says it breaks. A profile is a bundle of
+defects that behaves as a vendor's toolchain does. None is ever on by default.
 """
 
 from __future__ import annotations
