@@ -19,13 +19,8 @@ from typing import Any
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import (
-    Defect,
-    Scene,
-    load_defects,
-    load_profiles,
-    load_scenes,
-)
+from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
