@@ -47,7 +47,7 @@ def _by_rule(records: Sequence[VerdictRecord]) -> dict[str, Verdict]:
 
 def _state(verdicts: dict[str, Verdict], means: str, missing: int) -> str:
     broken = _of(verdicts, Verdict.FAIL)
-    undecided = _of(verdicts, Verdict.ERROR)
+    undecided = _of(verdicts, Verdict.UNDECIDED)
     advice = _of(verdicts, Verdict.WARN)
     kept = _of(verdicts, Verdict.PASS)
     if broken:

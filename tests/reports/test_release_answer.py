@@ -26,11 +26,11 @@ def _answer(*verdicts: Verdict, release: JudgedRelease = BERT, compiles: int = 1
     [
         ([Verdict.PASS], "keeps the 1 rule that was judged; compiled with atc 8.1."),
         (
-            [Verdict.PASS, Verdict.FAIL, Verdict.ERROR],
+            [Verdict.PASS, Verdict.FAIL, Verdict.UNDECIDED],
             "is not ready to ship: 1 rule broken (release/manifest); compiled with atc 8.1.",
         ),
         (
-            [Verdict.PASS, Verdict.ERROR],
+            [Verdict.PASS, Verdict.UNDECIDED],
             "is not ready to ship: 1 rule undecided (release/manifest); compiled with atc 8.1.",
         ),
         (
