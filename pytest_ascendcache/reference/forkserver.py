@@ -54,7 +54,7 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
-    _preload()
+    preload()
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -88,7 +88,8 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             _reap(running, poll)
 
 
-def _preload() -> None:
+def preload() -> None:
+    """Import what commands need and compile once: what forks from here starts warm."""
     for name in (
         "pytest_ascendcache.reference.compiler",
         "pytest_ascendcache.reference.kernels.execute",
