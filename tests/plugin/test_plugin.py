@@ -334,7 +334,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """
-        from pytest_ascendcache.toolchains import reference_toolchain
+        from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
         def pytest_ascendcache_toolchain(name, settings):
             if name == "mine":
