@@ -180,7 +180,7 @@ def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
     known = _checks(document, "known deviation")
     wrong = [
         f"{verdict}: {check}"
-        for verdict in ("fail", "warn", "error")
+        for verdict in ("fail", "warn", "undecided")
         for check in _checks(document, verdict)
     ]
     wrong += [
@@ -231,7 +231,7 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     looked at.
     """
     verdicts = _verdicts(document)
-    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "error"}
+    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "undecided"}
     broken = {rule for rule, verdict in verdicts.items() if verdict in _BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
     wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]
