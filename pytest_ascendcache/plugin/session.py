@@ -188,7 +188,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self._config, self.settings.audit)
+        return Audits(self.settings.audit)
 
     @property
     def base(self) -> Path:

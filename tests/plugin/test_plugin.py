@@ -317,7 +317,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 
     script = (
         "import sys, pytest_ascendcache.plugin.hooks\n"
-        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2', 'hypothesis'}\n"
+        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "print(sorted(m for m in sys.modules if m.startswith('pytest_ascendcache.')))"
     )
