@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import select
@@ -89,15 +88,14 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
 
 
 def preload() -> None:
-    """Import what commands need and compile once: what forks from here starts warm."""
-    for name in (
-        "pytest_ascendcache.reference.compiler",
-        "pytest_ascendcache.reference.kernels.execute",
-        "pytest_ascendcache.reference.incremental.build",
-        "pytest_ascendcache.reference.static_kernel.pool",
-        "pytest_ascendcache.operators.evaluation",
-    ):
-        importlib.import_module(name)
+    """Import what compiles need, and use it once, so that children need not."""
+    from pytest_ascendcache.operators import evaluation
+    from pytest_ascendcache.reference import compiler
+    from pytest_ascendcache.reference.incremental import build
+    from pytest_ascendcache.reference.kernels import execute
+    from pytest_ascendcache.reference.static_kernel import pool
+
+    assert all((evaluation, compiler, build, execute, pool))
     _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()
