@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_ascendcache.audit import Audit, RemovalPlan, audit, count_files, write_plan
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.progress import run_progress, terminal_stream
 
 if TYPE_CHECKING:
@@ -59,10 +59,9 @@ class PlanWriter:
         config = self._config
         if hasattr(config, "workerinput") or config.option.collectonly:
             return
-        ascend = ascend_session_of(config)
-        path = ascend.settings.audit.fix
+        path = settings_of(config).audit.fix
         assert path is not None
-        plans = ascend.audits.plan()
+        plans = ascend_session_of(config).audits.plan()
         entries = sum(plan.entries for plan in plans)
         try:
             write_plan(path, plans)

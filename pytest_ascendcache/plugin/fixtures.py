@@ -95,7 +95,7 @@ def ascend_stress(
     pytestconfig: pytest.Config, ascend_session: AscendSession, ascend_cache: CacheUnderTest
 ) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
-    from pytest_ascendcache.plugin.options.settings import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.reports.progress import run_progress
     from pytest_ascendcache.stress import Campaign
 
