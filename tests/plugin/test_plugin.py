@@ -328,7 +328,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     names = {name.removeprefix("pytest_ascendcache.") for name in ast.literal_eval(ours)}
     options = {name for name in names if name.startswith("plugin.options")}
     eager = {"hooks", "hookspecs", "fixtures", "stash"}
-    assert names - options == {"conformance", "plugin", *(f"plugin.{name}" for name in eager)}
+    assert names - options == {"plugin", *(f"plugin.{name}" for name in eager)}
 
 
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
