@@ -56,7 +56,7 @@ class Doctor:
         for each in in_sight("atc", os.environ):
             if each.program.resolve() not in known:
                 yield self._made(each), f"by {each.found_by}"
-        yield self._session.reference, "embedded"
+        yield self._session.reference(), "embedded"
 
     def _made(self, sighting: Sighting) -> Toolchain | Finding:
         try:
