@@ -49,7 +49,7 @@ class Doctor:
     def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
         """The toolchain that is named, then every atc in sight, then the reference."""
         settings, named = self._session.settings, None
-        if settings.named and settings.toolchain != "reference":
+        if settings.is_named and settings.toolchain != "reference":
             named = self._session.toolchain
             yield named, "named"
         known = {named.installation.program.resolve()} if isinstance(named, InstalledAtc) else set()

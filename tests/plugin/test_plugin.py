@@ -266,9 +266,10 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(suite: pytest.Pytester) -> 
     [
         (["--ascend-toolchain=mindspore"], "--ascend-toolchain=mindspore: no such toolchain"),
         (["--ascend-atc=/nowhere/atc"], "'/nowhere/atc' is not an executable program"),
-        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "leave one of the two out"),
+        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "give one of the two"),
         (["--ascend-defect=none-such"], "--ascend-defect=none-such: no such defect; use one of"),
-        (["--ascend-timeout=0"], "--ascend-timeout must be a number of seconds greater than 0"),
+        (["--ascend-timeout=0"], "--ascend-timeout=0 is no time to wait"),
+        (["--ascend-timeout=nan"], "--ascend-timeout=nan is no time to wait"),
         (["--ascend-report=/"], "--ascend-report=/ is a directory"),
         (["--ascend-report=/nowhere/r.json"], "the directory /nowhere does not exist"),
         (["--ascend-rule=cache-mode/enable"], "--ascend-rule=cache-mode/enable: no such rule"),
@@ -325,10 +326,8 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     )
     heavy, ours = ended.stdout.splitlines()
     assert heavy == "[]"
-    names = {name.removeprefix("pytest_ascendcache.") for name in ast.literal_eval(ours)}
-    options = {name for name in names if name.startswith("plugin.options")}
-    eager = {"hooks", "hookspecs", "fixtures", "stash"}
-    assert names - options == {"plugin", *(f"plugin.{name}" for name in eager)}
+    rooms = {name.split(".")[1] for name in ast.literal_eval(ours)}
+    assert rooms <= {"plugin", "conformance", "files", "language"}
 
 
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:

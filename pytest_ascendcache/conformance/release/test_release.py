@@ -63,7 +63,7 @@ def fresh_kernels() -> dict[Path, Fresh]:
 @pytest.fixture
 def named_toolchain(request: pytest.FixtureRequest) -> Toolchain | None:
     """The toolchain that the release or the command line names; None where neither does."""
-    if not request.getfixturevalue("ascend_session").settings.named:
+    if not request.getfixturevalue("ascend_session").settings.is_named:
         return None
     toolchain: Toolchain = request.getfixturevalue("toolchain")
     return toolchain

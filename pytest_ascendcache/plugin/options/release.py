@@ -85,6 +85,22 @@ def read_releases(values: Values) -> ReleaseSettings:
     return ReleaseSettings(releases, update)
 
 
+def check_toolchains(releases: tuple[Release, ...]) -> None:
+    """Refuse releases that name different toolchains: one run judges one.
+
+    Raises:
+        pytest.UsageError: naming the two releases.
+    """
+    for release in releases:
+        first = releases[0]
+        if release.toolchain != first.toolchain:
+            raise pytest.UsageError(
+                f"{RELEASE}: {first.path} names the toolchain {first.toolchain!r} and "
+                f"{release.path} names {release.toolchain!r}; judge them in two runs, or name one "
+                "for both with --ascend-toolchain."
+            )
+
+
 def _check_caches(release: Release) -> None:
     """What goes with a release as a cache is one."""
     from pytest_ascendcache.audit import holds_a_cache

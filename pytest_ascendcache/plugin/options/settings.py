@@ -13,7 +13,11 @@ from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.places import check_places
-from pytest_ascendcache.plugin.options.release import ReleaseSettings, read_releases
+from pytest_ascendcache.plugin.options.release import (
+    ReleaseSettings,
+    check_toolchains,
+    read_releases,
+)
 from pytest_ascendcache.plugin.options.stress import StressSettings, draw_seed, read_stress
 from pytest_ascendcache.plugin.options.table import (
     MINDSPORE_TOOLCHAINS,
@@ -25,11 +29,11 @@ if TYPE_CHECKING:
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
 
+RELEASE_FOLDER = "release"
+"""The suite's folder with the checks of releases; some need a toolchain."""
+
 AUDIT_FOLDER = "audit"
 """The suite's folder with the checks of audits, which need no toolchain."""
-
-RELEASE_FOLDER = "release"
-"""That of releases, of which only files are judged where no toolchain is named."""
 
 DOCUMENTS = ("cache_mode", "impl_mode", "incremental", "static_kernel", "robustness")
 """Folders of the suite that ``--ascend-cache`` asks for, in the documents' order."""
@@ -87,8 +91,13 @@ class Settings:
     @property
     def needs_toolchain(self) -> bool:
         """Whether the run judges a toolchain, and not only files."""
-        files = {AUDIT_FOLDER} if self.named else {AUDIT_FOLDER, RELEASE_FOLDER}
+        files = {AUDIT_FOLDER} if self.is_named else {AUDIT_FOLDER, RELEASE_FOLDER}
         return any(folder not in files for folder in self.folders)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the user, the project or a release says which toolchain is judged."""
+        return self.named or bool(self.release.toolchain)
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -101,10 +110,12 @@ def read_settings(config: pytest.Config) -> Settings:
     values = Values(config)
     stress, release = read_stress(values), read_releases(values)
     named = any(values.given(name) for name in OPTIONS if OPTIONS[name].names_toolchain)
-    if not named:
-        _check_alike(release)
-    of_release = "" if named else release.toolchain
-    toolchain = _toolchain(values, of_release)
+    toolchain, atc = _toolchain(values), values["--ascend-atc"]
+    if not named and release.releases:
+        check_toolchains(release.releases)
+        is_path = os.sep in release.toolchain
+        toolchain = "atc" if is_path else release.toolchain or toolchain
+        atc = release.toolchain if is_path else None
     audit = read_audit(values, release)
     suite = values["--ascend-cache"] or _is_implied(config, values, release, audit)
     # As if it had been typed: xdist hands the options on to its workers.
@@ -117,9 +128,9 @@ def read_settings(config: pytest.Config) -> Settings:
         folders=folders,
         arguments=_arguments(values, suite),
         toolchain=toolchain,
-        named=named or bool(of_release),
+        named=named,
         typed=any(OPTIONS[name].names_toolchain for name in typed_options(config)),
-        atc=of_release if os.sep in of_release else values["--ascend-atc"],
+        atc=atc,
         op_compiler=values["--ascend-op-compiler"],
         python=values["--ascend-mindspore"],
         script=values["--ascend-torchair-script"],
@@ -203,26 +214,11 @@ def _check_needed(values: Values) -> None:
         )
 
 
-def _check_alike(release: ReleaseSettings) -> None:
-    """One run judges one toolchain."""
-    for other in release.releases:
-        if other.toolchain != release.toolchain:
-            raise pytest.UsageError(
-                f"--ascend-release: {release.releases[0].path} names the toolchain "
-                f"{release.toolchain!r} and {other.path} names {other.toolchain!r}; judge them in "
-                "two runs, or name one for both with --ascend-toolchain."
-            )
-
-
-def _toolchain(values: Values, of_release: str) -> str:
-    """The name of the toolchain, and that the options about it agree.
-
-    ``of_release`` is what the releases name, where the options name none.
-    """
+def _toolchain(values: Values) -> str:
+    """The name of the toolchain, and that the options about it agree."""
     implied = [name for name in _IMPLIES if values.given(name)]
-    unsaid = "atc" if os.sep in of_release else of_release or "reference"
     toolchain: str = values["--ascend-toolchain"] or (
-        OPTIONS[implied[0]].about if implied else unsaid
+        OPTIONS[implied[0]].about if implied else "reference"
     )
     decides = "--ascend-toolchain" if values.given("--ascend-toolchain") else (implied or [""])[0]
     shown = values.shown(decides) if decides else f"the toolchain '{toolchain}'"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.conformance import STRESS_RULE
 from pytest_ascendcache.plugin.options.values import Values
 
 DEFAULT_STRESS_STEPS = 120
@@ -48,9 +49,6 @@ def read_stress(values: Values) -> StressSettings:
     Raises:
         pytest.UsageError: where they contradict each other, or the history cannot be read.
     """
-    # Not at the top: the suite must not be imported before pytest knows to rewrite its asserts.
-    from pytest_ascendcache.conformance import STRESS_RULE
-
     asked = any(map(values.given, _ASKS)) or STRESS_RULE in values["--ascend-rule"]
     replay = values["--ascend-stress-replay"]
     if replay is not None:
