@@ -12,6 +12,7 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.words import instead
 
 _FILES = Path(__file__).parents[1] / "conformance"
 
@@ -66,7 +67,8 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
         raise pytest.UsageError(
-            f"--ascend-rule={unknown[0]}: no such rule; the rules are {', '.join(rules)}."
+            f"--ascend-rule={unknown[0]}: no such rule; "
+            + instead(unknown[0], rules, "pytest --ascend-rules lists them.")
         )
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []

@@ -57,6 +57,8 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
+        if settings_of(self._config).smoke:
+            lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
         audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 

@@ -36,6 +36,10 @@ from pytest_ascendcache.toolchains import (
     op_compiler_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+from pytest_ascendcache.words import instead
+
+TOOLCHAINS = ("reference", "atc", OP_COMPILER, *MINDSPORE_TOOLCHAINS)
+"""Names of the toolchains of the package."""
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -92,9 +96,8 @@ class AscendSession:
 
             return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
-            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
-            "it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that is "
+            f"loaded provides it; {instead(settings.toolchain, TOOLCHAINS)}"
         )
 
     def _atc(self) -> Toolchain:
@@ -120,16 +123,16 @@ class AscendSession:
             names = defect_names()
             if settings.defect not in names:
                 raise pytest.UsageError(
-                    f"--ascend-defect={settings.defect}: no such defect; use one of "
-                    f"{', '.join(names)}."
+                    f"--ascend-defect={settings.defect}: no such defect; "
+                    f"{instead(settings.defect, names)}"
                 )
         if settings.profile is not None:
             from pytest_ascendcache.qualification import profile_names
 
             if settings.profile not in profile_names():
                 raise pytest.UsageError(
-                    f"--ascend-profile={settings.profile}: no such profile; use "
-                    f"{', '.join(profile_names())}."
+                    f"--ascend-profile={settings.profile}: no such profile; "
+                    f"{instead(settings.profile, profile_names())}"
                 )
         toolchain = reference_toolchain(
             settings.start,
