@@ -128,7 +128,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
     if not builtin and path.suffix != ".toml" and not path.exists():
         raise DeviationFileError(
             f"'{name}' is neither a built-in list ({', '.join(builtin_lists())}) nor a file; "
-            f"{instead(name, [*builtin_lists(), *map(str, Path().glob('*.toml'))])}"
+            f"{instead(path.name, [*builtin_lists(), *map(str, Path().glob('*.toml'))])}"
         )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
