@@ -130,6 +130,8 @@ def pytest_collection(session: pytest.Session) -> None:
         from pytest_ascendcache.plugin.collection import with_suite
 
         config = session.config
+        if settings.needs_toolchain:
+            ascend_session_of(config).check_base()
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
         # An audit is run anywhere, in a home directory even: tests that lie there are not meant.
         # A toolchain is judged where its own tests are.

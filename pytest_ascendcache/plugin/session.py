@@ -210,7 +210,13 @@ class AscendSession:
         if self._base is None:
             # The factory is the session's own; there is no other way to it outside a fixture.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
-            base = factory.mktemp("ascendcache")
+            try:
+                base = factory.mktemp("ascendcache")
+            except OSError as error:
+                raise ToolchainError(
+                    f"no temporary directory can be made in {error.filename} ({error.strerror}); "
+                    "name another with --basetemp"
+                ) from None
             if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
                 raise ToolchainError(
                     f"the temporary directory {base} contains {refused[0]!r}, which ATC "
@@ -218,6 +224,17 @@ class AscendSession:
                 )
             self._base = base
         return self._base
+
+    def check_base(self) -> None:
+        """Refuse a base directory that sandboxes cannot be in, before anything runs.
+
+        Raises:
+            pytest.UsageError: naming the directory, and what to write instead.
+        """
+        try:
+            _ = self.base
+        except ToolchainError as error:
+            raise pytest.UsageError(f"{error}.") from None
 
     def prepare(self) -> None:
         """Know what every check wants to know, and have the toolchain warm."""
