@@ -53,7 +53,7 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
-    _preload()
+    preload()
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -87,7 +87,7 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             _reap(running, poll)
 
 
-def _preload() -> None:
+def preload() -> None:
     """Import what compiles need, and use it once, so that children need not."""
     from pytest_ascendcache.operators import evaluation
     from pytest_ascendcache.reference import compiler
