@@ -1,4 +1,4 @@
-"""Writes docs/rules.md and docs/options.md from rule files and options, or checks them."""
+"""Writes docs/rules.md, docs/options.md and docs/api.md, which are made from the code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 from typing import Any
+
+from api_reference import api_reference
 
 from pytest_ascendcache.plugin.options.settings import add_options
 from pytest_ascendcache.reports.rule_reference import rule_reference
@@ -52,7 +54,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     stale = []
-    for name, text in {"rules.md": rule_reference(), "options.md": option_reference()}.items():
+    pages = {
+        "rules.md": rule_reference(),
+        "options.md": option_reference(),
+        "api.md": api_reference(),
+    }
+    for name, text in pages.items():
         place = _DOCS / name
         if not place.exists() or place.read_text(encoding="utf-8") != text:
             stale.append(name)
