@@ -97,7 +97,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
         session = ascend_session_of(config)
-        toolchain = session.toolchain if needs_toolchain(config) else None
+        toolchain = session.toolchain if needs_toolchain(config, session.settings) else None
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
         if session.settings.audit.fix is not None:

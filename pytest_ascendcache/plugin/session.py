@@ -79,7 +79,7 @@ class AscendSession:
             return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
-                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
+                return self._atc()
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
         if settings.toolchain == OP_COMPILER:
@@ -100,6 +100,16 @@ class AscendSession:
             f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
             "it."
         )
+
+    def _atc(self) -> Toolchain:
+        """A real atc, which has to know the chips of all releases."""
+        settings = self.settings
+        socs = settings.release.socs
+        chip = settings.more.soc or (socs[0] if socs else None)
+        made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+        for soc in socs:
+            made.installation.check_soc(soc)
+        return made
 
     def _reference(self) -> Toolchain:
         settings = self.settings
