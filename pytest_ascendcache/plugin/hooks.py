@@ -125,8 +125,8 @@ def pytest_collection(session: pytest.Session) -> None:
 
         config = session.config
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # Whoever has files judged is anywhere, a home directory maybe; whoever has a toolchain
-        # judged may have tests of it there.
+        # Files can be judged from any directory, so tests that happen to be in it are not
+        # collected. With --ascend-cache the directory may hold the user's own checks.
         nothing_else = alone and not config.getoption("--ascend-cache")
         config.args = with_suite([] if nothing_else else config.args, _SUITE, suites)
 

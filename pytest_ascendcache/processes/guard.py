@@ -1,4 +1,4 @@
-"""Runs one command for somebody and never outlives him. A program, of the standard library only.
+"""Runs one command and never outlives the process that asked for it. Standard library only.
 
 ``guard.py REQUEST STATUS LIFE OUTPUT`` are descriptors: a JSON file that says what to run
 (``command``, ``environ``, ``cwd``, ``umask``), a pipe the guard tells its story on, a pipe whose

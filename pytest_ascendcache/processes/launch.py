@@ -218,7 +218,7 @@ def running_in_group(leader: int) -> int:
 
 
 def check_not_waited(output: IO[bytes]) -> None:
-    """Refuse to wait twice: descriptors that were closed may be somebody else's by now."""
+    """Refuse to wait twice: closed descriptors may be in other use by now."""
     if output.closed:
         raise ValueError("this process was waited for already.")
 

@@ -81,7 +81,7 @@ def _cache(given: Path) -> Path:
         known = holds_a_cache(given.absolute())
     except OSError as error:
         raise pytest.UsageError(
-            f"--ascend-audit={given} cannot be looked into ({error.strerror}); run it as somebody "
+            f"--ascend-audit={given} cannot be looked into ({error.strerror}); run it as a user "
             "who may, or on a copy."
         ) from None
     if not known:

@@ -138,7 +138,7 @@ def wrong_types_crash(self, right, metadata, expected):
 
 @defect(HEALS, overrides=LookupPolicy.find)
 def damaged_entries_fail(self, right, fs, entry, expected):
-    """A damaged entry fails the compile until somebody deletes it."""
+    """A damaged entry fails the compile until it is deleted by hand."""
     data = right(fs, entry, expected)
     if data is None and entry.metadata.exists():
         raise AtcError("E40021", f"cannot parse [{entry.metadata}].")

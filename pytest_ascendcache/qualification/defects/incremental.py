@@ -363,7 +363,7 @@ def rank_loads_unverified_kernels() -> Policies:
 
 @defect(HEALS, overrides=ReusePolicy.verified)
 def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
-    """A rank whose .json cannot be parsed fails until somebody deletes it (T57)."""
+    """A rank whose .json cannot be parsed fails until it is deleted by hand (T57)."""
     if entry.metadata.is_file():
         json.loads(entry.metadata.read_bytes())
     return right(fs, entry, operator)

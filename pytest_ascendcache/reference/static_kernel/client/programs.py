@@ -36,7 +36,7 @@ class Ended:
         text = " ".join(self.output.split())
         if len(text) > _WORDS:  # what is wrong comes first, what follows from it last
             text = f"{text[: _WORDS // 2]} ... {text[-_WORDS // 2 :]}"
-        return f"ended with {self.status}: {text or 'without a word'}"
+        return f"ended with {self.status}: {text or 'it printed nothing'}"
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
