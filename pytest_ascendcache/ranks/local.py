@@ -23,8 +23,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import IO, Any, NoReturn
 
-from pytest_ascendcache.processes.descendants import adopt_orphans, die_with_parent, end_children
+from pytest_ascendcache.processes.descendants import end_children
 from pytest_ascendcache.processes.ending import in_words
+from pytest_ascendcache.processes.guard import adopt_orphans, die_with_parent
 from pytest_ascendcache.ranks.gang import Gang, Reply
 from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
 
