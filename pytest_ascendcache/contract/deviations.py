@@ -24,6 +24,7 @@ from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
 _FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")
@@ -128,7 +129,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
     if not builtin and path.suffix != ".toml" and not path.exists():
         raise DeviationFileError(
             f"'{name}' is neither a built-in list ({', '.join(builtin_lists())}) nor a file; "
-            "name one of them."
+            f"{instead(path.name, [*builtin_lists(), *map(str, Path().glob('*.toml'))])}"
         )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
