@@ -133,8 +133,8 @@ def pytest_collection(session: pytest.Session) -> None:
         if settings.needs_toolchain:
             ascend_session_of(config).check_base()
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # An audit is run anywhere, in a home directory even: tests that lie there are not meant.
-        # A toolchain is judged where its own tests are.
+        # Files can be judged from any directory, so tests that happen to be in it are not
+        # collected. With --ascend-cache the directory may hold the user's own checks.
         nothing_else = alone and (settings.looks or not config.getoption("--ascend-cache"))
         config.args = with_suite([] if nothing_else else config.args, _SUITE, settings.folders)
 

@@ -306,7 +306,9 @@ def test_a_directory_that_vanishes_before_it_is_read_is_an_error(
 
 def test_whoever_may_not_read_gets_an_error(runs: pytest.Pytester, cache: KernelCache) -> None:
     if not os.geteuid():
-        pytest.skip("root may read everything; the rooms' tests do this as somebody else")
+        pytest.skip(
+            "root may read everything; tests/audit/test_audit.py does this as an ordinary user"
+        )
     cache.entries[1].object.chmod(0)
     result = runs.runpytest_subprocess(f"--ascend-audit={cache.root}")
     result.stdout.fnmatch_lines(["*undecided 1*audit/digests*"])

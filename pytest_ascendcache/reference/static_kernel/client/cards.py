@@ -1,7 +1,7 @@
 """The cards of a run keep together: they say what they have, and hear when all have said it.
 
-Rank 0 hears everybody, over one line for each card that lasts as long as the run; so whoever dies
-is noticed at once, by name. Rank 0 has no thread for it: it listens whenever it waits for
+Each card keeps one line to rank 0 for as long as the run lasts, so a card that dies is noticed at
+once, by name. Rank 0 has no thread for it: it listens whenever it waits for
 something. Every wait has a bound.
 """
 
@@ -24,7 +24,7 @@ COMPILING = 1800.0
 
 _RETRY = 0.01
 _GRACE = 5.0
-"""True seconds rank 0 may take to say that somebody is late."""
+"""True seconds rank 0 may take to say that a card is late."""
 
 
 class Cards(Protocol):
