@@ -211,18 +211,18 @@ class AscendSession:
             # The factory is the session's own; there is no other way to it outside a fixture.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
             try:
-                base = factory.mktemp("ascendcache")
+                above = factory.getbasetemp()
+                if refused := re.search(r"[^A-Za-z0-9._/-]", str(above)):
+                    raise ToolchainError(
+                        f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
+                        "not take in paths; name another with --basetemp"
+                    )
+                self._base = factory.mktemp("ascendcache")
             except OSError as error:
                 raise ToolchainError(
                     f"no temporary directory can be made in {error.filename} ({error.strerror}); "
                     "name another with --basetemp"
                 ) from None
-            if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
-                raise ToolchainError(
-                    f"the temporary directory {base} contains {refused[0]!r}, which ATC "
-                    "does not take in paths; name another with --basetemp"
-                )
-            self._base = base
         return self._base
 
     def check_base(self) -> None:

@@ -57,7 +57,7 @@ PROGRAMS = {
 
 def _files(directory: Path) -> set[str]:
     """What lies there, but for what the tests' own runs leave."""
-    own = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py")
+    own = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py|a b$")
     names = (str(each.relative_to(directory)) for each in directory.rglob("*"))
     return {name for name in names if not own.match(name)}
 
