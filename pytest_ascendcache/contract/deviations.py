@@ -23,6 +23,7 @@ from typing import Any
 from pytest_ascendcache.contract.rules import load_rules
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.files import read_text
 
 _LISTS = Path(__file__).parent / "deviations"
 _FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")
@@ -130,7 +131,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
             "name one of them."
         )
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(read_text(path, "utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeviationFileError(f"{name} is not TOML: {error}.") from None
     except OSError as error:

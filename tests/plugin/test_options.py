@@ -23,12 +23,22 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+def left(pytester: pytest.Pytester) -> list[str]:
+    """What is in the directory, but for what pytester itself keeps there."""
+    own = ("stdout", "stderr", "runpytest-")
+    return sorted(
+        each.relative_to(pytester.path).as_posix()
+        for each in pytester.path.rglob("*")
+        if not each.relative_to(pytester.path).as_posix().startswith(own)
+    )
+
+
 def refused(pytester: pytest.Pytester, *arguments: str) -> str:
     """The one sentence of a usage error; the run has left nothing behind."""
-    before = sorted(pytester.path.rglob("*"))
+    before = left(pytester)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
-    assert sorted(pytester.path.rglob("*")) == before
+    assert left(pytester) == before
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
     (line,) = [line for line in result.errlines if line]
     return line.removeprefix("ERROR: ")
