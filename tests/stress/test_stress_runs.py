@@ -60,7 +60,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
             "*directory of another in round *: rank*",
             "*shortest history that still fails: * steps*",
             "*carry it out again: --ascend-stress-replay=*h.shortest.jsonl",
-            "repeat *--ascend-stress-seed=1 --ascend-stress=600 --ascend-stress-steps=60 *",
+            "repeat *--ascend-stress=600 --ascend-stress-steps=60 --ascend-stress-seed=1 *",
         ]
     )
     history = read_history(pytester.path / "h.jsonl")
