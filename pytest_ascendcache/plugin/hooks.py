@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_ascendcache.plugin.collector import Collector
+    from pytest_ascendcache.plugin.options.settings import Settings
+    from pytest_ascendcache.toolchains import Toolchain
 
 __all__ = [
     "ascend_audit",
@@ -60,8 +62,6 @@ __all__ = [
     "ascend_toolchain",
 ]
 
-pytest.register_assert_rewrite("pytest_ascendcache.conformance")
-
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _SUITE = Path(__file__).parents[1] / "conformance"
 
@@ -72,6 +72,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    from pytest_ascendcache.plugin.builtin import builtin_toolchain
+
+    return builtin_toolchain(name, settings)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -119,6 +126,28 @@ def pytest_configure(config: pytest.Config) -> None:
         _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    settings = settings_of(session.config)
+    if settings.folders and settings.needs_toolchain:
+        ascend_session_of(session.config).check_base()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    # Behind everything else, also with -q: the last line says what was judged.
+    config = session.config
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
+    if _COLLECTOR in config.stash or toolchain is not None:
+        from pytest_ascendcache.plugin.judged import judged
+
+        reporter.write_line(f"judged: {judged(settings_of(config), toolchain)['text']}")
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     return config.stash[_COLLECTOR].header() if _COLLECTOR in config.stash else []
 
@@ -130,8 +159,6 @@ def pytest_collection(session: pytest.Session) -> None:
         from pytest_ascendcache.plugin.collection import with_suite
 
         config = session.config
-        if settings.needs_toolchain:
-            ascend_session_of(config).check_base()
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
         # Files can be judged from any directory, so tests that happen to be in it are not
         # collected. With --ascend-cache the directory may hold the user's own checks.
