@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_ascendcache.plugin.collector import Collector
+    from pytest_ascendcache.plugin.options.settings import Settings
+    from pytest_ascendcache.toolchains import Toolchain
 
 __all__ = [
     "ascend_audit",
@@ -117,6 +119,14 @@ def pytest_configure(config: pytest.Config) -> None:
             join_resuming(config, config.stash[_COLLECTOR].adopt)
     elif settings.typed:
         _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_ascendcache_toolchain(settings: Settings) -> Toolchain | None:
+    """The toolchains that come with the plugin, after those of other plugins."""
+    from pytest_ascendcache.plugin.builtin import built_in
+
+    return built_in(settings)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
