@@ -21,6 +21,7 @@ from pytest_ascendcache.caches import (
 )
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
+from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import (
     Evidence,
     NotDecidable,
@@ -120,6 +121,7 @@ class WatchedCache:
         self._left_alone: set[str] = set()
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
+        self.witness = CacheWitness(self)
         self.recovered: set[frozenset[object]] = set()
         """Contents from which a second run was seen to reuse correct kernels."""
         for directory in (self.home, self.work):
@@ -196,6 +198,21 @@ class WatchedCache:
         Raises:
             ToolchainError: where one of them does not end.
         """
+        beside = self.witness.bystanders(requests)
+        runs = self._watched(requests)
+        self.witness.compare(beside)
+        for run in runs:
+            self.witness.note(run)
+        for run in runs:
+            if run.returncode is None:
+                raise ToolchainError(_failure(run.result))
+        return runs
+
+    def again(self, request: CompileRequest) -> Run:
+        """Start one process to see what has become of the cache; not ending is an answer."""
+        return self._watched([request])[0]
+
+    def _watched(self, requests: Sequence[CompileRequest]) -> list[Run]:
         self.mark()
         before = Snapshot.take(self.root)
         results = self.toolchain.compile_together(requests)
@@ -206,9 +223,6 @@ class WatchedCache:
         ]
         for run in runs:
             self._note(run)
-        for result in results:
-            if result.returncode is None:
-                raise ToolchainError(_failure(result))
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
@@ -440,13 +454,29 @@ class WatchedCache:
         request = self.request(
             *operators, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
         )
-        run = self.unwatched(request)
+        run = self._unmarked(request)
         if not run.succeeded:
             raise ToolchainError(_failure(run.result))
         return tuple(map(run.kernel, operators))
 
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
+        """The kernels a compile without a cache gives the operators of a run, in their order.
+
+        Raises:
+            ToolchainError: where it fails.
+        """
+        request = run.result.request
+        names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
+        given = {name: getattr(request.options, name) for name in names}
+        return self._fresh_compile(run.operators, request.environment, given)
+
     def unwatched(self, request: CompileRequest) -> Run:
         """One process without marks and snapshots, for compiles that are not to be disturbed."""
+        run = self._unmarked(request)
+        self.witness.note(run)
+        return run
+
+    def _unmarked(self, request: CompileRequest) -> Run:
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
@@ -469,6 +499,10 @@ class WatchedCache:
                 if entry.is_valid and not find_canaries(entry.object or b""):
                     canary = plant_canary(entry)
                     self._tokens[canary.token] = canary
+
+    def trust_marks(self) -> None:
+        """Mark entries again, where this toolchain serves marked ones."""
+        self.marks = self._control.serves_marked and not self.toolchain.birthmarks
 
     def leave_alone(self, stems: Iterable[str]) -> None:
         """Entries that are not to be marked: no operator asks for them, and they are large."""

@@ -10,9 +10,10 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
-from pytest_ascendcache.contract.rules import Level
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.observation.harm import observed_harm
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
@@ -82,8 +83,9 @@ def judge(
         return
     rule = rule_of(item)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
-    verdict = _verdict(rule, call, report, strict)
-    message = _message(call, report) if verdict is not Verdict.PASS else ""
+    message = _message(call, report) if not report.passed else ""
+    harm = _harm(item, call, report, evidence, message)
+    verdict = _verdict(rule, call, report, strict, harm)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     deviation = _deviation(item, rule, evidence, verdict)
     if deviation is not None:
@@ -104,6 +106,7 @@ def judge(
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
         deviation=deviation,
+        harm=harm.value if harm is not None else None,
     )
     # JUnit reads the properties of the last phase, which is made from the item's.
     item.user_properties.append(("verdict", verdict.value))
@@ -122,15 +125,54 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     if not isinstance(call.excinfo.value, _PLAIN_WORDS):
         return
     text = str(call.excinfo.value)
-    entries = [each for each in call.excinfo.traceback if Path(each.path) == item.path]
-    if entries:
+    if entries := _entries(item, call):
         place = f"{item.location[0]}:{entries[-1].lineno + 1}"
-        text = f"{place}\n>   {str(entries[-1].statement).strip()}\n{text}"
+        text = f"{place}\n>   {_statement(item, call)}\n{text}"
     report.longrepr = text
 
 
+def _entries(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Any]:
+    """The lines of the check's own module that an exception came through."""
+    if call.excinfo is None:
+        return []
+    return [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+
+
+def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
+    """The last of them, as it is written; empty where there is none."""
+    entries = _entries(item, call)
+    return str(entries[-1].statement).strip() if entries else ""
+
+
+def _harm(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    evidence: Evidence,
+    message: str,
+) -> Harm | None:
+    """The harm a broken promise did, which may take runs of the toolchain to see.
+
+    A toolchain that does not end, or ends badly, breaks a promise only where the cache is what
+    it fails for: that is harm that fails, or the check is undecided.
+    """
+    exception = call.excinfo.value if call.excinfo is not None else None
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
+    if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
+        return None
+    seen = observed_harm(evidence, message, _statement(item, call))
+    if seen is None or not (broken or seen.harm.fails):
+        return None
+    evidence.harm = seen.what
+    return seen.harm
+
+
 def _verdict(
-    rule: Rule, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+    rule: Rule,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    strict: bool,
+    harm: Harm | None,
 ) -> Verdict:
     if report.passed:
         return Verdict.PASS
@@ -141,11 +183,8 @@ def _verdict(
         # This rank saw nothing by itself: the gang's verdict is the other rank's.
         return Verdict(exception.cause)
     broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
-    if broken and report.when == "call":
-        if rule.level is Level.INFO:
-            # There is no wrong answer, but this one fits no reading of the document.
-            return Verdict.WARN
-        return broken_promise(rule.level, strict)
+    if (broken and report.when == "call") or harm is not None:
+        return broken_promise(rule.level, strict, harm)
     return Verdict.UNDECIDED
 
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
@@ -88,7 +89,7 @@ def names_are_followed(self, right, fs, entry, *_):
     return data if self.digest_matches(data, digest) else None
 
 
-@defect(ESCAPE, overrides=PurgePolicy.force)
+@defect(ESCAPE, overrides=PurgePolicy.force, harm=Harm.OUTSIDE_TOUCHED)
 def names_are_purged(self, right, fs, soc_directory):
     """Purging removes the object the metadata names (T19)."""
     for metadata in soc_directory.glob("*.json"):

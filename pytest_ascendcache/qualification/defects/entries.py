@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -113,7 +114,7 @@ def serves_once(self, right, fs, entry, expected):
     return data
 
 
-@defect(HEALS, overrides=StorePolicy.publish)
+@defect(HEALS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
 def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
     """What exists is not replaced, damaged or not (T1, T2)."""
     if keep and (entry.metadata.exists() or entry.object.exists()):
@@ -145,7 +146,7 @@ def damaged_entries_fail(self, right, fs, entry, expected):
     return data
 
 
-@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches)
+@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches, harm=Harm.WRONG_RESULT)
 def digest_unchecked(self, right, data, *_):
     """Digests are not checked."""
     return bool(data)
@@ -288,7 +289,7 @@ class DirectoriesForEveryone(Fs):
     directory_mode = 0o777
 
 
-@defect(MODES, overrides=OutputPolicy.deliver)
+@defect(MODES, overrides=OutputPolicy.deliver, harm=Harm.MISPLACED)
 def working_directory_litter(self, right, output, index, model):
     """A statistics file is dropped in the working directory."""
     Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))

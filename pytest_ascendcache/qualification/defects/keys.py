@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
@@ -165,7 +166,7 @@ def key_with_working_directory() -> Policies:
     return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
 
 
-@defect(NAMES, what="the operator's name is in the key")
+@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK)
 def key_with_operator_name() -> Policies:
     return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
 
