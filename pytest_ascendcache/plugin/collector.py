@@ -167,7 +167,13 @@ class Collector:
         return occurrences(
             ascend_session_of(self._config).settings.deviations,
             (
-                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                Judged(
+                    each.rule,
+                    each.check,
+                    each.evidence["factors"],
+                    each.verdict,
+                    (each.deviation or {}).get("entry", ""),
+                )
                 for each in self._records
             ),
         )

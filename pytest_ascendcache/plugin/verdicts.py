@@ -10,6 +10,7 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
+from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
@@ -87,7 +88,8 @@ def judge(
     harm = _harm(item, call, report, evidence, message)
     verdict = _verdict(rule, call, report, strict, harm)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    deviation = _deviation(item, rule, evidence, verdict)
+    fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
+    deviation = _deviation(item, fault, evidence.observed, verdict)
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
     if verdict is not Verdict.PASS:
@@ -189,14 +191,14 @@ def _verdict(
 
 
 def _deviation(
-    item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
+    item: pytest.Item, fault: Fault, observed: str, verdict: Verdict
 ) -> dict[str, str] | None:
     """What a list, or the baseline, says of a broken promise; only that can be known before."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
-    settings, check = ascend_session_of(item.config).settings, item.stash.get(GANG, item.nodeid)
+    settings = ascend_session_of(item.config).settings
     for entry in settings.deviations:
-        if entry.names(rule.id, check, evidence.factors):
+        if entry.matches(fault):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,
@@ -205,7 +207,7 @@ def _deviation(
             }
     if settings.reports.baseline is None:
         return None
-    return settings.reports.baseline.deviation(rule.id, check, verdict, evidence.observed)
+    return settings.reports.baseline.deviation(fault, verdict, observed)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
