@@ -16,7 +16,6 @@ character; brackets mean themselves; what a check says is one line.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,12 +25,8 @@ from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.rules import load_rules
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _LISTS = Path(__file__).parent / "deviations"
 _FIELDS = ("rule", "check", "observed", "harm", "cell", "reason", "link", "toolchain")
