@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_ascendcache.caches import Change, Snapshot, find_canaries, same_code
+from pytest_ascendcache.caches import Snapshot, find_canaries, same_code
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.evidence import NotDecidable, Sighting
@@ -72,12 +72,8 @@ class CacheWitness:
     def compare(self, before: dict[Path, Snapshot]) -> None:
         """Note what became of bystanders; reading them, and the times a read moves, is no harm."""
         for root, then in before.items():
-            now = Snapshot.take(root)
-            for path, change in then.changes(now).items():
-                old, new = then.files.get(path), now.files.get(path)
-                timed = old and new and (old.mode, old.owner) == (new.mode, new.owner)
-                if change is not Change.READ and not (change is Change.TOUCHED and timed):
-                    self._outside[f"{root.name}/{path}"] = change.value
+            for path, change in then.disturbed(Snapshot.take(root)).items():
+                self._outside[f"{root.name}/{path}"] = change.value
 
     def seen(self) -> list[Sighting]:
         """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""

@@ -332,6 +332,16 @@ class WatchedCache:
         other.options, other.as_model = self.options, self.as_model
         return other
 
+    def moved(self: _Cache, sandbox: Path) -> _Cache:
+        """The same toolchain and marks in another sandbox: cache, HOME and working directory.
+
+        What is served there does not depend on where it was compiled.
+        """
+        other = type(self)(self.toolchain, sandbox, self._control, self.evidence, self._shared)
+        other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
+        other.options, other.as_model = self.options, self.as_model
+        return other
+
     def lacks(self, soc: str, operator: OperatorSpec) -> str:
         """Why the toolchain does not compile for a chip; empty for one it does compile for.
 

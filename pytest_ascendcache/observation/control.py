@@ -41,7 +41,7 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
         run = cache.compile(operator, mode=CacheMode.ENABLE)
         if not run.served_from(operator):
             return _without_marks("an untouched canary under enable is not served")
-        copy = cache.elsewhere(cache.sandbox / "copy")
+        copy = cache.moved(cache.sandbox / "another")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:

@@ -89,6 +89,8 @@ def _is_about_words(statement: str) -> bool:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
         for where in node.comparators
     ]
+    if isinstance(test := getattr(ast.parse(statement.strip()).body[0], "test", None), ast.Name):
+        return test.id in _NAMING
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     return any(
         (isinstance(each, ast.Attribute) and each.attr == "output")

@@ -454,7 +454,9 @@ def test_a_bad_size_is_named_and_the_default_used(
     run = cache.attempt(add, mode=ENABLE, environment=given)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     shelf.check(run, CacheLimits(), goes="abcd")
-    assert _names(run.output, name, value), f"no warning names {name} and its value {value!r}"
+    # An empty value is one that is not set.
+    named = not value or _names(run.output, name, value)
+    assert named, f"no warning names {name} and its value {value!r}"
 
 
 @rule("aging/bad-values")
@@ -472,9 +474,8 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     run = cache.attempt(add, mode=ENABLE, environment=given)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
-    assert _names(run.output, "cache_size_ratio", value), (
-        f"no warning names {name} and its value {value!r}"
-    )
+    named = not value or _names(run.output, "cache_size_ratio", value)
+    assert named, f"no warning names {name} and its value {value!r}"
 
 
 @rule("aging/bad-values")
@@ -717,8 +718,9 @@ def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
     took = time.time() - started
     gone = shelf.gone()
     assert TEN.startswith(gone), f"an entry went and one that was idle for longer stayed: {gone}"
-    must = sum(each > HALF_AN_HOUR for each in seconds)
-    may = sum(each + took >= HALF_AN_HOUR for each in seconds)
+    # A toolchain may count in whole seconds.
+    must = sum(each >= HALF_AN_HOUR + 1 for each in seconds)
+    may = sum(each + took + 1 >= HALF_AN_HOUR for each in seconds)
     assert must <= len(gone) <= may, (
         f"observed: what was idle for {seconds[len(gone) - 1] if gone else 'long'} s is gone, and "
         f"nothing younger\nexpected: what was idle for {HALF_AN_HOUR} s"
