@@ -91,7 +91,8 @@ class Deviation:
 
 
 class Occurrence(str, Enum):
-    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell."""
+    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell, or this
+    toolchain cannot be asked for its combinations."""
 
     OCCURS = "occurs"
     GONE = "no longer occurs"
@@ -119,10 +120,13 @@ def occurrences(
 ) -> list[tuple[Deviation, Occurrence]]:
     """What became of each entry in a run of the whole suite."""
     seen = list(judged)
+    tried = {factor for each in seen for factor in each.factors}
     return [
         (
             entry,
-            _occurrence(
+            Occurrence.UNDECIDED
+            if tried and not {factor for factor, _ in entry.cell} <= tried
+            else _occurrence(
                 entry,
                 [each for each in seen if entry.names(each.rule, each.check, each.factors)],
             ),

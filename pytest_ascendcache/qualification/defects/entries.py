@@ -175,7 +175,8 @@ def metadata_is_believed(self, right, fs, entry, *_):
     if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
         return None
     # A name that is no text ends the compiler.
-    path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
+    # An absolute one is joined like any other, and leads nowhere.
+    path = Path(f"{entry.directory}/{metadata['binFileName'] + metadata['binFileSuffix']}")
     try:
         data = fs.read("lookup.object", path)
     except OSError:
