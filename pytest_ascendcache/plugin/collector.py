@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import rules_for
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -195,7 +195,7 @@ class Collector:
 
     @property
     def _results(self) -> list[RuleResult]:
-        return by_rule(self._records, load_rules())
+        return by_rule(self._records, rules_for(settings_of(self._config).toolchain))
 
     @property
     def _news(self) -> News | None:

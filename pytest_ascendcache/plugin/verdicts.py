@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
-from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
+from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, rules_for
 from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
@@ -66,7 +66,7 @@ def rule_of(item: pytest.Item) -> Rule:
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
-    rules = load_rules()
+    rules = rules_for(settings_of(item.config).toolchain)
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
