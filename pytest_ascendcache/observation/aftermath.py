@@ -150,13 +150,14 @@ class CacheWitness:
         return all(run is not each or each.before is self._runs[-1].before for each in self._runs)
 
     def _unlike_fresh(self, run: Run) -> list[OperatorSpec]:
-        unlike = list(run.operators)
-        for _ in range(2):  # what two fresh compiles do not agree about decides nothing
-            fresh = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
-            unlike = [each for each in unlike if not same_code(run.kernel(each), fresh[each])]
-            if not unlike:
-                break
-        return unlike
+        """Operators whose kernel is none that a fresh compile gives; where two fresh compiles
+        differ (each may carry a birthmark) that decides nothing."""
+        first = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
+        unlike = [each for each in run.operators if not same_code(run.kernel(each), first[each])]
+        if not unlike:
+            return []
+        second = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
+        return [each for each in unlike if same_code(first[each], second[each])]
 
     def _earlier(self, run: Run, operator: OperatorSpec) -> bool:
         """Whether the same operator was given this very kernel before, under the same options."""

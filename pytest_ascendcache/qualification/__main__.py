@@ -53,17 +53,22 @@ class Killed:
         return [rule for rule in self.defect.breaks if rule not in self.by]
 
     @property
+    def blamed(self) -> list[str]:
+        """Rules that noticed what is none of their business."""
+        return [rule for rule in self.defect.keeps if rule in self.by]
+
+    @property
     def other_harm(self) -> bool:
         """Whether the worst harm seen is not the one it claims to do."""
         return self.defect.harm is not None and self.harms[:1] != [self.defect.harm]
 
     @property
     def survived(self) -> bool:
-        """Whether a rule missed it, it takes another interruption to find it than it says, or it
-        does other harm."""
+        """Whether a rule missed it, it takes another interruption to find it than it says, it does
+        other harm, or a rule blames it that must not."""
         simplest = self.crashes[0] if self.crashes else ""
         other = self.defect.crash not in ("", simplest) or self.other_harm
-        return bool(self.missed) or other
+        return bool(self.missed or self.blamed) or other
 
 
 def main() -> int:
@@ -89,7 +94,9 @@ def main() -> int:
     whole = not given.names
     # A defect that breaks no rule by itself is there for scenes.
     chosen = [
-        each for name, each in defects.items() if name in given.names or (whole and each.breaks)
+        each
+        for name, each in defects.items()
+        if name in given.names or (whole and (each.breaks or each.keeps))
     ]
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
@@ -152,7 +159,7 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
         chosen.append(f"--ascend-timeout={_HANGS}")
     if full:
         return [*chosen, PACKAGE]
-    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]
+    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
     first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
     return [*chosen, *first, *rules, *runs.files(judged)]
@@ -230,10 +237,14 @@ def _checks(document: Mapping[str, Any], verdict: str) -> list[str]:
 def _report(killed: Killed) -> bool:
     """Print one line of the matrix; whether it shows a failure."""
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
-    state = "SURVIVED" if killed.survived else "killed"
+    state = "SURVIVED" if killed.survived else "killed" if killed.defect.breaks else "green"
     print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
+    for rule in killed.defect.keeps:
+        wrong = " (must not notice)" if rule in killed.blamed else ""
+        said = killed.verdicts.get(rule, "not run")
+        print(f"           {'':<36}   not by {rule}: {said}{wrong}")
     if killed.defect.crash:
         expected = killed.defect.crash
         unlike = "" if killed.crashes[:1] == [expected] else f" (first must be: {expected})"

@@ -21,7 +21,8 @@ class Defect:
     ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
     defect that shows when a compile is interrupted, the simplest kind of interruption that
     finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
-    see; None where nothing is claimed.
+    see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
+    is another rule's business, or nobody's.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Defect:
     policies: Callable[[], Policies]
     crash: str = ""
     harm: Harm | None = None
+    keeps: tuple[str, ...] = ()
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -42,6 +44,7 @@ def defect(
     overrides: Callable[..., Any] | None = None,
     crash: str = "",
     harm: Harm | None = None,
+    keeps: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
 
@@ -70,7 +73,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps)
         return make
 
     return register

@@ -161,12 +161,16 @@ def key_with_process_id() -> Policies:
     return _key(lambda fields, _: {**fields, "pid": os.getpid()})
 
 
-@defect(WIDE, what="the working directory is in the key")
+@defect(
+    WIDE,
+    what="the working directory is in the key",
+    keeps=("cache-mode/force-then-enable", "cache-mode/force-spares-other-soc"),
+)
 def key_with_working_directory() -> Policies:
     return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
 
 
-@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK)
+@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK, keeps=(NARROW,))
 def key_with_operator_name() -> Policies:
     return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
 
