@@ -21,7 +21,7 @@ from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
-from pytest_ascendcache.words import pytest_command
+from pytest_ascendcache.words import instead, pytest_command
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -69,7 +69,8 @@ def rule_of(item: pytest.Item) -> Rule:
     rules = rules_for(settings_of(item.config).toolchain)
     if name not in rules:
         raise pytest.UsageError(
-            f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
+            f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
+            + instead(name, rules, "pytest --ascend-rules lists them.")
         )
     return rules[name]
 

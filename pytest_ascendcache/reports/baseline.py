@@ -12,6 +12,7 @@ from typing import Any
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
 from pytest_ascendcache.reports.records import VerdictRecord, beneath
 
@@ -48,7 +49,7 @@ class Baseline:
         report = read_report(path)
         verdicts, observed, harms = {}, {}, {}
         for check in report["checks"]:
-            key = check["rule"], check["check"]
+            key = check["rule"], present_name(check["check"])
             verdicts[key] = beneath(check)
             observed[key] = _fault(check["evidence"].get("observed", ""), check["message"])
             harms[key] = Harm(check["harm"]) if check.get("harm") else None

@@ -341,7 +341,7 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
         ),
         (
             ["--ascend-deviations=nobody"],
-            "'nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+            "/nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],
