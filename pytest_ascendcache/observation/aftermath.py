@@ -212,17 +212,33 @@ class CacheWitness:
             if run.succeeded:
                 if wrong := self._wrong(run):
                     return min(wrong, key=lambda each: each.harm.rank)
-                if _reuses_all(run):
+                if self._reuses_all(run):
                     break
         return self._told_by(runs, last)
+
+    def _reuses_all(self, run: Run) -> bool:
+        return run.succeeded and all(self._reuses(run, each) for each in run.operators)
+
+    def _reuses(self, run: Run, operator: OperatorSpec) -> bool:
+        """Whether a kernel was served; from an entry that is still damaged it should not be.
+
+        Raises:
+            NotDecidable: where that cannot be told.
+        """
+        try:
+            return run.delivered(operator) is Delivered.REUSED
+        except NotDecidable:
+            if self._cache.damaged(operator, run.result.request.options.soc):
+                return False
+            raise
 
     def _told_by(self, runs: list[Run], last: Run) -> Sighting | None:
         if not any(run.succeeded for run in runs):
             if self._fails_anyway(runs[-1]):
                 return None
             return Sighting(Harm.UNUSABLE, f"every later run fails: it {runs[-1].result.ending}")
-        if len(runs) == LATER_RUNS and not _reuses_all(runs[-1]):
-            again = [each for each in last.operators if not _reuses(runs[-1], each)]
+        if len(runs) == LATER_RUNS and not self._reuses_all(runs[-1]):
+            again = [each for each in last.operators if not self._reuses(runs[-1], each)]
             what = f"every later run compiles {', '.join(map(str, again))} again"
             return Sighting(Harm.UNUSABLE, what)
         if not last.succeeded and _is_plain(last) and not self._fails_anyway(last):
@@ -253,16 +269,3 @@ def _is_plain(run: Run) -> bool:
     """Whether a run was asked for what options can say, and nothing that might be refused."""
     request = run.result.request
     return not (request.debug_file or request.raw_options or request.raw_mode)
-
-
-def _reuses_all(run: Run) -> bool:
-    return run.succeeded and all(_reuses(run, operator) for operator in run.operators)
-
-
-def _reuses(run: Run, operator: OperatorSpec) -> bool:
-    """Whether a kernel was served.
-
-    Raises:
-        NotDecidable: where that cannot be told.
-    """
-    return run.delivered(operator) is Delivered.REUSED

@@ -316,6 +316,17 @@ class WatchedCache:
                 modified = path.stat().st_mtime_ns
                 os.utime(path, ns=(modified - 3600 * 10**9, modified))
 
+    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
+        """The first problem of an entry of the operator's type; empty where there is none."""
+        kind = operator.type.lower()
+        found = [
+            problem
+            for entry in self.entries(soc).values()
+            if entry.operator_type == kind
+            for problem in entry.problems()
+        ]
+        return found[0] if found else ""
+
     def problems(self) -> list[str]:
         """What is wrong with the entries of the default SoC; empty for a sound cache."""
         return [

@@ -68,13 +68,19 @@ def cache_knows_its_inode(self, right, fs, kernel_cache, stamp):
     return right(fs, kernel_cache, place)
 
 
-def named_object(entry: EntryFiles) -> Path | None:
-    """The object the metadata names, wherever that is."""
+def object_name(entry: EntryFiles) -> str:
+    """The object's name in the metadata; empty where it cannot be read."""
     try:
         fields = json.loads(entry.metadata.read_bytes())
-        return Path(entry.directory, fields["binFileName"] + fields["binFileSuffix"])
+        return str(fields["binFileName"] + fields["binFileSuffix"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return ""
+
+
+def named_object(entry: EntryFiles) -> Path | None:
+    """The object the metadata names, wherever that is."""
+    name = object_name(entry)
+    return Path(entry.directory, name) if name else None
 
 
 @defect(ESCAPE, overrides=LookupPolicy.find)

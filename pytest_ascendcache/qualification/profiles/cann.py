@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import compose
@@ -68,8 +69,24 @@ def policies() -> Policies:
         interruption.stamp_before_purge(),  # T7
         access.unnoted_use_is_a_miss(),  # T11
         access.links_are_purged(),  # T18
-        access.names_are_aged(),  # T19
+        _names_are_aged(),  # T19
     )
+
+
+def _names_are_aged() -> Policies:
+    """T19: aging removes the object the metadata names, joined to the directory as a text: an
+    absolute name leads nowhere."""
+
+    class Aging(AgingPolicy):
+        def remove(self, fs: Fs, unit: Unit) -> None:
+            for each in unit.files:
+                entry = EntryFiles(each.path.parent, each.path.stem)
+                name = access.object_name(entry)
+                if name and (named := Path(f"{entry.directory}/{name}")).is_file():
+                    fs.remove("aging.named", named)
+            super().remove(fs, unit)
+
+    return Policies(aging=Aging())
 
 
 def _mode_in_key() -> Policies:
