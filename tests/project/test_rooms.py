@@ -11,6 +11,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ORDER = (
+    "language",
     "operators",
     "contract",
     "combinations",
