@@ -1,4 +1,4 @@
-"""The audits of a session: each directory is looked at once, and what to remove is written down."""
+"""The audits of a session: each directory is read once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.audit import Audit, RemovalPlan, audit, count_files, write_plan
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.audit import Audit, RemovalPlan, audit, count_files
 from pytest_ascendcache.reports.progress import run_progress, terminal_stream
 
 if TYPE_CHECKING:
@@ -45,33 +44,3 @@ class Audits:
         for directory in self._settings.directories:
             self.of(directory)
         return list(self._plans.values())
-
-
-class PlanWriter:
-    """The part of the plugin that is there only with ``--ascend-audit-fix``."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-        self._told = ""
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        config = self._config
-        if hasattr(config, "workerinput") or config.option.collectonly:
-            return
-        ascend = ascend_session_of(config)
-        path = ascend.settings.audit.fix
-        assert path is not None
-        plans = ascend.audits.plan()
-        entries = sum(plan.entries for plan in plans)
-        try:
-            write_plan(path, plans)
-        except OSError as error:
-            self._told = f"ERROR: --ascend-audit-fix={path} cannot be written: {error.strerror}."
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        else:
-            self._told = f"removal of {entries} entries or files suggested in {path}"
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._told:
-            terminalreporter.line(self._told, red=self._told.startswith("ERROR"))

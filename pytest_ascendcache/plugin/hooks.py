@@ -105,7 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
         config.pluginmanager.register(TitleProgress(config), "ascendcache-title")
         if session.settings.audit.fix is not None:
-            from pytest_ascendcache.plugin.audits import PlanWriter
+            from pytest_ascendcache.plugin.removal import PlanWriter
 
             config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
         if config.getoption("--ascend-resume"):

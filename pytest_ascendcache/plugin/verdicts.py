@@ -25,7 +25,7 @@ _STATUS = {
     Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
     Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
-    Verdict.ERROR: ("error", "E", "ERROR"),
+    Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }
 
 _PLAIN_WORDS = (
@@ -146,7 +146,7 @@ def _verdict(
             # There is no wrong answer, but this one fits no reading of the document.
             return Verdict.WARN
         return broken_promise(rule.level, strict)
-    return Verdict.ERROR
+    return Verdict.UNDECIDED
 
 
 def _deviation(

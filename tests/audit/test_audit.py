@@ -17,7 +17,8 @@ from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
-from pytest_ascendcache.qualification.catalogue import Scene, load_scenes
+from pytest_ascendcache.qualification.catalogue import Scene
+from pytest_ascendcache.qualification.loading import load_scenes
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
     cann_entry,

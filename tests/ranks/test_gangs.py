@@ -542,7 +542,7 @@ VERDICTS = {
     "test_passes": "pass",
     "test_fails": "fail",
     "test_warns": "warn",
-    "test_cannot_tell": "error",
+    "test_cannot_tell": "undecided",
     "test_cannot_be_applied": "not applicable",
 }
 

@@ -72,12 +72,12 @@ def test_the_example_passes_once_its_manifest_is_written(
     assert third.ret == 0
     third.stdout.fnmatch_lines(
         [
-            "*pass*1/1*cache-mode/release-setting*",
-            "*pass*1/1*release/precision-file-valid*",
-            "*pass*1/2*release/cached-is-fresh*",
+            "*pass 1 *cache-mode/release-setting*",
+            "*pass 1 *release/precision-file-valid*",
+            "*pass 1 (1 not applicable)*release/cached-is-fresh*",
             "*bert-base-layer, new cache: 17 of 17 kernels served",
-            "*pass*1/1*release/cards-get-one-kernel*",
-            "*pass*1/1*release/manifest*",
+            "*pass 1 *release/cards-get-one-kernel*",
+            "*pass 1 *release/manifest*",
         ]
     )
 
@@ -155,7 +155,7 @@ def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(
     holder[field] = value
     path.write_text(json.dumps(manifest))
     result = _judge(pytester, release, rule)
-    assert result.parseoutcomes() == {"errors": 1, "deselected": 11}
+    assert result.parseoutcomes() == {"undecided": 1, "deselected": 11}
     result.stdout.fnmatch_lines([f"why *{said}"])
     assert json.loads(path.read_text()) == manifest
 
@@ -213,8 +213,8 @@ def test_what_cannot_be_compiled_is_not_decided(pytester: pytest.Pytester, relea
     single = release.parent / "single.json"
     single.write_text(single.read_text().replace('"Exp"', '"NoSuchOperator"'))
     verdicts = _verdicts(pytester, release)
-    assert verdicts["release/cached-is-fresh"] == "error"
-    assert verdicts["release/cards-get-one-kernel"] == "error"
+    assert verdicts["release/cached-is-fresh"] == "undecided"
+    assert verdicts["release/cards-get-one-kernel"] == "undecided"
     assert verdicts["release/settings-agree"] == "pass"
 
 

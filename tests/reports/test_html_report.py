@@ -124,9 +124,9 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("{", "is no JSON; name a file that --ascend-report wrote"),
-        ("[]", "is no report, and this version reads schema 1"),
-        ('{"schema": 2}', "is a report of schema 2, and this version reads schema 1"),
-        ('{"schema": 1}', "has no usable 'toolchain'"),
+        ("[]", "is no report, and this version reads schema 2"),
+        ('{"schema": 1}', "is a report of schema 1, and this version reads schema 2"),
+        ('{"schema": 2}', "has no usable 'toolchain'"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

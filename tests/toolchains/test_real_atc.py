@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from standins import install_atc
 from pytest_ascendcache.contract import Capability, CompileOptions, DebugConfig
 from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.processes.waiting import wait_until
 from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError, atc_toolchain
 
@@ -247,17 +247,13 @@ def test_a_run_that_was_killed_goes_on(
     options = [f"--ascend-atc={wrapper}", f"--ascend-resume={journal}", "--ascend-cache"]
     command = [sys.executable, "-m", "pytest", *options, STORES, DEFAULT, "-q", *SUITE]
     with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE) as running:
-        deadline = time.monotonic() + 120
-        while not (pids.exists() and pids.read_text().strip()):
-            assert time.monotonic() < deadline
-            assert running.poll() is None
-            os.sched_yield()
+        stands = lambda: pids.exists() and bool(pids.read_text().strip())  # noqa: E731
+        assert wait_until(lambda: stands() or running.poll() is not None, 120)
+        assert running.poll() is None
         running.send_signal(signal.SIGTERM)
         running.communicate()
     left = Path(f"/proc/{pids.read_text().strip()}/stat")
-    while left.exists() and left.read_text().split()[2] not in "ZX":
-        assert time.monotonic() < deadline
-        os.sched_yield()
+    assert wait_until(lambda: not left.exists() or left.read_text().split()[2] in "ZX", 120)
     first = verdicts(journal)
     assert first
     with journal.open("a") as file:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.options.settings import DEFAULT_RANKS, asked_suites
 from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
@@ -22,17 +20,6 @@ from pytest_ascendcache.ranks.worker import RANK, gang_name, rank_id, rank_in
 if TYPE_CHECKING:
     from pytest_ascendcache.ranks import Rendezvous
 
-
-@dataclass(frozen=True)
-class Place:
-    """Which rank of the item this process is, and a directory for the gang if there is one."""
-
-    rank: int
-    size: int
-    directory: Path | None = None
-
-
-PLACE: pytest.StashKey[Place] = pytest.StashKey()
 
 CONTROLLER = "ascendcache-gangs"
 _WORKER = "ascendcache-gang-worker"
@@ -197,9 +184,3 @@ def _reason(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     else:
         return ""
     return text.splitlines()[0][:300] if text else ""
-
-
-def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:
-    """A new directory for a gang. Numbered ones cost a look at all the others each time."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", item.name)[:40].strip("-")
-    return Path(tempfile.mkdtemp(prefix=f"gang-{name}-", dir=factory.getbasetemp()))
