@@ -234,9 +234,9 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
-    from pytest_ascendcache.plugin.verdicts import compare
+    from pytest_ascendcache.plugin import comparisons, verdicts
 
-    return compare(op, left, right)
+    return verdicts.compare(op, left, right) or comparisons.compare(op, left, right)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.reports.reasons import reason, sentences
+from pytest_ascendcache.reports.localise import explanations
+from pytest_ascendcache.reports.reasons import ENDING, reason, sentences
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
 
 Check = Mapping[str, Any]
@@ -25,6 +26,10 @@ BROKEN = ("fail", "undecided", "error", "warn")
 
 _VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\$\S+|\S*[0-9/]\S*|\b[0-9a-f]{8}…\S*")
 _NO_HARM = len(Harm)
+_MOST = 0.7
+"""The share of a rule's broken checks that makes a cause the one of the rule."""
+_SHORT = 12
+"""What is shorter behind a colon is a value and no sentence."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class _Group:
     families: frozenset[str]
     harm: str | None
     checks: list[Check] = field(default_factory=list)
+    levels: Mapping[str, str] = field(default_factory=dict)
 
 
 def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
@@ -77,22 +83,18 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
 
     ``checks`` are those of a JSON report, ``order`` the ids of rules in the documents' order.
     """
+    checks = list(checks)
     groups: dict[tuple[str, frozenset[str], str | None], _Group] = {}
-    cells = []
     for check in checks:
-        if check["verdict"] not in BROKEN:
-            continue
-        if factors := check["evidence"].get("factors"):
-            cells.append((check, _families(combination(check) or _chosen(factors))))
+        if check["verdict"] not in BROKEN or check["evidence"].get("factors"):
             continue
         key = (_effect(check), _asked(check), check.get("harm"))
         groups.setdefault(key, _Group({key[0]}, *key[1:])).checks.append(check)
     found_groups = list(groups.values())
-    # Those whose smallest combination is known come first: they say what explains the others.
-    for check, families in sorted(cells, key=lambda each: not combination(each[0])):
-        _join(found_groups, check, families)
+    for check, levels in _combinations(checks):
+        _join(found_groups, check, levels)
     merged = _within_rules(found_groups)
-    total = Counter(check["rule"] for group in merged for check in group.checks)
+    total = Counter(check["rule"] for group in merged for check in group.checks if _own(check))
     found = [_cause(group, total, order) for group in merged]
     return sorted(found, key=lambda each: (_severity(each), -len(each.checks)))
 
@@ -106,9 +108,21 @@ def _families(names: Iterable[str]) -> frozenset[str]:
     return frozenset(FAMILIES[each] for each in names if each in FAMILIES)
 
 
-def _chosen(factors: Mapping[str, str]) -> list[str]:
-    """Factors a combination gives, where nobody looked for a smaller one."""
-    return [name for name, level in factors.items() if level not in ("not-given", "default")]
+def _combinations(checks: Sequence[Check]) -> list[tuple[Check, dict[str, str]]]:
+    """Broken combinations with the levels that explain each, found by their check or here."""
+    cells = [each for each in checks if each["evidence"].get("factors")]
+    found = []
+    for rule in dict.fromkeys(each["rule"] for each in cells):
+        own = [each for each in cells if each["rule"] == rule]
+        broken = [each for each in own if each["verdict"] in BROKEN]
+        passed = [each["evidence"]["factors"] for each in own if each["verdict"] == "pass"]
+        levels = explanations([each["evidence"]["factors"] for each in broken], passed)
+        found += [
+            (check, combination(check) or explained)
+            for check, explained in zip(broken, levels, strict=True)
+        ]
+    # Those whose smallest combination was looked for say what explains the others.
+    return sorted(found, key=lambda each: not combination(each[0]))
 
 
 def _asked(check: Check) -> frozenset[str]:
@@ -116,22 +130,27 @@ def _asked(check: Check) -> frozenset[str]:
     return request.families if request is not None else frozenset()
 
 
-def _join(groups: list[_Group], check: Check, families: frozenset[str]) -> None:
+def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None:
     """Put a combination where it belongs: by its effect and options, else options, else rule."""
-    effect, rule = _effect(check), check["rule"]
+    effect, rule, families = _effect(check), check["rule"], _families(levels)
     fitting = (
         [each for each in groups if effect in each.effects and each.families == families],
-        [each for each in groups if effect in each.effects and each.families <= families],
         [each for each in groups if families and each.families == families],
+        [each for each in groups if effect in each.effects and each.families <= families],
         [each for each in groups if rule in {one["rule"] for one in each.checks}],
     )
     best = next(filter(None, fitting), None)
     if best is None:
-        groups.append(_Group({effect}, families, check.get("harm"), [check]))
+        groups.append(_Group({effect}, families, check.get("harm"), [check], levels))
         return
     group = max(best, key=lambda each: (len(each.families), len(each.checks)))
     group.checks.append(check)
     group.effects.add(effect)
+
+
+def _own(check: Check) -> bool:
+    """Whether it is a check of its rule alone, and none of a combination of all options."""
+    return not check["evidence"].get("factors")
 
 
 def _within_rules(groups: list[_Group]) -> list[_Group]:
@@ -156,28 +175,29 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
 def _cause(group: _Group, total: Mapping[str, int], order: Sequence[str]) -> Cause:
     counts = Counter(check["rule"] for check in group.checks)
     places = {rule: place for place, rule in enumerate(order)}
-    rules = sorted(
-        counts,
-        key=lambda each: (-counts[each] / total[each], -counts[each], places.get(each, 0)),
-    )
+    own = Counter(check["rule"] for check in group.checks if _own(check))
+
+    def explains(rule: str) -> tuple[bool, int, int]:
+        return own[rule] <= total[rule] * _MOST, -own[rule], places.get(rule, 0)
+
+    rules = sorted(counts, key=explains)
     ranked = sorted(
         group.checks,
         key=lambda each: (BROKEN.index(each["verdict"]), rules.index(each["rule"])),
     )
     ranked = _without_long_names_first(ranked, rules[0])
-    sentences_of = list(dict.fromkeys(reason(each) for each in ranked))
-    effects = dict.fromkeys(_effect(each) for each in ranked)
-    also = [
-        reason(next(each for each in ranked if _effect(each) == effect)) for effect in effects
-    ]
+    effects: dict[str, Check] = {}
+    for each in ranked:
+        effects.setdefault(_effect(each), each)
+    told, *also = [reason(each, group.levels) for each in effects.values()]
     harms = [each["harm"] for each in ranked if each.get("harm")]
     return Cause(
-        reason=sentences_of[0],
+        reason=told,
         verdict=min((each["verdict"] for each in ranked), key=BROKEN.index),
         harm=min(harms, key=lambda each: Harm(each).rank) if harms else None,
         rules={each: counts[each] for each in rules},
         checks=tuple(ranked),
-        also=tuple(each for each in also if each != sentences_of[0]),
+        also=tuple(dict.fromkeys(each for each in also if each != told)),
     )
 
 
@@ -196,8 +216,8 @@ def _effect(check: Check) -> str:
     observed, expected = evidence.get("observed", ""), evidence.get("expected", "")
     if check["verdict"] in ("undecided", "error") or not (observed and expected):
         words = sentences(check["message"])
-        return _VARYING.sub("#", words[0]) if words else "?"
-    if observed.endswith(" gone"):
+        return _kind(words[0]) if words else "?"
+    if observed.endswith(" gone") or observed.startswith("of idle entries"):
         return "too few aged" if len(observed) < len(expected) or "none" in observed else "aging"
     if observed.startswith("compiled, entry"):
         if observed.endswith(("absent", "kept")):
@@ -205,3 +225,11 @@ def _effect(check: Check) -> str:
         if expected.startswith("reused"):
             return "compiled again"
     return f"{observed} | {expected}"
+
+
+def _kind(sentence: str) -> str:
+    """A sentence without what differs from check to check: the situation before it, values."""
+    what = sentence.rpartition(": ")[2] if ENDING.match(sentence) is None else sentence
+    if what.endswith(("compiled, entry kept", "compiled, entry absent")):
+        return "the cache is not used"
+    return _VARYING.sub("#", what if len(what) > _SHORT else sentence)

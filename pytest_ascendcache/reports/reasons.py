@@ -16,26 +16,37 @@ _REPR = re.compile(
 _BYTES = re.compile(r"""b(?P<mark>["'])(?:\\.|(?!(?P=mark)).)*(?P=mark)""")
 _DIGITS = re.compile(r"\b((?:te_)?[A-Za-z]\w*?_)?([0-9a-f]{8})[0-9a-f]{24,}(_\w+)?")
 _TEMPORARY = re.compile(r"[._]\d+[._][0-9a-f_]{8,}(?=\.temp)")
-_ENDING = re.compile(r"^(.*(?:ended with exit status \d+|was ended by signal \d+)): ")
+ENDING = re.compile(r"^(.*(?:ended with exit status \d+|was ended by signal \d+)): ")
 _SANDBOX = re.compile(r"/\S*?/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 _IDLE = re.compile(r"(\w): (\d+) s")
 _GONE = re.compile(r"^(none|[a-z]+) gone$")
+_PLAIN = {
+    "frozenset(": "",
+    "{'": "",
+    "'}": "",
+    "['": "",
+    "']": "",
+    "': '": " ",
+    "', '": ", ",
+}
+"""Notation of sets, lists and dicts of names, and what a sentence has in its place."""
 _MEGABYTE = 1_048_576
 _LONGEST = 400
 
 
-def reason(check: Mapping[str, Any]) -> str:
+def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) -> str:
     """The sentence for a check as a report has it; empty for a pass.
 
     It names the request, the one before it where that matters, what was observed and expected,
-    and for aging the sizes, the limit and the ages.
+    and for aging the sizes, the limit and the ages. ``levels`` are those of a combination that
+    are known to explain it.
     """
     if check["verdict"] == "pass":
         return ""
     told = _told(check)
     if check["verdict"] in ("not applicable", "undecided", "error"):
         return told
-    context = _context(check)
+    context = _context(check, levels or {})
     return shortened(f"with {context}: {told}" if context else told)
 
 
@@ -50,7 +61,7 @@ def _told(check: Mapping[str, Any]) -> str:
         # Where the message is only the name of an operator, that is what the outcome is of.
         subject = next((each for each in words if "(" in each and ":" not in each), "")
         return shortened(f"{subject}: {pair}" if subject else pair)
-    if len(words) > 1 and (ending := _ENDING.match(words[0])):
+    if len(words) > 1 and (ending := ENDING.match(words[0])):
         # Behind an ending stands the end of what was printed; its last line says most.
         return shortened(f"{ending[1]}: {words[-1]}")
     return shortened(words[0] if words else "")
@@ -79,13 +90,14 @@ def shortened(text: str) -> str:
     text = _BYTES.sub("(bytes)", text)
     text = _TEMPORARY.sub("", text)
     text = _DIGITS.sub(lambda match: f"{match[1] or ''}{match[2]}…{match[3] or ''}", text)
+    for notation, plain in _PLAIN.items():
+        text = text.replace(notation, plain)
     text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + "…"
 
 
-def _context(check: Mapping[str, Any]) -> str:
-    smallest = combination(check)
-    if smallest:
+def _context(check: Mapping[str, Any], levels: Mapping[str, str]) -> str:
+    if smallest := combination(check) or levels:
         return " ".join(f"{name}={level}" for name, level in smallest.items())
     request, before = deciding(check)
     if request is None:
