@@ -15,6 +15,9 @@ else:
     import tomli as tomllib
 
 _HERE = Path(__file__).parent
+_LITTLE = 6
+"""Characters; a template with no more fixed text than this would fit nearly anything."""
+_FRAMES = _HERE / "sentences" / "frames.toml"
 
 
 class Language(str, Enum):
@@ -58,10 +61,16 @@ def templates() -> Mapping[str, str]:
     """Chinese by English sentences, in which ``{}`` stands for what differs from case to case.
 
     Where a Chinese sentence has these parts in another order they are numbered: ``{1} {0}``.
+
+    Raises:
+        ValueError: for a sentence that two files translate.
     """
     found: dict[str, str] = {}
-    for path in sorted((_HERE / "sentences").glob("*.toml")):
-        found.update(tomllib.loads(path.read_text(encoding="utf-8")))
+    for path in sorted((_HERE / "sentences").glob("*.toml"), key=lambda each: each != _FRAMES):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if twice := set(content) & set(found):
+            raise ValueError(f"{path.name}: {sorted(twice)[0]!r} has a translation already.")
+        found.update(content)
     return found
 
 
@@ -82,8 +91,10 @@ def _chinese(sentence: str) -> str:
         return sentence
     exact = templates().get(bare)
     if exact is None:
-        exact = next(filter(None, (_filled(each, bare) for each in _patterns())), bare)
-    return sentence.replace(bare, exact, 1)
+        exact = next(filter(None, (_filled(each, bare) for each in _patterns())), None)
+    if exact is None and "; " in bare:
+        exact = "；".join(map(_chinese, bare.split("; ")))
+    return sentence.replace(bare, exact or bare, 1)
 
 
 def _filled(pattern: tuple[re.Pattern[str], str], sentence: str) -> str:
@@ -96,12 +107,15 @@ def _filled(pattern: tuple[re.Pattern[str], str], sentence: str) -> str:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Templates with places to fill, those with the most fixed text first."""
+    """Templates with places to fill: frames first, then those with the most fixed text."""
+    frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
     open_ones = [each for each in templates().items() if "{}" in each[0]]
-    open_ones.sort(key=lambda each: len(each[0].replace("{}", "")), reverse=True)
+    open_ones.sort(key=lambda each: (each[0] not in frames, -len(each[0].replace("{}", ""))))
     return tuple((_shape(english), chinese) for english, chinese in open_ones)
 
 
 def _shape(english: str) -> re.Pattern[str]:
-    return re.compile("(.+?)".join(map(re.escape, english.split("{}"))), re.DOTALL)
+    """What a template matches; where little of it is fixed each place is one word."""
+    part = r"(.+?)" if len(english.replace("{}", "")) > _LITTLE else r"(\S+)"
+    return re.compile(part.join(map(re.escape, english.split("{}"))))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -26,11 +27,14 @@ from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.options.settings import asked_suites
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.summary import language_of, told_once
 from pytest_ascendcache.reports.baseline import News
+from pytest_ascendcache.reports.causes import causes
+from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
-from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
+from pytest_ascendcache.reports.terminal import TerminalReport, write_news, write_stale
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 _DESELECTED = "ascendcache_deselected"
@@ -48,6 +52,8 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
+        self._started = datetime.now().astimezone()
+        self._report: Document | None = None
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -180,12 +186,19 @@ class Collector:
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
         if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._report = self._document(int(session.exitstatus))
         if wants_report(settings.reports):
-            report = document(self._description(int(session.exitstatus)), self._results)
-            problems = write_files(report, settings.reports)
+            problems = write_files(self._report, settings.reports)
             if problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
+            language = language_of(self._config)
+            self._told = [
+                *(f"ERROR: {each}" for each in problems),
+                *tell_github(self._report, language),
+            ]
+
+    def _document(self, exit_status: int) -> Document:
+        return document(self._description(exit_status), self._results)
 
     @property
     def _results(self) -> list[RuleResult]:
@@ -206,6 +219,7 @@ class Collector:
             },
             "host": self.host(),
             "exit_status": exit_status,
+            "started": self._started.isoformat(timespec="seconds"),
             "checks_without_verdict": self._missing,
             "deviations": [
                 {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
@@ -223,11 +237,28 @@ class Collector:
         tried = tried_cells(self._records)
         return ascend_session_of(self._config).plan.describe(tried) if tried else []
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self._records:
-            write_summary(terminalreporter, self._results, self._missing, self._matrix())
-            write_stale(terminalreporter, self._occurrences)
-            if news := self._news:
-                write_news(terminalreporter, news)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Everything of rules comes last, and the answer last of all."""
+        with told_once(terminalreporter):
+            yield
+        if not self._records:
+            self._tell(terminalreporter)
+            return
+        report = self._report or self._document(int(pytest.ExitCode.INTERRUPTED))
+        found = causes(report["checks"], list(load_rules()))
+        terminal = TerminalReport(
+            terminalreporter, report, self._results, found, language_of(self._config)
+        )
+        terminal.write()
+        write_stale(terminal, self._occurrences)
+        if news := self._news:
+            write_news(terminal, news)
+        self._tell(terminalreporter)
+        terminal.write_answer()
+
+    def _tell(self, reporter: pytest.TerminalReporter) -> None:
         for line in self._told:
-            terminalreporter.line(line, red=line.startswith("ERROR"))
+            reporter.line(line, red=line.startswith("ERROR"))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.reports import ReportSettings
 from pytest_ascendcache.reports.files import Document, write_whole
 
@@ -55,17 +56,17 @@ def _write(option: str, path: Path | None, text: Callable[[], str]) -> str:
     return ""
 
 
-def tell_github(report: Document) -> list[str]:
+def tell_github(report: Document, language: Language) -> list[str]:
     """Append to the summary of a job, and give the lines to print: annotations, or that the
     summary cannot be written, which fails nothing."""
     from pytest_ascendcache.reports.markdown import summary, workflow_commands
 
-    lines = workflow_commands(report) if _annotates() else []
+    lines = workflow_commands(report, language) if _annotates() else []
     place = os.environ.get(_SUMMARY)
     if place:
         try:
             with Path(place).open("a", encoding="utf-8", errors="replace") as file:
-                file.write(summary(report))
+                file.write(summary(report, language))
         except OSError as error:
             lines.append(f"WARNING: {_SUMMARY}={place} cannot be written: {error.strerror}.")
     return lines

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.language import texts
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -21,11 +22,6 @@ from pytest_ascendcache.reports.files import (
 )
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _PAGE = Path(__file__).parent / "page"
 
@@ -57,7 +53,7 @@ def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -
     """A page with its style, its scripts and their data in it."""
     script = "\n".join(_text(name) for name in scripts)
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    embedded = {"strings": _strings(), **data}
+    embedded = {"strings": texts(), **data}
     page: str = (
         _environment()
         .get_template(template)
@@ -90,7 +86,7 @@ def _both_languages(key: str) -> Any:
     """A text of the page in both languages; the style shows the one that was chosen."""
     from markupsafe import Markup
 
-    text = _strings()[key]
+    text = texts()[key]
     return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
         text["en"], text["zh"]
     )
@@ -115,11 +111,6 @@ def _markup(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
-
-
-@lru_cache(maxsize=1)
-def _strings() -> dict[str, dict[str, str]]:
-    return tomllib.loads(_text("strings.toml"))
 
 
 @lru_cache

@@ -104,6 +104,8 @@ def _context(check: Mapping[str, Any], levels: Mapping[str, str]) -> str:
         return ""
     if before is None or before.options == request.options:
         return str(request)
+    if str(before) == str(request):
+        return f"{request}, with another file than before"
     return f"{request} after {before}"
 
 

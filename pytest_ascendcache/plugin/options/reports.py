@@ -49,6 +49,12 @@ def add_report_options(group: pytest.OptionGroup) -> None:
         default=None,
         help="an earlier --ascend-report: what was broken there too does not fail the run",
     )
+    group.addoption(
+        "--ascend-language",
+        choices=("zh", "en"),
+        default=None,
+        help="language of the summary and of errors: Chinese or English (default: the locale's)",
+    )
 
 
 _ALL = ("--ascend-report", "--ascend-html", "--ascend-baseline")

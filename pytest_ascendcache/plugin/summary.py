@@ -1,0 +1,51 @@
+"""What a run says at its end: in which language, and without telling broken checks twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pytest_ascendcache.language import Language, preferred_language, translated
+
+_TOLD_BY_PYTEST = ("failed", "error")
+
+
+def language_of(config: pytest.Config) -> Language:
+    """The language of ``--ascend-language``, else that of the locale."""
+    given = config.getoption("--ascend-language", None)
+    return Language(given) if given else preferred_language(os.environ)
+
+
+@contextmanager
+def usage_errors_translated(config: pytest.Config) -> Iterator[None]:
+    """Say usage errors in the user's language.
+
+    Raises:
+        pytest.UsageError: the one that was raised, translated.
+    """
+    try:
+        yield
+    except pytest.UsageError as error:
+        language = language_of(config)
+        raise pytest.UsageError(*(translated(str(each), language) for each in error.args)) from None
+
+
+@contextmanager
+def told_once(reporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Keep pytest from telling broken checks of rules, whose causes are told after it.
+
+    With ``--tb`` the tracebacks were asked for, and everything stays.
+    """
+    if reporter.config.getoption("tbstyle") != "auto":
+        yield
+        return
+    kept = {name: reporter.stats[name] for name in _TOLD_BY_PYTEST if name in reporter.stats}
+    for name, reports in kept.items():
+        reporter.stats[name] = [each for each in reports if not hasattr(each, "ascend_record")]
+    try:
+        yield
+    finally:
+        reporter.stats.update(kept)
