@@ -118,4 +118,3 @@ def _shape(english: str) -> re.Pattern[str]:
     """What a template matches; where little of it is fixed each place is one word."""
     part = r"(.+?)" if len(english.replace("{}", "")) > _LITTLE else r"(\S+)"
     return re.compile(part.join(map(re.escape, english.split("{}"))))
-

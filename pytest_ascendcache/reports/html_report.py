@@ -7,13 +7,15 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.language import texts
+from pytest_ascendcache.language import Language, texts, translated
+from pytest_ascendcache.reports.answer import answer, where
+from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -33,11 +35,14 @@ def html_report(report: Document) -> str:
     content security policy lets that script run and nothing be loaded.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for rule in report["rules"]:
+    for place, each in enumerate(report["rules"]):
+        rule = {**each, "place": place, "source": {**_NO_ADDRESS, **each["source"]}}
         groups.setdefault(rule["source"]["document"], []).append(rule)
     checks: dict[str, list[Verdict]] = {}
     for check in report["checks"]:
         checks.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
+    found = causes(report["checks"], [rule["id"] for rule in report["rules"]])
+    decided = answer(report, found)
     return render(
         "report.html.j2",
         ("common.js", "charts.js", "report.js"),
@@ -46,7 +51,89 @@ def html_report(report: Document) -> str:
         groups=groups,
         tallies={rule: tally(verdicts) for rule, verdicts in checks.items()},
         stories=STORIES,
+        answer={"kind": decided.kind, **_in_both(decided.sentence)},
+        causes=[_cause(each, report) for each in found],
     )
+
+
+def _cause(cause: Cause, report: Document) -> dict[str, Any]:
+    """What the template shows of a cause."""
+    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
+    return {
+        **cause.as_dict(),
+        "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
+        "where": _in_both(lambda language: where(cause, language)),
+    }
+
+
+_NO_ADDRESS = {"document_zh": "", "address": ""}
+"""What reports of earlier versions do not have."""
+
+
+def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
+    return {language.value: told(language) for language in Language}
+
+
+def _counts(report: Document) -> dict[str, str]:
+    """Passed checks of judged ones by rule; one number where all of them passed."""
+    counts: dict[str, list[int]] = {}
+    for check in report["checks"]:
+        passed = counts.setdefault(check["rule"], [0, 0])
+        passed[0] += check["verdict"] == "pass"
+        passed[1] += check["verdict"] != "not applicable"
+    return {
+        rule: "–" if not judged else str(passed) if passed == judged else f"{passed}/{judged}"
+        for rule, (passed, judged) in counts.items()
+    }
+
+
+def _cause(cause: Cause, report: Document) -> dict[str, Any]:
+    """What the template shows of a cause."""
+    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
+    return {
+        **cause.as_dict(),
+        "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
+        "where": _in_both(lambda language: where(cause, language)),
+    }
+
+
+_NO_ADDRESS = {"document_zh": "", "address": ""}
+"""What reports of earlier versions do not have."""
+
+
+def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
+    return {language.value: told(language) for language in Language}
+
+
+def _counts(report: Document) -> dict[str, str]:
+    """Passed checks of judged ones by rule; one number where all of them passed."""
+    counts: dict[str, list[int]] = {}
+    for check in report["checks"]:
+        passed = counts.setdefault(check["rule"], [0, 0])
+        passed[0] += check["verdict"] == "pass"
+        passed[1] += check["verdict"] != "not applicable"
+    return {
+        rule: "–" if not judged else str(passed) if passed == judged else f"{passed}/{judged}"
+        for rule, (passed, judged) in counts.items()
+    }
+
+
+def _cause(cause: Cause, report: Document) -> dict[str, Any]:
+    """What the template shows of a cause."""
+    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
+    return {
+        **cause.as_dict(),
+        "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
+        "where": _in_both(lambda language: where(cause, language)),
+    }
+
+
+_NO_ADDRESS = {"document_zh": "", "address": ""}
+"""What reports of earlier versions do not have."""
+
+
+def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
+    return {language.value: told(language) for language in Language}
 
 
 def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
@@ -78,6 +165,9 @@ def _environment() -> Any:
         loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals["t"] = _both_languages
+    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
+    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
+    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
     environment.globals["tally"] = _tally
     return environment
 

@@ -23,8 +23,7 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
     counts = report["totals"]
     words = [text(f"v_{verdict}", language) for verdict in counts["rules"]]
     lines = [
-        f"## {text('title', language)}: {_plain(toolchain['name'])} "
-        f"{_plain(toolchain['version'])}",
+        f"## {text('title', language)}: {_plain(toolchain['name'])} {_plain(toolchain['version'])}",
         "",
         f"**{_plain(answer(report, found).sentence(language))}**",
         "",

@@ -123,7 +123,9 @@ def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
     sizes: Sequence[Mapping[str, Any]] = check["evidence"].get("sizes") or ()
     if sizes:
         last = sizes[-1]
-        parts.append(f"cache {_megabytes(last['before'])} before, {_megabytes(last['after'])} after")
+        parts.append(
+            f"cache {_megabytes(last['before'])} before, {_megabytes(last['after'])} after"
+        )
     return "; ".join(parts)
 
 

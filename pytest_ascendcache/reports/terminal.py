@@ -15,8 +15,8 @@ from pytest_ascendcache.language import Language, columns, cut, text, translated
 from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
-from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows
 from pytest_ascendcache.reports.reasons import shortened
+from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
 
 _COLOURS: Mapping[str, Mapping[str, bool]] = {
     "pass": {"green": True},
@@ -32,10 +32,14 @@ _ANSWERS: Mapping[str, Mapping[str, bool]] = {
     "warned": {"yellow": True, "bold": True},
     "yes": {"green": True, "bold": True},
 }
+_SCREEN = 20
+"""Lines there are for causes on a terminal of 24."""
 _CAUSES = 10
 """Causes on the last screen; all of them have blocks above it."""
 _NARROWEST, _WIDEST = 60, 110
 _LABEL = 9
+_LITTLE = 12
+"""Columns below which a title is left out of its line."""
 _ROWS = 25
 """Rules from which on those that passed are told by family."""
 
@@ -76,18 +80,18 @@ class TerminalReport:
         if missing := self.report.get("checks_without_verdict"):
             told = self.say("t_incomplete", checks=counted("checks", missing, self.language))
             self.paragraph(told, red=True)
-        if self.causes:
-            for number, cause in enumerate(self.causes[:_CAUSES], 1):
-                _short(self, number, cause)
-            rest = self.causes[_CAUSES:]
-            if rest:
-                checks = sum(len(each.checks) for each in rest)
-                told = self.say(
-                    "t_and_more_causes",
-                    causes=counted("causes", len(rest), self.language),
-                    checks=counted("checks", checks, self.language),
-                )
-                self.paragraph(told)
+        shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
+        lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
+        for number, cause in enumerate(shown, 1):
+            _short(self, number, cause, lines)
+        if rest:
+            checks = sum(len(each.checks) for each in rest)
+            told = self.say(
+                "t_and_more_causes",
+                causes=counted("causes", len(rest), self.language),
+                checks=counted("checks", checks, self.language),
+            )
+            self.paragraph(told)
         self.paragraph(decided.sentence(self.language), **_ANSWERS[decided.kind])
 
     @property
@@ -128,60 +132,57 @@ class TerminalReport:
         label = self.say(key)
         self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{command}")
 
+    def tally(self, counts: Sequence[tuple[Verdict, int]]) -> str:
+        """``pass 3``, ``pass 1 (1 not applicable)`` in the user's language."""
+        (worst, count), *rest = counts
+        others = ", ".join(f"{number} {self.verdict(each.value)}" for each, number in rest)
+        return f"{self.verdict(worst.value)} {count}" + (f" ({others})" if others else "")
+
     def _rules(self) -> None:
         shown, folded = _folded(self.results)
-        names = [result.rule.id for result in shown] + list(folded)
-        words = [self.verdict(result.verdict.value) for result in self.results]
-        place = max(map(columns, words), default=0), max(map(len, names), default=0)
-        for result in shown:
-            self._rule(result, place)
-        for name, members in folded.items():
-            self._family(name, members, place)
-
-    def _rule(self, result: RuleResult, place: tuple[int, int]) -> None:
-        verdicts = Counter(record.verdict for record in result.records)
-        passed, other = verdicts[Verdict.PASS], verdicts[Verdict.NOT_APPLICABLE]
-        judged = len(result.records) - other
-        count = str(passed) if passed == judged else f"{passed}/{judged}"
-        title = result.rule.title_zh if self.language is Language.CHINESE else result.rule.title_en
-        if other and judged:
-            title = f"({other} {self.verdict('not applicable')}) {title}"
-        elif not judged:
-            title = translated(result.records[0].message, self.language)
-        self._row(result.verdict.value, count if judged else "-", result.rule.id, title, place)
-        indent = place[0] + 10
-        for reading in result.readings:
-            told = self.say("t_reading", reading=translated(reading, self.language))
-            self.paragraph(told, indent)
-        for note in (note for record in result.records for note in record.evidence["notes"]):
-            self.paragraph(note, indent)
-
-    def _family(self, name: str, members: Sequence[RuleResult], place: tuple[int, int]) -> None:
-        checks = [record for member in members for record in member.records]
-        passed = [each for each in checks if each.verdict is Verdict.PASS]
-        told = counted("rules", len(members), self.language)
-        other = len(checks) - len(passed)
-        if not passed:
-            told += ": " + translated(checks[0].message, self.language)
-        elif other:
-            told += f" ({other} {self.verdict('not applicable')})"
-        count = str(len(passed)) if passed else "-"
-        self._row(members[0].verdict.value, count, name, told, place)
-
-    def _row(self, verdict: str, count: str, name: str, told: str, place: tuple[int, int]) -> None:
-        word = self.verdict(verdict)
-        self.reporter.write(" " * (place[0] - columns(word)) + word, **_COLOURS[verdict])
-        head = f" {count:>7}  {name:<{place[1]}}  "
-        self.reporter.line(head + cut(told, max(12, self.width - place[0] - columns(head))))
+        rows = [_row_of(self, result) for result in shown]
+        rows += [_family_row(self, name, members) for name, members in folded.items()]
+        widths = [max(columns(row[place]) for row in rows) for place in (1, 2)]
+        for verdict, counts, name, told, below in rows:
+            word = self.verdict(verdict)
+            self.reporter.write(word, **_COLOURS[verdict])
+            padded = counts[len(word) :] + " " * (widths[0] - columns(counts))
+            head = f"{padded}  {name:<{widths[1]}}  "
+            room = self.width - columns(word + head)
+            self.reporter.line(head.rstrip() if room < _LITTLE else head + cut(told, room))
+            for line in below:
+                self.paragraph(line, indent=4)
 
     def _totals(self, part: str) -> None:
+        """All six counts, zeros too."""
         counts: Mapping[str, int] = self.report["totals"][part]
-        self.reporter.write(f"{self.say(f'totals_of_{part}')} {sum(counts.values())}:")
-        for number, (verdict, count) in enumerate(counts.items()):
-            markup = _COLOURS[verdict] if count else {}
-            self.reporter.write(f"{',' if number else ''} ")
-            self.reporter.write(f"{count} {self.verdict(verdict)}", **markup)
-        self.reporter.line("")
+        told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
+        self.paragraph(self.say(f"totals_of_{part}", count=sum(counts.values()), told=told))
+
+
+_Row = tuple[str, str, str, str, list[str]]
+"""Verdict, tally, name, what is told of it, and lines below it."""
+
+
+def _row_of(terminal: TerminalReport, result: RuleResult) -> _Row:
+    chinese = terminal.language is Language.CHINESE
+    told = result.rule.title_zh if chinese else result.rule.title_en
+    if result.verdict is Verdict.NOT_APPLICABLE:
+        told = translated(result.records[0].message, terminal.language)
+    readings = (translated(each, terminal.language) for each in result.readings)
+    below = [terminal.say("t_reading", reading=each) for each in readings]
+    below += [note for record in result.records for note in record.evidence["notes"]]
+    counts = terminal.tally(result.tally)
+    return result.verdict.value, counts, result.rule.id, told, below
+
+
+def _family_row(terminal: TerminalReport, name: str, members: Sequence[RuleResult]) -> _Row:
+    records = [record for member in members for record in member.records]
+    told = counted("rules", len(members), terminal.language)
+    if members[0].verdict is Verdict.NOT_APPLICABLE:
+        told += f": {translated(records[0].message, terminal.language)}"
+    counts = terminal.tally(tally(each.verdict for each in records))
+    return members[0].verdict.value, counts, name.strip(), told, []
 
 
 def _folded(
@@ -241,9 +242,7 @@ def _known(terminal: TerminalReport) -> None:
         terminal.paragraph(f"{rule}, {count}: {reason}")
 
 
-def write_stale(
-    terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occurrence]]
-) -> None:
+def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occurrence]]) -> None:
     """Name the entries of a list that are no longer true, for the list to be corrected."""
     stale = [(entry, occurrence) for entry, occurrence in entries if occurrence in STALE]
     if stale:
@@ -263,8 +262,8 @@ def write_news(terminal: TerminalReport, news: News) -> None:
         terminal.paragraph(line, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
-def _short(terminal: TerminalReport, number: int, cause: Cause) -> None:
-    """A cause on two lines: verdict, harm and place; the reason."""
+def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> None:
+    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``."""
     verdict = terminal.verdict(cause.verdict)
     harm = harm_of(cause, terminal.language)
     head = f"{number:>2}  "
@@ -273,7 +272,12 @@ def _short(terminal: TerminalReport, number: int, cause: Cause) -> None:
     rest = ("  " + harm if harm else "") + "  " + where(cause, terminal.language)
     terminal.reporter.line(cut(rest, terminal.width - columns(head + verdict)))
     reason = translated(cause.reason, terminal.language)
-    terminal.reporter.line("    " + cut(reason, terminal.width - 4))
+    told = wrapped(reason, terminal.width - 4)
+    if len(told) > lines:
+        last = cut(" ".join(told[lines - 1 :]), terminal.width - 4)
+        told = [*told[: lines - 1], last]
+    for line in told:
+        terminal.reporter.line("    " + line)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
@@ -325,9 +329,7 @@ def _story(terminal: TerminalReport, record: VerdictRecord) -> None:
     terminal.command("t_repeat", record.repeat)
 
 
-def _step(
-    terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool
-) -> None:
+def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool) -> None:
     def say(told: str) -> str:
         return translated(told, terminal.language)
 
