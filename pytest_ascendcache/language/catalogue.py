@@ -94,6 +94,9 @@ def _chinese(sentence: str) -> str:
         exact = next(filter(None, (_filled(each, bare) for each in _patterns())), None)
     if exact is None and "; " in bare:
         exact = "；".join(map(_chinese, bare.split("; ")))
+    if exact is None and ": " in bare:
+        head, _, tail = bare.rpartition(": ")
+        exact = f"{_chinese(head)}：{known}" if (known := _chinese(tail)) != tail else None
     return sentence.replace(bare, exact or bare, 1)
 
 
