@@ -151,6 +151,11 @@ def _be_pytest(request: dict[str, Any]) -> NoReturn:
             os.close(file)
         tempfile.tempdir = None
         import pytest
+        from _pytest.assertion.rewrite import AssertionRewritingHook
+
+        # The suite was imported with its assertions rewritten; that it is already there is no
+        # reason to warn.
+        AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
 
         sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
         sys.path.insert(0, request["directory"])

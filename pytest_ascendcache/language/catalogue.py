@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.contract.toml import tomllib
 
 _HERE = Path(__file__).parent
 _LITTLE = 6

@@ -30,12 +30,12 @@ from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
 from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.toolchain import TORCHAIR
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
     atc_toolchain,
     op_compiler_toolchain,
-    reference_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
@@ -188,7 +188,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self._config, self.settings.audit)
+        return Audits(self.settings.audit)
 
     @property
     def base(self) -> Path:

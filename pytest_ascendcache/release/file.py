@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
 CACHE_PATH = "ASCEND_CACHE_PATH"
