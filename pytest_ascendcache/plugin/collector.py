@@ -24,6 +24,7 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.options.settings import asked_suites
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of
@@ -87,10 +88,13 @@ class Collector:
             # Every check will say so too; the header must not be the end of the run.
             return f"no usable temporary directory: {error}"
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
         if record is None:
             return
+        if not self._is_worker:
+            tell_junit(self._config, report, record)
         rank = getattr(report, "ascend_rank", None)
         if rank is None:
             self._alone.append(VerdictRecord.from_dict(record))

@@ -86,6 +86,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
+    try:
+        _configure(config)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _configure(config: pytest.Config) -> None:
     check_ranks(config)
     check_reports(config, judged=bool(asked_suites(config)))
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
@@ -172,6 +181,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    try:
+        _check_and_select(config, items)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
     gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
     if gangs:
         from pytest_ascendcache.plugin.gangs.items import check_gangs

@@ -19,18 +19,10 @@ def language_of(config: pytest.Config) -> Language:
     return Language(given) if given else preferred_language(os.environ)
 
 
-@contextmanager
-def usage_errors_translated(config: pytest.Config) -> Iterator[None]:
-    """Say usage errors in the user's language.
-
-    Raises:
-        pytest.UsageError: the one that was raised, translated.
-    """
-    try:
-        yield
-    except pytest.UsageError as error:
-        language = language_of(config)
-        raise pytest.UsageError(*(translated(str(each), language) for each in error.args)) from None
+def in_language(config: pytest.Config, error: pytest.UsageError) -> pytest.UsageError:
+    """The same error in the user's language."""
+    language = language_of(config)
+    return pytest.UsageError(*(translated(str(each), language) for each in error.args))
 
 
 @contextmanager

@@ -19,8 +19,8 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     part of the suite was run); ``matrix``, which combinations were tried; ``baseline``, what is
     new and fixed since an earlier report; ``causes``, the broken checks by what they share (see
     ``causes.Cause``), the worst first; ``started``, when, with the zone; ``rules`` with id, level,
-    titles, source, verdict, harm, readings; ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, one
-    verdict record each (see ``records.VerdictRecord``).
+    titles, source, verdict, harm, readings; ``accuracy`` of measured kernels by operator and mode,
+    in ulp; ``checks``, one verdict record each (see ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
     told = [record.as_dict() for record in checks]

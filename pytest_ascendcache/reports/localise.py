@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 Cell = Mapping[str, str]
 Levels = tuple[tuple[str, str], ...]
 UNCHANGED = ("not-given", "default")
-"""Levels that leave an option out; nothing is blamed on them."""
+"""Levels that leave an option out; nothing is blamed on them alone."""
+_MANY = 2000
+"""Passed cells above which triples would take seconds."""
 
 
 def explanations(broken: Sequence[Cell], passed: Sequence[Cell]) -> list[dict[str, str]]:
@@ -19,11 +21,12 @@ def explanations(broken: Sequence[Cell], passed: Sequence[Cell]) -> list[dict[st
     """
     found: list[dict[str, str]] = [{} for _ in broken]
     left = set(range(len(broken)))
-    fine = {each for cell in passed for each in _parts(cell)}
-    parts = [
-        [each for each in _parts(cell) if each not in fine and _says_something(each)]
-        for cell in broken
-    ]
+    most = 3 if len(passed) <= _MANY else 2
+    parts = [[each for each in _parts(cell, most) if _says_something(each)] for cell in broken]
+    blamed = {each for own in parts for each in own}
+    for cell in passed:
+        blamed.difference_update(_parts(cell, most))
+    parts = [[each for each in own if each in blamed] for own in parts]
     while left:
         counts: dict[Levels, int] = {}
         for number in left:
@@ -39,9 +42,10 @@ def explanations(broken: Sequence[Cell], passed: Sequence[Cell]) -> list[dict[st
     return found
 
 
-def _parts(cell: Cell) -> list[Levels]:
+def _parts(cell: Cell, most: int) -> list[Levels]:
     levels = sorted(cell.items())
-    return [part for size in (1, 2, 3) for part in itertools.combinations(levels, size)]
+    sizes = range(1, most + 1)
+    return [part for size in sizes for part in itertools.combinations(levels, size)]
 
 
 def _says_something(levels: Levels) -> bool:
