@@ -115,6 +115,10 @@ def _import_everything() -> None:
         code = pytest.main([*fixed, "--collect-only", *suite])
     if code != 0:
         raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+    from _pytest.assertion.rewrite import AssertionRewritingHook
+
+    # What is imported here was rewritten by the run above; each fork would warn that it was not.
+    AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
 
@@ -151,11 +155,6 @@ def _be_pytest(request: dict[str, Any]) -> NoReturn:
             os.close(file)
         tempfile.tempdir = None
         import pytest
-        from _pytest.assertion.rewrite import AssertionRewritingHook
-
-        # The suite was imported with its assertions rewritten; that it is already there is no
-        # reason to warn.
-        AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
 
         sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
         sys.path.insert(0, request["directory"])

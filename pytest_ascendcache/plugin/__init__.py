@@ -2,5 +2,5 @@
 
 import pytest
 
-# Here, because it has to be said before anything of the suite is imported.
+# Before anything imports the suite: what is imported can no longer be rewritten.
 pytest.register_assert_rewrite("pytest_ascendcache.conformance")

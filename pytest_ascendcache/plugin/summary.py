@@ -16,7 +16,9 @@ _TOLD_BY_PYTEST = ("failed", "error")
 def language_of(config: pytest.Config) -> Language:
     """The language of ``--ascend-language``, else that of the locale."""
     given = config.getoption("--ascend-language", None)
-    return Language(given) if given else preferred_language(os.environ)
+    # What is neither is refused in the language of the locale.
+    known = given in tuple(each.value for each in Language)
+    return Language(given) if known else preferred_language(os.environ)
 
 
 def in_language(config: pytest.Config, error: pytest.UsageError) -> pytest.UsageError:

@@ -46,13 +46,15 @@ _ROWS = 25
 
 @dataclass(frozen=True)
 class TerminalReport:
-    """Writes one run. ``report`` is the JSON report of it, ``causes`` what is broken in it."""
+    """Writes one run. ``report`` is the JSON report of it, ``causes`` what is broken in it,
+    ``answers`` what it says of each release."""
 
     reporter: pytest.TerminalReporter
     report: Mapping[str, Any]
     results: Sequence[RuleResult]
     causes: Sequence[Cause]
     language: Language
+    answers: Sequence[str] = ()
 
     def write(self) -> None:
         """Rules, measurements, known deviations and the block of each cause."""
@@ -92,7 +94,9 @@ class TerminalReport:
                 checks=counted("checks", checks, self.language),
             )
             self.paragraph(told)
-        self.paragraph(decided.sentence(self.language), **_ANSWERS[decided.kind])
+        told = [translated(each, self.language) for each in self.answers]
+        for sentence in told or [decided.sentence(self.language)]:
+            self.paragraph(sentence, **_ANSWERS[decided.kind])
 
     @property
     def width(self) -> int:
