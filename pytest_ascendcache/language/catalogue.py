@@ -89,7 +89,9 @@ def _chinese(sentence: str) -> str:
     if exact is None:
         exact = next(filter(None, (_filled(each, bare) for each in _patterns())), None)
     if exact is None and "; " in bare:
-        exact = "；".join(map(_chinese, bare.split("; ")))
+        parts = bare.split("; ")
+        told = [_chinese(each) for each in parts]
+        exact = "；".join(told) if told != parts else None
     if exact is None and ": " in bare:
         head, _, tail = bare.rpartition(": ")
         exact = f"{_chinese(head)}：{known}" if (known := _chinese(tail)) != tail else None

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.language import Language, preferred_language, translated
 
 _TOLD_BY_PYTEST = ("failed", "error")
@@ -31,15 +32,21 @@ def in_language(config: pytest.Config, error: pytest.UsageError) -> pytest.Usage
 def told_once(reporter: pytest.TerminalReporter) -> Iterator[None]:
     """Keep pytest from telling broken checks of rules, whose causes are told after it.
 
-    With ``--tb`` the tracebacks were asked for, and everything stays.
+    Tests of users keep their tracebacks; with ``--tb`` those of the suite were asked for too.
     """
     if reporter.config.getoption("tbstyle") != "auto":
         yield
         return
     kept = {name: reporter.stats[name] for name in _TOLD_BY_PYTEST if name in reporter.stats}
     for name, reports in kept.items():
-        reporter.stats[name] = [each for each in reports if not hasattr(each, "ascend_record")]
+        reporter.stats[name] = [each for each in reports if not _is_of_the_suite(each)]
     try:
         yield
     finally:
         reporter.stats.update(kept)
+
+
+def _is_of_the_suite(report: object) -> bool:
+    return hasattr(report, "ascend_record") and getattr(report, "nodeid", "").startswith(
+        SUITE_NODES
+    )

@@ -7,7 +7,9 @@ from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.language import Language, translated
+from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.reports.reasons import reason, sentences, shortened
 from pytest_ascendcache.reports.reasons import reason, sentences, shortened
 
 _Rows = Sequence[Mapping[str, Any]]
@@ -67,6 +69,7 @@ def page_data(report: Document) -> dict[str, Any]:
         "tests": list(tests.values),
         "words": list(words.values),
         "checks": columns,
+        "causes": [each["checks"][0] for each in report.get("causes", ())],
         "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),
         "notes": _notes(checks, rules),
@@ -149,6 +152,12 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
         "findings": (evidence.get("findings") or [])[:_FINDINGS],
     }
     return {name: value for name, value in story.items() if value}
+
+
+def _chinese(**told: str | None) -> dict[str, str]:
+    """Translations of what the catalogue knows, by the name of the text and ``_zh``."""
+    known = {name: translated(each, Language.CHINESE) for name, each in told.items() if each}
+    return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
 
 
 def _chinese(**told: str | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
+from pytest_ascendcache.reports.answer import answer, harm_of, where
 from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import Document
 
@@ -38,7 +38,7 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
         "",
     ]
     if missing := report.get("checks_without_verdict"):
-        told = text("t_incomplete", language, checks=counted("checks", missing, language))
+        told = text("t_incomplete", language, count=missing)
         lines += [f"**{told}**", ""]
     if news := report.get("baseline"):
         lines += [

@@ -80,7 +80,7 @@ class TerminalReport:
         for part in ("rules", "checks"):
             self._totals(part)
         if missing := self.report.get("checks_without_verdict"):
-            told = self.say("t_incomplete", checks=counted("checks", missing, self.language))
+            told = self.say("t_incomplete", count=missing)
             self.paragraph(told, red=True)
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
         lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
@@ -121,13 +121,17 @@ class TerminalReport:
 
     def paragraph(self, told: str, indent: int = 0, **markup: bool) -> None:
         """Whole words on lines that fit."""
-        for line in wrapped(told, self.width - indent):
+        for line in self.lines(told, indent):
             self.reporter.line(" " * indent + line, **markup)
+
+    def lines(self, told: str, indent: int) -> list[str]:
+        """Lines for a person at a terminal; in files and logs one, which tools find whole."""
+        return wrapped(told, self.width - indent) if self.reporter.isatty else [told]
 
     def labelled(self, key: str, told: str, lines: int | None = None) -> None:
         """Text behind a label; the label once, for the first line."""
         label = self.say(key) if key else ""
-        for line in wrapped(told, self.width - _LABEL)[:lines]:
+        for line in self.lines(told, _LABEL)[:lines]:
             self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{line}")
             label = ""
 
@@ -161,7 +165,7 @@ class TerminalReport:
         """All six counts, zeros too."""
         counts: Mapping[str, int] = self.report["totals"][part]
         told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
-        self.paragraph(self.say(f"totals_of_{part}", count=sum(counts.values()), told=told))
+        self.paragraph(f"{counted(part, sum(counts.values()), self.language)}: {told}")
 
 
 _Row = tuple[str, str, str, str, list[str]]
