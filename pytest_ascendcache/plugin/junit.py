@@ -23,9 +23,7 @@ from pytest_ascendcache.reports.reasons import reason
 _VISIBLE = ("warn", "known deviation")
 
 
-def tell_junit(
-    config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]
-) -> None:
+def tell_junit(config: pytest.Config, report: pytest.TestReport, record: Mapping[str, Any]) -> None:
     """Say rule, harm, reason and the command that repeats it; before pytest writes the case."""
     writer = config.stash.get(xml_key, None)
     if writer is None:

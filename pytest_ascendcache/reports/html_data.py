@@ -71,6 +71,8 @@ def page_data(report: Document) -> dict[str, Any]:
         "checks": columns,
         "causes": [each["checks"][0] for each in report.get("causes", ())],
         "causes": [each["checks"][0] for each in report.get("causes", ())],
+        "causes": [each["checks"][0] for each in report.get("causes", ())],
+        "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),
         "notes": _notes(checks, rules),
         "timelines": _courses(checks, "timeline", _much_to_see),

@@ -37,6 +37,8 @@ _SCREEN = 20
 _CAUSES = 10
 """Causes on the last screen; all of them have blocks above it."""
 _NARROWEST, _WIDEST = 60, 110
+_CHANGES = 8
+"""Changed files that are told; the reports have all of them."""
 _LABEL = 9
 _LITTLE = 12
 """Columns below which a title is left out of its line."""
@@ -94,8 +96,8 @@ class TerminalReport:
                 checks=counted("checks", checks, self.language),
             )
             self.paragraph(told)
-        told = [translated(each, self.language) for each in self.answers]
-        for sentence in told or [decided.sentence(self.language)]:
+        releases = [translated(each, self.language) for each in self.answers]
+        for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
 
     @property
@@ -150,7 +152,7 @@ class TerminalReport:
         shown, folded = _folded(self.results)
         rows = [_row_of(self, result) for result in shown]
         rows += [_family_row(self, name, members) for name, members in folded.items()]
-        widths = [max(columns(row[place]) for row in rows) for place in (1, 2)]
+        widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
         for verdict, counts, name, told, below in rows:
             word = self.verdict(verdict)
             self.reporter.write(word, **_COLOURS[verdict])
@@ -297,7 +299,8 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     chinese = language is Language.CHINESE
     statement = rule.statement_zh if chinese and rule.statement_zh else rule.statement
     level = terminal.say(f"l_{rule.level.value}")
-    terminal.labelled("t_promise", f"{statement} ({level}; {rule.source})")
+    document = (chinese and rule.source.document_zh) or rule.source.document
+    terminal.labelled("t_promise", f"{statement} ({level}; {document}: {rule.source.section})")
     verdict, harm = terminal.verdict(cause.verdict), harm_of(cause, language)
     broken = ", ".join(
         f"{name}: {counted('checks', count, language)}" for name, count in cause.rules.items()
@@ -348,8 +351,11 @@ def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_la
         operator, separator, fate = outcome.rpartition("): ")
         told = f"{operator}{separator}{say(fate)}" if separator else say(outcome)
         terminal.labelled("t_observed", told)
-    for path, change in step["changes"].items() if is_last else ():
-        terminal.labelled("t_changed", shortened(f"{path}: {change}"))
+    changes = [f"{path}: {change}" for path, change in step["changes"].items()]
+    for told in changes[:_CHANGES] if is_last else ():
+        terminal.labelled("t_changed", shortened(told))
+    if is_last and len(changes) > _CHANGES:
+        terminal.labelled("", f"+{len(changes) - _CHANGES}")
     _said(terminal, step["output"], 5)
 
 
