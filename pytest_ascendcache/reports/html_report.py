@@ -74,50 +74,6 @@ def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
     return {language.value: told(language) for language in Language}
 
 
-def _counts(report: Document) -> dict[str, str]:
-    """Passed checks of judged ones by rule; one number where all of them passed."""
-    counts: dict[str, list[int]] = {}
-    for check in report["checks"]:
-        passed = counts.setdefault(check["rule"], [0, 0])
-        passed[0] += check["verdict"] == "pass"
-        passed[1] += check["verdict"] != "not applicable"
-    return {
-        rule: "–" if not judged else str(passed) if passed == judged else f"{passed}/{judged}"
-        for rule, (passed, judged) in counts.items()
-    }
-
-
-def _counts(report: Document) -> dict[str, str]:
-    """Passed checks of judged ones by rule; one number where all of them passed."""
-    counts: dict[str, list[int]] = {}
-    for check in report["checks"]:
-        passed = counts.setdefault(check["rule"], [0, 0])
-        passed[0] += check["verdict"] == "pass"
-        passed[1] += check["verdict"] != "not applicable"
-    return {
-        rule: "–" if not judged else str(passed) if passed == judged else f"{passed}/{judged}"
-        for rule, (passed, judged) in counts.items()
-    }
-
-
-def _cause(cause: Cause, report: Document) -> dict[str, Any]:
-    """What the template shows of a cause."""
-    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
-    return {
-        **cause.as_dict(),
-        "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
-        "where": _in_both(lambda language: where(cause, language)),
-    }
-
-
-_NO_ADDRESS = {"document_zh": "", "address": ""}
-"""What reports of earlier versions do not have."""
-
-
-def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
-    return {language.value: told(language) for language in Language}
-
-
 def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
     """A page with its style, its scripts and their data in it."""
     script = "\n".join(_text(name) for name in scripts)
