@@ -159,12 +159,6 @@ def _chinese(**told: str | None) -> dict[str, str]:
     return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
 
 
-def _chinese(**told: str | None) -> dict[str, str]:
-    """Translations of what the catalogue knows, by the name of the text and ``_zh``."""
-    known = {name: translated(each, Language.CHINESE) for name, each in told.items() if each}
-    return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
-
-
 _TOLD_OF = ("expected", "observed", "sandbox", "control", "crash", "ranks", "notes")
 
 

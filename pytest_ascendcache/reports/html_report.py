@@ -104,11 +104,6 @@ def _environment() -> Any:
     )
     environment.globals["t"] = _both_languages
     environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
-    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
     environment.globals["tally"] = _tally
     return environment
 

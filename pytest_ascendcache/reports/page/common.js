@@ -31,18 +31,6 @@ function both(key) {
 const inBoth = (en, zh) => zh
   ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
   : make("span", {}, en);
-/** A text and its translation, where there is one. */
-const inBoth = (en, zh) => zh
-  ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
-  : make("span", {}, en);
-/** A text and its translation, where there is one. */
-const inBoth = (en, zh) => zh
-  ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
-  : make("span", {}, en);
-/** A text and its translation, where there is one. */
-const inBoth = (en, zh) => zh
-  ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
-  : make("span", {}, en);
 const badge = (verdict) =>
   make("span", { class: `v ${verdict.replace(" ", "-")}` }, both(`v_${verdict}`));
 

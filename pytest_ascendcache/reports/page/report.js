@@ -15,18 +15,6 @@ function fullName(number) {
   const words = checks.words[number].map((each) => data.words[each]);
   return data.tests[checks.test[number]] + (words.length ? `[${words.join("+")}]` : "");
 }
-function fullName(number) {
-  const words = checks.words[number].map((each) => data.words[each]);
-  return data.tests[checks.test[number]] + (words.length ? `[${words.join("+")}]` : "");
-}
-function fullName(number) {
-  const words = checks.words[number].map((each) => data.words[each]);
-  return data.tests[checks.test[number]] + (words.length ? `[${words.join("+")}]` : "");
-}
-function fullName(number) {
-  const words = checks.words[number].map((each) => data.words[each]);
-  return data.tests[checks.test[number]] + (words.length ? `[${words.join("+")}]` : "");
-}
 const worstFirst = (numbers) =>
   numbers.sort((a, b) => rank[checks.verdict[a]] - rank[checks.verdict[b]] || a - b);
 const byRule = data.rules.map(() => []);
@@ -136,51 +124,6 @@ function open(row, wanted) {
     ...rule.readings.map((each) => make("p", { class: "quiet" }, both("reading"), `: ${each}`)),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));
-}
-
-function sourceOf(rule) {
-  const { document: en, document_zh: zh, section, address } = rule.source;
-  const place = [inBoth(en, zh), `: ${section}`];
-  return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
-}
-
-let quietShown = !data.rules.some((rule) => BROKEN.has(rule.verdict));
-function showQuiet(wanted) {
-  quietShown = wanted;
-  const button = one("#quiet-rules");
-  button.setAttribute("aria-expanded", wanted);
-  button.replaceChildren(both(wanted ? "hide_quiet" : "show_quiet"));
-  filterRules();
-}
-
-function sourceOf(rule) {
-  const { document: en, document_zh: zh, section, address } = rule.source;
-  const place = [inBoth(en, zh), `: ${section}`];
-  return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
-}
-
-let quietShown = !data.rules.some((rule) => BROKEN.has(rule.verdict));
-function showQuiet(wanted) {
-  quietShown = wanted;
-  const button = one("#quiet-rules");
-  button.setAttribute("aria-expanded", wanted);
-  button.replaceChildren(both(wanted ? "hide_quiet" : "show_quiet"));
-  filterRules();
-}
-
-function sourceOf(rule) {
-  const { document: en, document_zh: zh, section, address } = rule.source;
-  const place = [inBoth(en, zh), `: ${section}`];
-  return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
-}
-
-let quietShown = !data.rules.some((rule) => BROKEN.has(rule.verdict));
-function showQuiet(wanted) {
-  quietShown = wanted;
-  const button = one("#quiet-rules");
-  button.setAttribute("aria-expanded", wanted);
-  button.replaceChildren(both(wanted ? "hide_quiet" : "show_quiet"));
-  filterRules();
 }
 
 function sourceOf(rule) {
