@@ -24,7 +24,8 @@ Check = Mapping[str, Any]
 BROKEN = ("fail", "undecided", "error", "warn")
 """Verdicts that have a cause, the worst first. A known deviation has its reason already."""
 
-_VARYING = re.compile(r"'[^']*'|\"[^\"]*\"|\$\S+|\S*[0-9/]\S*|\b[0-9a-f]{8}…\S*")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_VALUE = re.compile(r"[0-9/$…]")
 _NO_HARM = len(Harm)
 _MOST = 0.7
 """The share of a rule's broken checks that makes a cause the one of the rule."""
@@ -232,4 +233,5 @@ def _kind(sentence: str) -> str:
     what = sentence.rpartition(": ")[2] if ENDING.match(sentence) is None else sentence
     if what.endswith(("compiled, entry kept", "compiled, entry absent")):
         return "the cache is not used"
-    return _VARYING.sub("#", what if len(what) > _SHORT else sentence)
+    words = _QUOTED.sub("#", what if len(what) > _SHORT else sentence).split()
+    return " ".join("#" if _VALUE.search(word) else word for word in words)

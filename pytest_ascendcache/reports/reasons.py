@@ -32,6 +32,8 @@ _PLAIN = {
 """Notation of sets, lists and dicts of names, and what a sentence has in its place."""
 _MEGABYTE = 1_048_576
 _LONGEST = 400
+_READ = 2000
+"""Characters of a line that are looked at: more is no sentence."""
 
 
 def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) -> str:
@@ -69,9 +71,9 @@ def _told(check: Mapping[str, Any]) -> str:
 
 def sentences(message: str) -> list[str]:
     """The lines of a message that are meant for readers."""
-    kept = []
+    kept: list[str] = []
     for line in message.splitlines():
-        bare = line.strip()
+        bare = line.strip()[:_READ]
         if _NOTATION.match(bare) or bare.startswith(("observed:", "expected:")):
             continue
         if bare.partition(":")[0] in ("combination", "options", "smallest"):
@@ -86,7 +88,7 @@ def sentences(message: str) -> list[str]:
 
 def shortened(text: str) -> str:
     """Without bytes, digests of 64 digits and directories of this machine; of bounded length."""
-    text = _SANDBOX.sub("$SANDBOX", text)
+    text = _SANDBOX.sub("$SANDBOX", text[:_READ])
     text = _BYTES.sub("(bytes)", text)
     text = _TEMPORARY.sub("", text)
     text = _DIGITS.sub(lambda match: f"{match[1] or ''}{match[2]}…{match[3] or ''}", text)

@@ -86,8 +86,8 @@ def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
             if any(str(each).endswith(f": {observed}") for each in step["outcomes"])
         ]
         place = fitting[-1] if fitting else place
-    before = steps[place - 1] if place else None
-    return request_of(steps[place]["command"]), before and request_of(before["command"])
+    before = request_of(steps[place - 1]["command"]) if place else None
+    return request_of(steps[place]["command"]), before
 
 
 def _asks_a_cache(command: str) -> bool:

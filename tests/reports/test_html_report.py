@@ -40,6 +40,7 @@ def test_a_run_writes_a_page_with_all_verdicts_and_rules(pytester: pytest.Pytest
         "compiled, entry absent",
     )
     assert told["repeat"].startswith("pytest --ascend-cache --ascend-defect=default-is-enable")
+    assert "expected: compiled, entry absent" in told["message"]
     assert told["steps"][-1]["command"].startswith("cd $SANDBOX/")
     assert any(change == "added" for change in told["steps"][-1]["changes"].values())
 
