@@ -24,7 +24,7 @@ class Audit:
 
     ``notes`` are told whatever the verdict, ``inapplicable`` says why a rule has nothing to judge
     here. ``unlisted`` are directories and ``unread`` files that could not be read; ``changed``
-    says what somebody wrote meanwhile. ``renewed`` access times could not be kept.
+    says what other processes wrote meanwhile. ``renewed`` access times could not be kept.
     """
 
     directory: Path

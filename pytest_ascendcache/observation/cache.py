@@ -142,7 +142,7 @@ class WatchedCache:
         """
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
-            raise ToolchainError(_failure(run.result))
+            raise ToolchainError(f"the toolchain {run.result.failure}")
         return run
 
     def attempt(
@@ -208,7 +208,7 @@ class WatchedCache:
             self._note(run)
         for result in results:
             if result.returncode is None:
-                raise ToolchainError(_failure(result))
+                raise ToolchainError(f"the toolchain {result.failure}")
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
@@ -338,8 +338,8 @@ class WatchedCache:
             return f"no operators for {soc} are installed"
         run = self.elsewhere(self.sandbox / "nowhere").attempt(operator, soc=soc)
         if not run.succeeded and installed is not None:
-            raise ToolchainError(_failure(run.result))
-        return "" if run.succeeded else f"for {soc} {_failure(run.result)}"
+            raise ToolchainError(f"the toolchain {run.result.failure}")
+        return "" if run.succeeded else f"for {soc} the toolchain {run.result.failure}"
 
     def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
         """What a run did to the entry :meth:`warm` made of an operator under these options."""
@@ -403,7 +403,8 @@ class WatchedCache:
             return ""
         options = run.result.request.options.but(cache_mode=None)
         self._fresh_run(run.operators, environment, options)
-        return f"observed: {_failure(run.result)}, and a fresh compile of the same succeeds"
+        failed = f"the toolchain {run.result.failure}"
+        return f"observed: {failed}, and a fresh compile of the same succeeds"
 
     def _fresh_run(
         self,
@@ -442,7 +443,7 @@ class WatchedCache:
         )
         run = self.unwatched(request)
         if not run.succeeded:
-            raise ToolchainError(_failure(run.result))
+            raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
     def unwatched(self, request: CompileRequest) -> Run:
@@ -524,12 +525,3 @@ class WatchedCache:
                 },
             )
         )
-
-
-def _failure(result: CompileResult) -> str:
-    printable = "".join(
-        each if each.isprintable() or each == "\n" else "?" for each in result.output
-    )
-    words = printable.strip().splitlines()
-    said = f": {words[-1][:300]}" if words else " without a word"
-    return f"the toolchain {result.ending}{said}"

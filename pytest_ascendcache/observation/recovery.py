@@ -17,10 +17,10 @@ from pytest_ascendcache.operators import OperatorSpec
 
 
 class CacheUnderTest(WatchedCache):
-    """A watched cache whose compiles can be interrupted.
+    """An empty cache directory of its own; its compiles are watched and can be interrupted.
 
-    After an interruption two questions matter: does the next run deliver a correct kernel, and
-    does the one after that reuse it?
+    :meth:`compile` says which kernels a run reused and what became of their entries. HOME and
+    working directory are the cache's own too. See :class:`WatchedCache` for markers and models.
     """
 
     def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:

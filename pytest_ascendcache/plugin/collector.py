@@ -64,6 +64,8 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
+        if settings_of(self._config).smoke:
+            lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
         audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
@@ -245,7 +247,7 @@ class Collector:
 
     def _answers(self) -> list[str]:
         """What the run says of each release, in one sentence."""
-        asked, toolchain = ascend_session_of(self._config).settings.release, self._toolchain
+        asked, toolchain = settings_of(self._config).release, self._toolchain
         if toolchain is not None and toolchain.name == "reference":
             compiler = f"the embedded reference {toolchain.version}, which says nothing about CANN"
         else:

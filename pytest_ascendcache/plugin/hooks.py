@@ -74,6 +74,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    if not (config.option.ascend_doctor or config.option.ascend_rules):
+        return None
+    from pytest_ascendcache.plugin.looking import look_around
+
+    return look_around(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ascend_rule(id): the promise of the documents a test judges"
@@ -99,7 +108,7 @@ def _configure(config: pytest.Config) -> None:
         from pytest_ascendcache.plugin.gangs.items import join_workers
 
         join_workers(config)
-    if settings.folders:
+    if settings.folders and not settings.looks:
         from pytest_ascendcache.plugin.collector import Collector
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
@@ -120,9 +129,7 @@ def _configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    if not settings_of(config).folders:
-        return []
-    return config.stash[_COLLECTOR].header()
+    return config.stash[_COLLECTOR].header() if _COLLECTOR in config.stash else []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -133,9 +140,9 @@ def pytest_collection(session: pytest.Session) -> None:
 
         config = session.config
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # An audit is run anywhere, in a home directory even: tests that lie there are not meant.
-        # A toolchain is judged where its own tests are.
-        nothing_else = alone and not config.getoption("--ascend-cache")
+        # Files can be judged from any directory, so tests that happen to be in it are not
+        # collected. With --ascend-cache the directory may hold the user's own checks.
+        nothing_else = alone and (settings.looks or not config.getoption("--ascend-cache"))
         config.args = with_suite([] if nothing_else else config.args, _SUITE, settings.folders)
 
 
@@ -197,6 +204,10 @@ def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
         from pytest_ascendcache.plugin.verdicts import prepare_items
 
         prepare_items(marked)
+    if settings_of(config).smoke:
+        from pytest_ascendcache.plugin.collection import select_smoke
+
+        select_smoke(config, items)
     if settings_of(config).rules:
         from pytest_ascendcache.plugin.collection import select_rules
 

@@ -36,6 +36,10 @@ from pytest_ascendcache.toolchains import (
     op_compiler_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+from pytest_ascendcache.words import instead
+
+TOOLCHAINS = ("reference", "atc", OP_COMPILER, *MINDSPORE_TOOLCHAINS)
+"""Names of the toolchains of the package."""
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -72,7 +76,7 @@ class AscendSession:
         if made is not None:
             return made
         if settings.toolchain == "reference":
-            return self._reference()
+            return self.reference()
         if settings.toolchain == TORCHAIR and settings.script is not None:
             return TorchairToolchain(settings.script, settings.cards, settings.timeout)
         if settings.toolchain == "atc":
@@ -92,9 +96,8 @@ class AscendSession:
 
             return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
-            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
-            "it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that is "
+            f"loaded provides it; {instead(settings.toolchain, TOOLCHAINS)}"
         )
 
     def _atc(self) -> Toolchain:
@@ -107,7 +110,12 @@ class AscendSession:
             made.installation.check_soc(soc)
         return made
 
-    def _reference(self) -> Toolchain:
+    def reference(self) -> Toolchain:
+        """The embedded toolchain, with the defect or profile that was asked for.
+
+        Raises:
+            pytest.UsageError: where there is no such defect or profile.
+        """
         settings = self.settings
         if settings.defect is not None:
             from pytest_ascendcache.qualification import defect_names
@@ -115,16 +123,16 @@ class AscendSession:
             names = defect_names()
             if settings.defect not in names:
                 raise pytest.UsageError(
-                    f"--ascend-defect={settings.defect}: no such defect; use one of "
-                    f"{', '.join(names)}."
+                    f"--ascend-defect={settings.defect}: no such defect; "
+                    f"{instead(settings.defect, names)}"
                 )
         if settings.profile is not None:
             from pytest_ascendcache.qualification import profile_names
 
             if settings.profile not in profile_names():
                 raise pytest.UsageError(
-                    f"--ascend-profile={settings.profile}: no such profile; use "
-                    f"{', '.join(profile_names())}."
+                    f"--ascend-profile={settings.profile}: no such profile; "
+                    f"{instead(settings.profile, profile_names())}"
                 )
         toolchain = reference_toolchain(
             settings.start,

@@ -19,7 +19,7 @@ from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
-from pytest_ascendcache.words import pytest_command
+from pytest_ascendcache.words import instead, pytest_command
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -67,7 +67,8 @@ def rule_of(item: pytest.Item) -> Rule:
     rules = load_rules()
     if name not in rules:
         raise pytest.UsageError(
-            f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
+            f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
+            + instead(name, rules, "pytest --ascend-rules lists them.")
         )
     return rules[name]
 

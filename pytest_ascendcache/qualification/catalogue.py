@@ -159,12 +159,12 @@ def _build(bundle: Any, changes: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Scene:
-    """Files as somebody might leave them, for what judges files rather than a toolchain.
+    """Files as users might leave them, for rules that judge files rather than a toolchain.
 
     ``build`` makes them below an empty directory and returns the arguments of pytest that have
     them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
     none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
-    Giving files to somebody else ``needs_root``.
+    Giving files to another user ``needs_root``.
     """
 
     name: str

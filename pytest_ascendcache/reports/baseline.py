@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
 from pytest_ascendcache.reports.records import VerdictRecord
 
@@ -42,7 +43,7 @@ class Baseline:
         report = read_report(path)
         verdicts, observed = {}, {}
         for check in report["checks"]:
-            key = check["rule"], check["check"]
+            key = check["rule"], present_name(check["check"])
             verdicts[key] = Verdict(check["verdict"])
             observed[key] = check["evidence"].get("observed", "")
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"

@@ -64,7 +64,7 @@ def read_report(path: Path) -> Document:
 
 
 def _missing(document: Document) -> str:
-    """What a report lacks of what readers rest on; empty if nothing."""
+    """The first part that a report lacks and its readers need; empty for a complete report."""
     for name, fields in _PARTS.items():
         if not _has(document.get(name), *fields):
             return f"'{name}'"

@@ -10,10 +10,12 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.records import VerdictRecord
 
 _FORMAT = 2
@@ -100,6 +102,7 @@ def _document(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
 
 def _record(path: Path, number: int, line: bytes) -> VerdictRecord:
     try:
-        return VerdictRecord.from_dict(_document(path, number, line)["record"])
+        record = VerdictRecord.from_dict(_document(path, number, line)["record"])
+        return replace(record, check=present_name(record.check))
     except (KeyError, TypeError, ValueError):
         raise JournalError(f"{path}: line {number} is no verdict; name another file.") from None

@@ -291,7 +291,7 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
         (["--ascend-deviations=ours.toml"], "ours.toml, entry 1 (rule 'debug/*'): the key 'why'"),
         (
             ["--ascend-deviations=nobody"],
-            "'nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+            "/nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],

@@ -118,7 +118,8 @@ def test_a_release_under_enable_fails_and_says_what_to_do(
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]
     command = shlex.split(repeat.removeprefix("repeat"))
-    assert pytester.runpytest_subprocess(*command[1:]).parseoutcomes() == {"failed": 1}
+    again = pytester.runpytest_subprocess(*command[command.index("pytest") + 1 :])
+    assert again.parseoutcomes() == {"failed": 1}
 
 
 def test_recommendations_warn_and_fail_under_strict(

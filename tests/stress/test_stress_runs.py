@@ -106,7 +106,10 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
         ("--ascend-stress-steps=0", "--ascend-stress-steps must be a whole number from 1 *"),
         ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
         ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
-        ("--ascend-stress-replay=none", "--ascend-stress-replay=*none is no file*"),
+        (
+            "--ascend-stress-replay=none",
+            "--ascend-stress-replay: *none: No such file *; name a history*",
+        ),
         ("--ascend-stress-replay=bad.jsonl", "--ascend-stress-replay: *bad.jsonl:1: no line of*"),
     ],
 )

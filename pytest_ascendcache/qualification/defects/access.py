@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
@@ -57,7 +57,7 @@ def entries_know_their_directory() -> Policies:
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             return super().find(fs, entry, {**expected, "origin": str(entry.directory)})
 
-    return Policies(lookup=WrongLookup(), store=WrongStore())
+    return having(WrongLookup(), WrongStore())
 
 
 @defect(RELOCATE, overrides=PurgePolicy.upgrade)

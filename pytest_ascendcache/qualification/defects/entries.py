@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -101,7 +101,7 @@ def never_hits() -> Policies:
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             return None
 
-    return Policies(lookup=Wrong(), store=NeverCurrent())
+    return having(Wrong(), NeverCurrent())
 
 
 @defect(REUSES, overrides=LookupPolicy.find)
@@ -138,7 +138,7 @@ def wrong_types_crash(self, right, metadata, expected):
 
 @defect(HEALS, overrides=LookupPolicy.find)
 def damaged_entries_fail(self, right, fs, entry, expected):
-    """A damaged entry fails the compile until somebody deletes it."""
+    """A damaged entry fails the compile until it is deleted by hand."""
     data = right(fs, entry, expected)
     if data is None and entry.metadata.exists():
         raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
@@ -232,7 +232,7 @@ def writers_append() -> Policies:
                 file.write(data)
             entry.metadata.write_bytes(self.metadata_text(data, metadata))
 
-    return Policies(store=Wrong(), fs=Unlocked())
+    return having(Wrong(), Unlocked())
 
 
 @defect("cache-mode/parallel-force")
@@ -271,7 +271,7 @@ def force_removes_the_directory() -> Policies:
                 raise AtcError("E40023", f"[{entry.directory}] is gone.")
             return True
 
-    return Policies(purge=WrongPurge(), store=WrongStore())
+    return having(WrongPurge(), WrongStore())
 
 
 @defect(MODES)
