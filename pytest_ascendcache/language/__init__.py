@@ -13,16 +13,12 @@ from pytest_ascendcache.language.catalogue import (
     texts,
     translated,
 )
-from pytest_ascendcache.language.columns import columns, cut, wrapped
 
 __all__ = [
     "Language",
-    "columns",
-    "cut",
     "preferred_language",
     "templates",
     "text",
     "texts",
     "translated",
-    "wrapped",
 ]

@@ -7,9 +7,7 @@ from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.language import Language, translated
-from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.reports.files import Document
-from pytest_ascendcache.reports.reasons import reason, sentences, shortened
 from pytest_ascendcache.reports.reasons import reason, sentences, shortened
 
 _Rows = Sequence[Mapping[str, Any]]

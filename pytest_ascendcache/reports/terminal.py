@@ -11,12 +11,13 @@ import pytest
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
-from pytest_ascendcache.language import Language, columns, cut, text, translated, wrapped
+from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
+from pytest_ascendcache.words.layout import columns, cut, wrapped
 
 _COLOURS: Mapping[str, Mapping[str, bool]] = {
     "pass": {"green": True},
@@ -128,7 +129,7 @@ class TerminalReport:
 
     def lines(self, told: str, indent: int) -> list[str]:
         """Lines for a person at a terminal; in files and logs one, which tools find whole."""
-        return wrapped(told, self.width - indent) if self.reporter.isatty else [told]
+        return wrapped(told, width=self.width - indent) if self.reporter.isatty else [told]
 
     def labelled(self, key: str, told: str, lines: int | None = None) -> None:
         """Text behind a label; the label once, for the first line."""
@@ -282,7 +283,7 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
     rest = ("  " + harm if harm else "") + "  " + where(cause, terminal.language)
     terminal.reporter.line(cut(rest, terminal.width - columns(head + verdict)))
     reason = translated(cause.reason, terminal.language)
-    told = wrapped(reason, terminal.width - 4)
+    told = wrapped(reason, width=terminal.width - 4)
     if len(told) > lines:
         last = cut(" ".join(told[lines - 1 :]), terminal.width - 4)
         told = [*told[: lines - 1], last]

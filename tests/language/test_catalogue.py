@@ -15,14 +15,11 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.language import (
     Language,
-    columns,
-    cut,
     preferred_language,
     templates,
     text,
     texts,
     translated,
-    wrapped,
 )
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
@@ -166,13 +163,3 @@ def test_a_sentence_is_recognised(english: str, chinese: str) -> None:
 )
 def test_the_locale_says_the_language(environment: dict[str, str], language: str) -> None:
     assert preferred_language(environment).value == language
-
-
-def test_lines_are_as_wide_as_a_terminal_shows_them() -> None:
-    told = "enable 模式下，编译参数和算子参数均相同的算子不会重复编译。--op_compiler_cache=x"
-    lines = wrapped(told, 30)
-    assert max(map(columns, lines)) <= 30
-    assert "".join(lines).replace(" ", "") == told.replace(" ", "")
-    assert not any(line.startswith(("，", "。")) for line in lines)
-    assert columns(cut(told, 21)) <= 21
-    assert wrapped("one two three", 7) == ["one two", "three"]

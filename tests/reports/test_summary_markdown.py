@@ -75,7 +75,8 @@ def test_other_ci_systems_are_told_nothing(
 
 def test_commands_and_markup_cannot_be_smuggled_in() -> None:
     nasty = "::error::y <b>`bold`</b> | 100%\n::error::z"
-    found = report(failing(message=nasty), toolchain={"name": nasty, "version": "1"})
+    broken = record(verdict=Verdict.FAIL, message=nasty)
+    found = report(broken, toolchain={"name": nasty, "version": "1"})
     (command,) = workflow_commands(found)
     assert "\n" not in command
     assert "100%25" in command
@@ -93,12 +94,12 @@ def test_a_warning_is_a_warning_and_what_passes_is_not_told() -> None:
 
 def test_a_summary_stays_below_what_github_takes() -> None:
     broken = [
-        failing(f"test_a.py::test_{number}[{'x' * 5000}]", "y" * 9000) for number in range(20)
+        failing(f"test_a.py::test_{number}[{'x' * 5000}]", f"it is {rule} {'y' * 9000}")
+        for number, rule in enumerate(load_rules())
     ]
     spread = [
         record(each.check, rule, Verdict.FAIL, each.message)
-        for rule in load_rules()
-        for each in broken
+        for rule, each in zip(load_rules(), broken, strict=True)
     ]
     text = summary(report(*spread))
     assert len(text) < 1_000_000
