@@ -8,7 +8,10 @@ from typing import Any
 
 from pytest_ascendcache.reports.requests import combination, deciding
 
-_NOTATION = re.compile(r"^(assert\b|where\b|\+ |[-+?] |\+  |E  |>  |At index|Full diff|Use -v)")
+_NOTATION = re.compile(
+    r"^(assert\b|where\b|\+ |[-+?] |\+  |E  |>  |At index|Full diff|Use -v"
+    r"|Extra items|Omitting|Differing items)"
+)
 _REPR = re.compile(
     r"^(not )?[\[{(<'\"]|^-?\d+ (==|!=|<|>|<=|>=|in) |^(not )?(True|False|None)\b"
     r"|\b(PosixPath|frozenset|Outcome)\(| == | != "
@@ -30,6 +33,7 @@ _PLAIN = {
     "', '": ", ",
 }
 """Notation of sets, lists and dicts of names, and what a sentence has in its place."""
+_NO_WORDS = "what was observed is not what had to be"
 _MEGABYTE = 1_048_576
 _LONGEST = 400
 _READ = 2000
@@ -66,7 +70,7 @@ def _told(check: Mapping[str, Any]) -> str:
     if len(words) > 1 and (ending := ENDING.match(words[0])):
         # Behind an ending stands the end of what was printed; its last line says most.
         return shortened(f"{ending[1]}: {words[-1]}")
-    return shortened(words[0] if words else "")
+    return shortened(words[0]) if words else _NO_WORDS
 
 
 def sentences(message: str) -> list[str]:
@@ -80,7 +84,7 @@ def sentences(message: str) -> list[str]:
             continue
         if not bare or bare in ("outcome differs", "fate differs", "aged entries differ"):
             continue
-        if not kept and _REPR.search(bare):
+        if _REPR.search(bare):
             continue
         kept.append(bare)
     return kept

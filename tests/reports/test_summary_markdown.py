@@ -120,3 +120,37 @@ def test_junit_has_rule_level_document_and_title(run: pytest.Pytester) -> None:
         "source": str(rule.source),
         "verdict": "pass",
     }
+
+
+def test_junit_says_rule_reason_and_how_to_repeat(run: pytest.Pytester) -> None:
+    _run(run, DEFECT, "--junitxml=junit.xml")
+    root = ElementTree.parse(run.path / "junit.xml").getroot()
+    case = root.find(".//testcase")
+    assert case is not None
+    assert (case.get("name") or "").startswith(f"{RULE}: test_default_")
+    failure = case.find("failure")
+    assert failure is not None
+    first, *_, last = (failure.text or "").splitlines()
+    assert first.startswith(f"{RULE}, fail")
+    assert "compiled, entry stored; expected: compiled, entry absent" in first
+    assert last.startswith("repeat: ")
+    assert "--ascend-defect=default-is-enable" in last
+
+
+def test_junit_shows_what_warns(run: pytest.Pytester) -> None:
+    rule = "aging/orphans"
+    run.runpytest_subprocess(
+        "--ascend-cache",
+        f"--ascend-rule={rule}",
+        "--ascend-profile=cann",
+        "-k",
+        "object-alone",
+        "--junitxml=junit.xml",
+    )
+    root = ElementTree.parse(run.path / "junit.xml").getroot()
+    (shown,) = root.iter("skipped")
+    assert shown.get("type") == "ascend.warn"
+    assert (shown.get("message") or "").startswith(f"{rule}, warn")
+    suite = root.find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("1", "1", "0")
