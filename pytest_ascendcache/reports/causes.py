@@ -155,8 +155,9 @@ def _own(check: Check) -> bool:
 
 
 def _within_rules(groups: list[_Group]) -> list[_Group]:
-    """One group for what checks of one rule, and of no other, say with the same options."""
-    alone: dict[tuple[str, frozenset[str], str | None, str], _Group] = {}
+    """One group for what checks of one rule, and of no other, say with the same options, or the
+    same of other options."""
+    alone: dict[tuple[str, str | None, str], list[_Group]] = {}
     kept = []
     for group in groups:
         rules = {check["rule"] for check in group.checks}
@@ -164,12 +165,18 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
             kept.append(group)
             continue
         undecided = "undecided" if group.checks[0]["verdict"] in ("undecided", "error") else ""
-        key = (rules.pop(), group.families, group.harm, undecided)
-        if key in alone:
-            alone[key].checks += group.checks
-        else:
-            alone[key] = group
+        alike = alone.setdefault((rules.pop(), group.harm, undecided), [])
+        same = (
+            each
+            for each in alike
+            if each.families == group.families or each.effects & group.effects
+        )
+        if (other := next(same, None)) is None:
+            alike.append(group)
             kept.append(group)
+        else:
+            other.checks += group.checks
+            other.effects |= group.effects
     return kept
 
 

@@ -62,6 +62,10 @@ def _told(check: Mapping[str, Any]) -> str:
     if _GONE.match(observed):
         return _aging(check, observed, expected)
     words = sentences(check["message"])
+    if words and (findings := evidence.get("findings")):
+        # Of an audit the first fault says what is wrong; how many there are comes before it.
+        first = findings[0]
+        return shortened(f"{words[0]}: {first.get('path', '')}: {first.get('detail', '')}")
     if observed and expected:
         pair = f"{observed}; expected: {expected}"
         # Where the message is only the name of an operator, that is what the outcome is of.

@@ -165,10 +165,14 @@ class TerminalReport:
                 self.paragraph(line, indent=4)
 
     def _totals(self, part: str) -> None:
-        """All six counts, zeros too."""
+        """All six counts; zeros are left out where the line would not fit."""
         counts: Mapping[str, int] = self.report["totals"][part]
         told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
-        self.paragraph(f"{counted(part, sum(counts.values()), self.language)}: {told}")
+        line = f"{counted(part, sum(counts.values()), self.language)}: {told}"
+        if self.reporter.isatty and columns(line) > self.width:
+            left = (f"{count} {self.verdict(each)}" for each, count in counts.items() if count)
+            line = f"{line.partition(':')[0]}: {', '.join(left)}"
+        self.paragraph(line)
 
 
 _Row = tuple[str, str, str, str, list[str]]

@@ -32,7 +32,8 @@ def test_lines_fit(text: str, lines: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"), [("abc", "abc"), ("abcdefg", "abcd…"), ("参数取值", "参数…"), ("ab cdef", "ab…")]
+    ("text", "kept"),
+    [("abc", "abc"), ("abcdefg", "abcd…"), ("参数取值", "参数…"), ("ab  cdef", "ab…")],
 )
 def test_what_is_cut_says_so(text: str, kept: str) -> None:
     assert cut(text, 5) == kept
