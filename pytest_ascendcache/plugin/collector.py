@@ -283,8 +283,8 @@ class Collector:
         write_stale(terminal, self._occurrences)
         if news := self._news:
             write_news(terminal, news)
-        self._tell(terminalreporter)
         terminal.write_answer()
+        self._tell(terminalreporter)
 
     def _tell(self, reporter: pytest.TerminalReporter) -> None:
         for line in self._told:

@@ -30,7 +30,7 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
         "| | " + " | ".join(words) + " |",
         "|---|" + "---:|" * len(words),
         *(
-            f"| {text(what, language)} | "
+            f"| {text(what, language).lower()} | "
             + " | ".join(str(each) for each in counts[what].values())
             + " |"
             for what in ("rules", "checks")

@@ -13,7 +13,7 @@ _NOTATION = re.compile(
     r"|Extra items|Omitting|Differing items)"
 )
 _REPR = re.compile(
-    r"^(not )?[\[{(<'\"]|^-?\d+ (==|!=|<|>|<=|>=|in) |^(not )?(True|False|None)\b"
+    r"^(not )?([\[{('\"]|<\w)|^-?\d+ (==|!=|<|>|<=|>=|in) |^(not )?(True|False|None)\b"
     r"|\b(PosixPath|frozenset|Outcome)\(| == | != "
 )
 _BYTES = re.compile(r"""b(?P<mark>["'])(?:\\.|(?!(?P=mark)).)*(?P=mark)""")
