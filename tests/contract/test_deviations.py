@@ -206,9 +206,9 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
     green.stdout.fnmatch_lines(
         [
             "*known deviation 2 (3 pass)*aging/creates-ini*",
-            "1 rules: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
             "*known deviations*",
             "aging/creates-ini, 2 checks: T5: op_cache.ini is created in kernel_cache/*",
+            "1 rule: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
         ]
     )
     # Of a part of the suite it is not said what no longer occurs.
@@ -235,9 +235,9 @@ def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> N
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
             "aging/creates-ini, 1 check: so (https://example.org/1)",
             f"repeat * --ascend-profile=cann --ascend-deviations={suite.path}/ours.toml *",
+            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
         ]
     )
 

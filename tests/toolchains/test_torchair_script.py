@@ -65,7 +65,7 @@ def test_scripts_that_do_not(
 ) -> None:
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
-    result.stdout.fnmatch_lines([f"1 checks: 0 pass*1 {verdict}*"])
+    result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
 
 
 def test_what_is_not_on_the_machine(

@@ -239,6 +239,15 @@ _TABLE = (
         access=Access.WRITES,
     ),
     Option(
+        "--ascend-language",
+        Group.REPORTS,
+        "language of the summary and of errors: zh or en (default: the locale's)",
+        "LANGUAGE",
+        one_of("zh", "en"),
+        ini=True,
+        repeats=False,
+    ),
+    Option(
         "--ascend-baseline",
         Group.REPORTS,
         "an earlier --ascend-report: what was broken there too does not fail the run",
