@@ -217,7 +217,8 @@ def _report(killed: Killed) -> bool:
     """Print one line of the matrix; whether it shows a failure."""
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
     state = "SURVIVED" if killed.survived else "killed"
-    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}", flush=True)
+    later = " (found later)" if killed.defect.found_later else ""
+    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
     if killed.defect.crash:

@@ -20,7 +20,8 @@ class Defect:
     ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
     ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
     defect that shows when a compile is interrupted, the simplest kind of interruption that
-    finds it (a value of ``faults.CrashKind``).
+    finds it (a value of ``faults.CrashKind``). ``found_later`` says that the suite did not notice
+    it when it was first tried.
     """
 
     name: str
@@ -28,13 +29,14 @@ class Defect:
     what: str
     policies: Callable[[], Policies]
     crash: str = ""
+    found_later: bool = False
 
 
 _DEFECTS: dict[str, Defect] = {}
 
 
 def defect(
-    *breaks: str, what: str, crash: str = ""
+    *breaks: str, what: str, crash: str = "", found_later: bool = False
 ) -> Callable[[Callable[[], Policies]], Callable[[], Policies]]:
     """Register a function that makes defective policies; its name becomes the defect's."""
 
@@ -42,7 +44,7 @@ def defect(
         name = make.__name__.replace("_", "-")
         if name in _DEFECTS:
             raise ValueError(f"the defect '{name}' exists twice.")
-        _DEFECTS[name] = Defect(name, breaks, what, make, crash)
+        _DEFECTS[name] = Defect(name, breaks, what, make, crash, found_later)
         return make
 
     return register

@@ -13,7 +13,6 @@ from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
 
-
 _BLOCK = 16
 """Elements a high_performance sum adds up with the precision of float16."""
 
