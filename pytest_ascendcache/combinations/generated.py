@@ -10,15 +10,15 @@ toolchain can compile. The same seed gives the same operators.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from math import prod
 from typing import Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
-_NEIGHBOURS = 3
+_NEARLY_EQUAL, _REDRAWN = 2, 2
 MOST_ELEMENTS = 8192
 """Elements of one tensor at most, but for the one long dimension of a family."""
 
@@ -42,14 +42,14 @@ _STORABLE = (*_NUMBERS, "int8", "uint8", "bool")
 class Family:
     """Operators of one type: how each parameter is drawn, and the operator for their values.
 
-    ``build`` returns ``None`` for values that make no operator of this type. ``corner`` are values
-    that chance seldom brings together; a base with them is made each time.
+    ``build`` returns ``None`` for values that make no operator of this type. ``corners`` are
+    values that chance seldom brings together; a base with each of them is made every time.
     """
 
     type: str
     parameters: Mapping[str, Draw]
     build: Callable[[str, Values], OperatorSpec | None]
-    corner: Values = field(default_factory=dict)
+    corners: tuple[Values, ...] = ()
 
     def base(self, rng: random.Random) -> tuple[dict[str, Any], OperatorSpec]:
         """Random values, and their operator."""
@@ -59,25 +59,36 @@ class Family:
             if operator is not None:
                 return values, operator
 
-    def in_the_corner(self, values: Values) -> tuple[OperatorSpec, ...]:
-        """The operator with the values of the corner, if there is one."""
-        operator = self.build(self.type, {**values, **self.corner}) if self.corner else None
-        return () if operator is None else (operator,)
+    def in_corners(self, values: Values) -> Iterator[OperatorSpec]:
+        """The operator with the values of each corner."""
+        for corner in self.corners:
+            operator = self.build(self.type, {**values, **corner})
+            if operator is not None:
+                yield operator
 
     def neighbours(self, values: Values, rng: random.Random) -> Iterator[OperatorSpec]:
-        """One operator for each parameter that can be changed alone, in random order."""
+        """Operators with one parameter changed: shapes and orders a little, twice, then others
+        drawn anew."""
         base = self.build(self.type, values)
-        for name in rng.sample(sorted(self.parameters), len(self.parameters)):
-            for _ in range(8):
-                changed = {**values, name: self.parameters[name](rng)}
-                operator = self.build(self.type, changed)
-                if operator is not None and operator != base:
-                    yield operator
-                    break
+        for name in sorted(_NEARLY.keys() & self.parameters):
+            nearly = rng.sample(found := list(_NEARLY[name](values[name])), len(found))
+            yield from islice(self._changed(base, values, name, nearly), _NEARLY_EQUAL)
+        others = sorted(self.parameters.keys() - _NEARLY.keys())
+        for name in rng.sample(others, min(len(others), _REDRAWN)):
+            drawn = [self.parameters[name](rng) for _ in range(8)]
+            yield from islice(self._changed(base, values, name, drawn), 1)
+
+    def _changed(
+        self, base: OperatorSpec | None, values: Values, name: str, candidates: Iterable[Any]
+    ) -> Iterator[OperatorSpec]:
+        for candidate in candidates:
+            operator = self.build(self.type, {**values, name: candidate})
+            if operator is not None and operator != base:
+                yield operator
 
 
 def generate(passes: int = 1, seed: int = 0) -> tuple[OperatorSpec, ...]:
-    """Different operators, neighbours next to each other: about 200 a pass, of every type in each.
+    """Different operators, neighbours next to each other: about 240 a pass, of every type in each.
 
     They are named ``generated_<n>``.
     """
@@ -85,8 +96,8 @@ def generate(passes: int = 1, seed: int = 0) -> tuple[OperatorSpec, ...]:
     found: dict[OperatorSpec, None] = {}
     for family in FAMILIES * passes:
         values, base = family.base(rng)
-        near = islice(family.neighbours(values, rng), _NEIGHBOURS)
-        for operator in chain((base,), near, family.in_the_corner(values)):
+        near = family.neighbours(values, rng)
+        for operator in chain((base,), near, family.in_corners(values)):
             found.setdefault(operator)
     return tuple(each.named(f"generated_{number}") for number, each in enumerate(found))
 
@@ -121,6 +132,35 @@ def _shape(low: int = 1, high: int = 8, long: bool = True) -> Draw:
     return draw
 
 
+def _near_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Shapes that a careless key takes for this one: a 1 more, less or elsewhere, two extents
+    changed about, one extent longer."""
+    for place in range(len(shape) + 1):
+        if len(shape) < 8:
+            yield (*shape[:place], 1, *shape[place:])
+    for place, extent in enumerate(shape):
+        rest = (*shape[:place], *shape[place + 1 :])
+        if extent == 1 and rest:
+            yield rest
+            yield (*rest[:1], 1, *rest[1:])
+            yield (*rest, 1)
+        yield (*rest[:place], extent + 1, *rest[place:])
+        yield (extent, *rest)
+
+
+def _near_orders(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Orders with two neighbouring places changed about, late ones among them."""
+    for place in range(len(order) - 1):
+        yield (*order[:place], order[place + 1], order[place], *order[place + 2 :])
+
+
+_NEARLY: Mapping[str, Callable[[Any], Iterator[Any]]] = {
+    "shape": _near_shapes,
+    "perm": _near_orders,
+}
+"""Parameters that are changed a little; the others are drawn anew."""
+
+
 def _attribute(name: str, kind: str, values: Values) -> tuple[Attribute, ...]:
     """The attribute of that name; none where its value is ``None``."""
     value = values[name]
@@ -153,7 +193,7 @@ def _unary_family(
 ) -> Family:
     parameters = {"dtype": _one_of(*dtypes), "shape": _shape(), "format": _FORMAT}
     corner = {"dtype": "float16", "shape": _ODD_AND_LONG}
-    return Family(kind, {**parameters, **dict(attributes)}, _unary(*attributes), corner)
+    return Family(kind, {**parameters, **dict(attributes)}, _unary(*attributes), (corner,))
 
 
 _FORMAT = _one_of("ND", "NCHW", "NHWC")
@@ -187,7 +227,10 @@ def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
             "format": _FORMAT,
         },
         _binary,
-        {"dtype": "float16", "shape": _ODD_AND_LONG, "narrow": (0,), "lower": 0},
+        tuple(
+            {"dtype": "float16", "shape": _ODD_AND_LONG, "narrow": (0,), "lower": 0, "swapped": s}
+            for s in (False, True)
+        ),
     )
 
 
@@ -242,7 +285,7 @@ def _reduce_family(kind: str, dtypes: Sequence[str]) -> Family:
     if not kind.endswith("D"):
         parameters["index"] = _one_of("int32", "int64")
     corner = {"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)}
-    return Family(kind, parameters, _reduce, corner)
+    return Family(kind, parameters, _reduce, (corner,))
 
 
 def _softmax(kind: str, values: Values) -> OperatorSpec | None:
@@ -303,7 +346,7 @@ def _matmul_family(kind: str, left: str, right: str, batched: bool) -> Family:
     else:
         parameters["bias"] = _one_of(False, True)
     corner = {"dtype": "float16", "extents": (2, 2053, 3)}
-    return Family(kind, parameters, _matmul(left, right, batched), corner)
+    return Family(kind, parameters, _matmul(left, right, batched), (corner,))
 
 
 def _transpose(kind: str, values: Values) -> OperatorSpec:
@@ -446,6 +489,8 @@ FAMILIES = (
             "named": _one_of(False, True),
         },
         _cast,
+        # Types of one width.
+        tuple({"dtype": "float32", "to": to} for to in ("bool", "int8", "uint8")),
     ),
     *(
         _reduce_family(f"{kind}{suffix}", _NUMBERS if kind != "ReduceMean" else _FLOATS)
@@ -460,7 +505,7 @@ FAMILIES = (
             "axes": _one_of(None, (-1,), (0,), (1,), (-2,), (0, 1)),
         },
         _softmax,
-        {"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)},
+        ({"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)},),
     ),
     Family(
         "LayerNorm",

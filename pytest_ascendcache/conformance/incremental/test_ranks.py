@@ -17,8 +17,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.kit.texts import texts
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import (
@@ -26,6 +29,7 @@ from pytest_ascendcache.contract.ranks import (
     SHORTEST_WAIT,
     TIMEOUT,
     Phase,
+    is_other_spelling,
     is_rank_id,
     kernel_meta,
 )
@@ -383,17 +387,55 @@ def _refused(run: NetworkRun, variable: str, value: str) -> None:
     assert value.strip() in run.output, f"the error does not show {value!r}: {run.output.strip()}"
 
 
-BAD_RANKS = ("-1", "one", "../x", "1/../2", "0/../../escaped", "..", "1 2", "1.0", "0x1", "٣")
+RANKS = st.one_of(
+    st.integers(0, 300).map(str),
+    st.sampled_from(
+        [
+            "-1",
+            "one",
+            "../x",
+            "1/../2",
+            "0/../../escaped",
+            "..",
+            "1 2",
+            "1.0",
+            "0x1",
+            "٣",
+            "²",
+            "+1",
+        ]
+    ),
+    st.sampled_from(
+        ["03", "00", "1_0", " 1", "1 ", "1\n", "\t1", "1e0", "True", "３", "1,2", "99999999999"]
+    ),
+    st.text("0123456789 +-_./x\n٣³", min_size=1, max_size=4),
+)
+"""Ranks, and texts that some parser, somewhere, takes for one."""
 
 
 @rule("ranks/bad-rank-id")
-@pytest.mark.parametrize("text", BAD_RANKS)
-def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> None:
-    assert not is_rank_id(text)
-    run = network.attempt(network.request(NETWORK, environment={"RANK_ID": text}))
+@texts(40)
+@given(text=RANKS)
+def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, text: str) -> None:
+    """Another spelling of a number may be refused, or be a directory of its own; it is not merged
+    with the number's."""
+    environment = {"RANK_ID": text}
+    run = network.attempt(network.request(NETWORK, environment=environment))
+    own = kernel_meta(run.result.request.environment, network.work)
+    assert _escaped(network) == [], f"RANK_ID={text!r}: kernels outside of the cache directory"
+    if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
+        assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
+        elsewhere = [
+            path
+            for path in run.written
+            if Path(own).name not in Path(path).parts
+            or Path(own).parent.name not in Path(path).parts
+        ]
+        assert elsewhere == [], f"RANK_ID={text!r}: files are written elsewhere than {own}"
+        return
+    assert not is_rank_id(text) or len(text) > 5, f"RANK_ID={text!r}: {run.result.ending}"
     _refused(run, "RANK_ID", text)
-    assert run.written == frozenset(), "kernels were written all the same"
-    assert _escaped(network) == []
+    assert run.written == frozenset(), f"RANK_ID={text!r}: kernels were written all the same"
 
 
 def _escaped(network: NetworkUnderTest) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PASSES = {"pairwise": 1, "triples": 4, "full": 16}
-"""``--ascend-matrix`` -> how often each type has its turn; about 200 operators a turn."""
+"""``--ascend-matrix`` -> how often each type has its turn; about 240 operators a turn."""
 
 _GROUPS = 5
 _REFUSALS = 24

@@ -1,0 +1,98 @@
+"""Document I, what lists and precision files say, however they are written.
+
+Which mode a delivered kernel is of is told by its bytes: it equals a fresh one of that mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
+from pytest_ascendcache.conformance.kit.texts import Spelling, near, spellings, texts
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION, ModeTable
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+OPERATORS = (EXP, SQRT, TANH)
+MODES = st.sampled_from([HIGH_PRECISION, HIGH_PERFORMANCE])
+TYPES = tuple(each.type for each in OPERATORS)
+NAMES = tuple(each.name for each in OPERATORS)
+ModeOf = Callable[[OperatorSpec, str], str]
+
+
+@pytest.fixture
+def fresh(cache: CacheUnderTest, toolchain: Toolchain) -> ModeOf:
+    """Digest of the fresh kernel of an operator in a mode."""
+    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    if not all(map(tables.has_two, OPERATORS)):
+        raise NotDecidable("the toolchain has not two implementations of each operator here")
+
+    def digest(operator: OperatorSpec, mode: str) -> str:
+        file = PrecisionFile.of(dict.fromkeys(TYPES, mode))
+        return sha256(cache.fresh(operator, precision_file=file))
+
+    return digest
+
+
+def _lines(words: tuple[str, ...]) -> st.SearchStrategy[list[tuple[str, str]]]:
+    key = st.one_of(st.sampled_from(words), *(near(word) for word in words))
+    return st.lists(st.tuples(key, MODES), max_size=3)
+
+
+@rule("impl-mode/precision-file")
+@texts(20)
+@given(types=_lines(TYPES), names=_lines(NAMES), spelling=spellings())
+def test_a_precision_file_means_its_lines_however_it_is_written(
+    cache: CacheUnderTest,
+    fresh: ModeOf,
+    types: list[tuple[str, str]],
+    names: list[tuple[str, str]],
+    spelling: Spelling,
+) -> None:
+    """Every type has a line; the lines before it count first."""
+    lines = [*types, *((kind, HIGH_PERFORMANCE) for kind in TYPES)]
+    content = spelling.write(lines, "[ByOpType]").decode()
+    if names:
+        section = Spelling(**{**vars(spelling), "mark": False}).write(names, "[ByNodeName]")
+        content += ("" if spelling.ended else spelling.end) + section.decode()
+    run = cache.compile(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(content))
+    for each in OPERATORS:
+        mode = ModeTable.read(content).mode(each)
+        assert run.unmarked_sha256(each) == fresh(each, mode or ""), (
+            f"{each.name}, a {each.type}, is not of {mode} as {content!r} says"
+        )
+
+
+@rule("impl-mode/type-list")
+@texts(12)
+@given(
+    listed=st.lists(
+        st.one_of(st.sampled_from(TYPES), *(near(kind) for kind in TYPES)), min_size=1, max_size=4
+    )
+)
+def test_a_type_list_means_its_types(
+    cache: CacheUnderTest, fresh: ModeOf, listed: list[str]
+) -> None:
+    """Listed types follow the mode; for the others both modes come to one kernel."""
+    plain = (SelectMode.HIGH_PRECISION, SelectMode.HIGH_PERFORMANCE)
+    runs = {
+        mode: cache.compile(
+            *OPERATORS, mode=ENABLE, select_implmode=mode, implmode_types=tuple(listed)
+        )
+        for mode in plain
+    }
+    for each in OPERATORS:
+        delivered = {mode: run.unmarked_sha256(each) for mode, run in runs.items()}
+        if each.type in listed:
+            expected = {mode: fresh(each, mode.value) for mode in plain}
+            assert delivered == expected, f"{each.type} is in {listed} and is not of the mode"
+        else:
+            assert len(set(delivered.values())) == 1, f"{each.type} is not in {listed}"
