@@ -239,13 +239,7 @@ class Run:
             return Fate.REMOVED if any(before) else Fate.ABSENT
         if not any(before):
             return Fate.STORED
-        same = all(
-            (old is None) == (new is None)
-            and (
-                old is None or new is None or (old.inode == new.inode and old.sha256 == new.sha256)
-            )
-            for old, new in zip(before, after, strict=True)
-        )
+        same = [_identity(state) for state in before] == [_identity(state) for state in after]
         return Fate.KEPT if same else Fate.REWRITTEN
 
     def _path(self, stem: str) -> str:

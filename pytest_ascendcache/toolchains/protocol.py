@@ -31,7 +31,8 @@ class CompileRequest:
     the HOME, ``work`` the working directory. ``raw_mode`` is passed in the mode's place, for
     values the documents do not know. ``debug_file`` likewise names a debug configuration as it
     is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
-    of what the options say. ``environment`` comes on top of a cleaned one. ``umask`` is that of
+    of what the options say. ``environment`` comes on top of a cleaned one; the variables of
+    ``unset`` are not set at all. ``umask`` is that of
     the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``as_model``: the
     operators are to be nodes of one model, for toolchains without ``SINGLE_OP_DEBUG``.
     """
@@ -43,6 +44,7 @@ class CompileRequest:
     work: Path
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
     raw_mode: str | None = None
     debug_file: Path | None = None
     umask: int | None = None
@@ -79,6 +81,8 @@ class CompileResult:
     def command(self) -> str:
         """A shell line that does the same."""
         settings = [f"{key}={shlex.quote(value)}" for key, value in self.environment.items()]
+        if self.request.unset:
+            settings = ["env", *(f"-u {name}" for name in sorted(self.request.unset)), *settings]
         return " ".join(
             [f"cd {shlex.quote(str(self.request.work))} &&", *settings, shlex.join(self.argv)]
         )

@@ -48,25 +48,8 @@ def _switches(draw: st.DrawFn) -> tuple[str, ...]:
     return tuple(draw(st.lists(st.sampled_from(SWITCHES), min_size=1, max_size=3, unique=True)))
 
 
-@rule("debug/config-bypasses")
-@texts(10)
-@given(switches=_switches(), spelling=spellings())
-def test_any_switches_bypass_the_cache(
-    cache: CacheUnderTest,
-    four: tuple[OperatorSpec, ...],
-    switches: tuple[str, ...],
-    spelling: Spelling,
-) -> None:
-    _prepare(cache, four)
-    path = cache.work / f"debug{next(_numbers)}.cfg"
-    path.write_bytes(spelling.write([("op_debug_config", ",".join(switches))]))
-    run = cache.compile(*four, mode=ENABLE, debug_file=path)
-    assert {run[each] for each in four} == {Outcome(COMPILED, KEPT)}, path.read_bytes()
-    assert run.written == {}, f"the cache was written to under {path.read_bytes()!r}"
-
-
 @rule("debug/list-bypasses-listed")
-@texts(20)
+@texts(30)
 @given(
     switches=_switches(),
     listed=lists_of(ITEMS),
@@ -104,7 +87,7 @@ def _prepare(cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]) -> None
 
 
 @rule("aging/ini-needs-both-keys")
-@texts(16)
+@texts(24)
 @given(
     ini=limits(),
     size=st.sampled_from([None, *NUMBERS, *NO_NUMBERS]),

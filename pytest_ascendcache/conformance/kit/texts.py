@@ -77,9 +77,9 @@ def near(word: str) -> st.SearchStrategy[str]:
 
 
 def lists_of(words: Sequence[str], most: int = 4) -> st.SearchStrategy[tuple[str, ...]]:
-    """Lists of some of the words and of texts nearly like them, in any order."""
-    item = st.one_of(st.sampled_from(words), *(near(word) for word in words))
-    return st.lists(item, min_size=1, max_size=most).map(tuple)
+    """Lists of some of the words, in any order, and of texts nearly like them."""
+    exact, nearly = st.sampled_from(words), st.one_of(*map(near, words))
+    return st.lists(st.one_of(exact, exact, nearly), min_size=1, max_size=most).map(tuple)
 
 
 NUMBERS = ("-1", "1", "2", "3", "50", "99", "100", "300", "500", "600")
@@ -103,6 +103,10 @@ NO_NUMBERS = (
 
 
 def limits() -> st.SearchStrategy[dict[str, Any]]:
-    """Values of ``op_cache.ini`` by key, either of them missing or bad at times."""
-    value = st.one_of(st.sampled_from(NUMBERS), st.sampled_from(NO_NUMBERS))
-    return st.fixed_dictionaries({}, optional={INI_SIZE: value, INI_RATIO: value})
+    """Values of ``op_cache.ini`` by key: both valid as often as not, else missing or bad."""
+    size, ratio = st.sampled_from(NUMBERS), st.sampled_from(["1", "50", "99", "100"])
+    any_value = st.one_of(size, st.sampled_from(NO_NUMBERS))
+    return st.one_of(
+        st.fixed_dictionaries({INI_SIZE: size, INI_RATIO: ratio}),
+        st.fixed_dictionaries({}, optional={INI_SIZE: any_value, INI_RATIO: any_value}),
+    )
