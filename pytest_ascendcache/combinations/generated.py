@@ -489,8 +489,8 @@ FAMILIES = (
             "named": _one_of(False, True),
         },
         _cast,
-        # Types of one width.
-        tuple({"dtype": "float32", "to": to} for to in ("bool", "int8", "uint8")),
+        # Types of one width, told apart by the output alone.
+        tuple({"dtype": "float32", "to": to, "named": False} for to in ("bool", "int8", "uint8")),
     ),
     *(
         _reduce_family(f"{kind}{suffix}", _NUMBERS if kind != "ReduceMean" else _FLOATS)

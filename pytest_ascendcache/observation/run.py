@@ -239,7 +239,7 @@ class Run:
             return Fate.REMOVED if any(before) else Fate.ABSENT
         if not any(before):
             return Fate.STORED
-        same = [_identity(state) for state in before] == [_identity(state) for state in after]
+        same = all(_is_same(old, new) for old, new in zip(before, after, strict=True))
         return Fate.KEPT if same else Fate.REWRITTEN
 
     def _path(self, stem: str) -> str:
@@ -281,6 +281,10 @@ def _bytes(snapshot: Snapshot) -> int:
     return sum(each.size for each in snapshot.files.values() if each.kind == "file")
 
 
-def _identity(state: FileState | None) -> tuple[int, str, int] | None:
-    """What makes a file the same one; a hit may cut its modification time to whole seconds."""
-    return None if state is None else (state.inode, state.sha256, state.mtime_ns // 10**9)
+def _is_same(old: FileState | None, new: FileState | None) -> bool:
+    """Whether a file was left alone; a hit may cut its modification time to whole seconds."""
+    if old is None or new is None:
+        return old is new
+    cut = old.mtime_ns // 10**9 * 10**9
+    same_bytes = (old.inode, old.sha256) == (new.inode, new.sha256)
+    return same_bytes and new.mtime_ns in (old.mtime_ns, cut)

@@ -6,6 +6,7 @@ Which mode a delivered kernel is of is told by its bytes: it equals a fresh one 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
-from pytest_ascendcache.conformance.kit.texts import Spelling, near, spellings, texts
+from pytest_ascendcache.conformance.kit.texts import near, spellings, texts
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
 from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION, ModeTable
@@ -42,27 +43,37 @@ def fresh(cache: CacheUnderTest, toolchain: Toolchain) -> ModeOf:
     return digest
 
 
-def _lines(words: tuple[str, ...]) -> st.SearchStrategy[list[tuple[str, str]]]:
-    key = st.one_of(st.sampled_from(words), *(near(word) for word in words))
-    return st.lists(st.tuples(key, MODES), max_size=3)
+OTHER = {HIGH_PRECISION: HIGH_PERFORMANCE, HIGH_PERFORMANCE: HIGH_PRECISION}
+
+
+@st.composite
+def _lines(draw: st.DrawFn, words: tuple[str, ...], default: str) -> list[tuple[str, str]]:
+    """Lines for some of the words, of either mode, and for what is nearly one of them, of the
+    mode that nothing else gives."""
+    exact = st.tuples(st.sampled_from(words), MODES)
+    nearly = st.tuples(st.one_of(*map(near, words)), st.just(OTHER[default]))
+    return draw(st.lists(st.one_of(exact, nearly), min_size=1, max_size=4))
+
+
+@st.composite
+def _files(draw: st.DrawFn) -> str:
+    """A precision file. Every type has a line at the end; the lines before it count first."""
+    default, spelling = draw(MODES), draw(spellings())
+    lines = [*draw(_lines(TYPES, default)), *((kind, default) for kind in TYPES)]
+    content = spelling.write(lines, draw(st.sampled_from(["", "[ByOpType]"]))).decode()
+    if draw(st.booleans()):
+        behind = replace(spelling, mark=False)
+        section = behind.write(draw(_lines(NAMES, default)), "[ByNodeName]").decode()
+        content += ("" if spelling.ended else spelling.end) + section
+    return content
 
 
 @rule("impl-mode/precision-file")
-@texts(20)
-@given(types=_lines(TYPES), names=_lines(NAMES), spelling=spellings())
+@texts(40)
+@given(content=_files())
 def test_a_precision_file_means_its_lines_however_it_is_written(
-    cache: CacheUnderTest,
-    fresh: ModeOf,
-    types: list[tuple[str, str]],
-    names: list[tuple[str, str]],
-    spelling: Spelling,
+    cache: CacheUnderTest, fresh: ModeOf, content: str
 ) -> None:
-    """Every type has a line; the lines before it count first."""
-    lines = [*types, *((kind, HIGH_PERFORMANCE) for kind in TYPES)]
-    content = spelling.write(lines, "[ByOpType]").decode()
-    if names:
-        section = Spelling(**{**vars(spelling), "mark": False}).write(names, "[ByNodeName]")
-        content += ("" if spelling.ended else spelling.end) + section.decode()
     run = cache.compile(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(content))
     for each in OPERATORS:
         mode = ModeTable.read(content).mode(each)

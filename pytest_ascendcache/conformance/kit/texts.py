@@ -7,14 +7,16 @@ its end. Every run tries the same texts; what fails is shrunk to the shortest te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, example, settings
 from hypothesis import strategies as st
 
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
+
+Check = TypeVar("Check", bound=Callable[..., None])
 
 
 def texts(examples: int) -> settings:
@@ -68,6 +70,17 @@ def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:
         between=st.sampled_from(between),
         trailing=st.sampled_from(["", " "]),
     )
+
+
+def each_of(name: str, values: Iterable[str]) -> Callable[[Check], Check]:
+    """Have a check try each of these values of an argument before what is generated."""
+
+    def decorate(check: Check) -> Check:
+        for value in values:
+            check = example(**{name: value})(check)
+        return check
+
+    return decorate
 
 
 def near(word: str) -> st.SearchStrategy[str]:
