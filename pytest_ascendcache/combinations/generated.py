@@ -505,7 +505,11 @@ FAMILIES = (
             "axes": _one_of(None, (-1,), (0,), (1,), (-2,), (0, 1)),
         },
         _softmax,
-        ({"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)},),
+        (
+            {"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)},
+            # One list of axes over shapes that differ in a 1.
+            *({"shape": shape, "axes": (1,)} for shape in ((5, 1, 7), (5, 7), (5, 7, 1))),
+        ),
     ),
     Family(
         "LayerNorm",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
