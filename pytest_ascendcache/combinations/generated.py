@@ -542,6 +542,10 @@ FAMILIES = (
                 **({} if kind.endswith("D") else {"index": _one_of("int32", "int64")}),
             },
             _transpose,
+            # Long lists that differ at their end only.
+            tuple(
+                {"shape": (2,) * 8, "perm": (1, 0, 2, 3, 4, 5, *last)} for last in ((6, 7), (7, 6))
+            ),
         )
         for kind in ("Transpose", "TransposeD")
     ),

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.conformance.kit.shelf import Shelf, environment
+from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_values
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
     NUMBERS,
+    ODDITIES,
     Spelling,
+    each_of,
     limits,
     lists_of,
     spellings,
@@ -34,6 +36,7 @@ from pytest_ascendcache.operators import OperatorSpec
 
 SWITCHES = ("ccec_g", "oom", "dump_cce", "dump_loc", "ccec_O0", "check_flag")
 ITEMS = ("probe_add", "OpType::Exp", "OpType::LeakyRelu", "probe_mul")
+VALID = ini_values(300, 50)
 _numbers = count()
 
 
@@ -49,7 +52,12 @@ def _switches(draw: st.DrawFn) -> tuple[str, ...]:
 
 
 @rule("debug/list-bypasses-listed")
-@texts(30)
+@texts(15)
+@each_of(
+    {"switches": ("dump_cce",), "listed": listed, "spelling": each, "list_first": first}
+    for each in ODDITIES
+    for listed, first in ((("OpType::Exp", "probe_add"), True), (("probe_mul",), False))
+)
 @given(
     switches=_switches(),
     listed=lists_of(ITEMS),
@@ -87,7 +95,12 @@ def _prepare(cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]) -> None
 
 
 @rule("aging/ini-needs-both-keys")
-@texts(24)
+@texts(12)
+@each_of({"ini": VALID, "size": "600", "ratio": "100", "spelling": each} for each in ODDITIES)
+@each_of(
+    {"ini": ini_values(text, 50), "size": None, "ratio": None, "spelling": Spelling()}
+    for text in ("-1", "1", "2", *NO_NUMBERS)
+)
 @given(
     ini=limits(),
     size=st.sampled_from([None, *NUMBERS, *NO_NUMBERS]),

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
-from pytest_ascendcache.conformance.kit.texts import near, spellings, texts
+from pytest_ascendcache.conformance.kit.texts import (
+    ODDITIES,
+    Spelling,
+    each_of,
+    near,
+    spellings,
+    texts,
+)
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
 from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION, ModeTable
@@ -68,8 +75,18 @@ def _files(draw: st.DrawFn) -> str:
     return content
 
 
+def _plain(spelling: Spelling, section: str) -> str:
+    """A file that names every type, and a node below a scope."""
+    modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
+    types = spelling.write(list(zip(TYPES, modes, strict=True)), section)
+    behind = replace(spelling, mark=False)
+    names = behind.write([(f"scope/{SQRT.name}", HIGH_PRECISION)], "[ByNodeName]")
+    return (types + (b"" if spelling.ended else spelling.end.encode()) + names).decode()
+
+
 @rule("impl-mode/precision-file")
-@texts(40)
+@texts(20)
+@each_of({"content": _plain(each, section)} for each in ODDITIES for section in ("", "[ByOpType]"))
 @given(content=_files())
 def test_a_precision_file_means_its_lines_however_it_is_written(
     cache: CacheUnderTest, fresh: ModeOf, content: str

@@ -396,7 +396,7 @@ TRICKY_RANKS = (
 
 @rule("ranks/bad-rank-id")
 @texts(16)
-@each_of("text", TRICKY_RANKS)
+@each_of({"text": text} for text in TRICKY_RANKS)
 @given(text=st.integers(0, 300).map(str) | st.text("0123456789 +-_./x\n٣³", min_size=1, max_size=4))
 def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, text: str) -> None:
     """Another spelling of a number may be refused, or be a directory of its own; it is not merged

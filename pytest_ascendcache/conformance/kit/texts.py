@@ -7,7 +7,7 @@ its end. Every run tries the same texts; what fails is shrunk to the shortest te
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -57,6 +57,21 @@ class Spelling:
         return (b"\xef\xbb\xbf" if self.mark else b"") + text.encode()
 
 
+ODDITIES = (
+    Spelling(end="\r\n"),
+    Spelling(end="\r\n", ended=False),
+    Spelling(ended=False),
+    Spelling(around=" "),
+    Spelling(around="\t"),
+    Spelling(comma=", "),
+    Spelling(comma=" ,"),
+    Spelling(mark=True),
+    Spelling(between="\n"),
+    Spelling(trailing=" "),
+)
+"""Each way to write a file alone."""
+
+
 def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:
     """Every way to write a file; ``notes`` says whether its format has comments."""
     between = ["", "\n", *(["# a note\n"] if notes else [])]
@@ -72,12 +87,12 @@ def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:
     )
 
 
-def each_of(name: str, values: Iterable[str]) -> Callable[[Check], Check]:
-    """Have a check try each of these values of an argument before what is generated."""
+def each_of(cases: Iterable[Mapping[str, Any]]) -> Callable[[Check], Check]:
+    """Have a check try each of these arguments before what is generated."""
 
     def decorate(check: Check) -> Check:
-        for value in values:
-            check = example(**{name: value})(check)
+        for case in cases:
+            check = example(**case)(check)
         return check
 
     return decorate
