@@ -141,7 +141,7 @@ class NetworkUnderTest:
     @contextmanager
     def watch(self) -> Iterator[Watch]:
         """Watch ranks that are started, and ended, one by one; nobody is left behind."""
-        watch = Watch(self)
+        watch = Watch(self.toolchain, self.site, self.evidence, self.observed)
         try:
             yield watch
         finally:

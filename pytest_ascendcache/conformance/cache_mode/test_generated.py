@@ -12,7 +12,7 @@ from pytest_ascendcache.conformance.kit.generated import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, KEPT, REUSED, Outcome, rule
 from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile
-from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain

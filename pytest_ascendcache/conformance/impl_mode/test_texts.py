@@ -24,7 +24,8 @@ from pytest_ascendcache.conformance.kit.texts import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
-from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION, ModeTable
+from pytest_ascendcache.contract.impl_mode import ModeTable
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain

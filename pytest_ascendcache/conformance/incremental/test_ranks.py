@@ -7,11 +7,9 @@ minutes, so where it has to pass the toolchain is asked to let a second last a m
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -41,6 +39,7 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
+from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
@@ -63,7 +62,7 @@ def rehearse(
     Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
     played once more with ten times of it, in directories of its own.
     """
-    if request.config.getoption("--ascend-real-waits"):
+    if request.getfixturevalue("ascend_session").settings.real_waits:
         return lambda story: story(1.0)
     if Capability.REHEARSED_WAITS not in toolchain.capabilities:
         pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
@@ -498,11 +497,8 @@ def _published(network: NetworkUnderTest, rank: int) -> list[str]:
 
 def wait_until(happened: Callable[[], bool]) -> None:
     """Wait for something that is seen in files; a rank that does not come so far hangs."""
-    deadline = time.monotonic() + HANGS
-    while not happened():
-        if time.monotonic() > deadline:
-            pytest.fail("a rank does not come so far as to publish its kernels")
-        os.sched_yield()
+    if not look_until(happened, HANGS):
+        pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")
 
 
 def _ended_without(run: NetworkRun, missing: int) -> None:

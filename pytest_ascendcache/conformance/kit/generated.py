@@ -15,7 +15,7 @@ from pytest_ascendcache.combinations.differences import between, differences
 from pytest_ascendcache.combinations.generated import generate, groups
 from pytest_ascendcache.conformance.kit.implementations import FAST_ULP, PRECISE_ULP
 from pytest_ascendcache.contract import CacheMode, ImplModeTables
-from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError
