@@ -87,14 +87,16 @@ class Family:
                 yield operator
 
 
-def generate(passes: int = 1, seed: int = 0) -> tuple[OperatorSpec, ...]:
+def generate(
+    passes: int = 1, seed: int = 0, families: Sequence[Family] | None = None
+) -> tuple[OperatorSpec, ...]:
     """Different operators, neighbours next to each other: about 240 a pass, of every type in each.
 
     They are named ``generated_<n>``.
     """
     rng = random.Random(seed)
     found: dict[OperatorSpec, None] = {}
-    for family in FAMILIES * passes:
+    for family in (*(FAMILIES if families is None else families),) * passes:
         values, base = family.base(rng)
         near = family.neighbours(values, rng)
         for operator in chain((base,), near, family.in_corners(values)):

@@ -66,7 +66,7 @@ def _state(mutant: Mutant, report: Mapping[str, Any]) -> tuple[str, str]:
     broken = [each for each in checks if each["verdict"] in ("fail", "warn")]
     if broken:
         return NOTICED, str(broken[0]["rule"])
-    if any(each["verdict"] == "error" for each in checks):
+    if any(each["verdict"] == "undecided" for each in checks):
         # Where the positive control fails nothing is decided: a toolchain that does not work.
-        return STILLBORN, str(next(e["rule"] for e in checks if e["verdict"] == "error"))
+        return STILLBORN, str(next(e["rule"] for e in checks if e["verdict"] == "undecided"))
     return verdicts().get(mutant.name, NEW), ""

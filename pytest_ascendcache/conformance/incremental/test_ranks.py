@@ -466,6 +466,49 @@ def test_two_ranks_of_one_number_do_not_merge(
     rehearse(story)
 
 
+@rule("ranks/bad-rank-id")
+def test_two_ranks_of_one_number_do_not_stand_for_two(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    """Each has a directory of its own, as on two hosts: no lock tells them of each other, and
+    rank 2 of three never comes."""
+
+    def story(second: float) -> None:
+        with meeting_place(3, SHORTEST_WAIT) as gang, network.watch() as watch:
+            processes = []
+            for place, rank in enumerate((0, 1, 1)):
+                own = {"MS_COMPILER_CACHE_PATH": str(network.site / f"host{place}")}
+                request = network.request(NETWORK, rank, gang, own, second=second)
+                processes.append(watch.start(request))
+            runs = [wait(watch, process, second) for process in processes]
+        for run in runs:
+            assert run.result.returncode, "a rank ended well although rank 2 never came"
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("came", [(0,), (0, 2), (3,)], ids=str)
+def test_every_missing_rank_is_named(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], came: tuple[int, ...]
+) -> None:
+    """Of four ranks two or three are missing. Without rank 0 the others know of it alone."""
+
+    def story(second: float) -> None:
+        with meeting_place(4, SHORTEST_WAIT) as gang, network.watch() as watch:
+            requests = [network.request(NETWORK, rank, gang, second=second) for rank in came]
+            runs = [wait(watch, watch.start(each), second) for each in requests[1:]]
+            runs += [wait(watch, watch.start(each), second) for each in requests[:1]]
+        missing = set(range(4)) - set(came) if 0 in came else {0}
+        run = runs[-1]
+        assert run.result.returncode, f"a rank {run.result.ending} without {sorted(missing)}"
+        assert named(run) - set(came) == missing, (
+            f"ranks {sorted(missing)} are missing: {run.output.strip()}"
+        )
+
+    rehearse(story)
+
+
 @rule("ranks/killed-rank")
 @pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
 @pytest.mark.parametrize("victim", [0, 1])
