@@ -95,7 +95,7 @@ class Mutant:
             self.write(directory)
             # Of the child that asks; the reference's processes inherit it.
             os.environ["PYTHONPATH"] = str(directory)
-            limits = ("--ascend-timeout=30", "--ascend-strict", "--exitfirst")
+            limits = ("--ascend-timeout=120", "--ascend-strict", "--exitfirst")
             return ["--ascend-cache", *limits, *rooms(self.rooms)]
 
         return ask
@@ -183,7 +183,11 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
                 _words(before, "is a list"),
                 lambda: node.__dict__.update(func=ast.Name("list"), keywords=[]),
             )
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+    elif (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Call)
+        and not ast.unparse(node.value.func).endswith(".step")  # only tells the suite where it is
+    ):
         yield (
             _words(before, "not called"),
             lambda: setattr(node, "value", ast.Constant(None)),
