@@ -88,14 +88,16 @@ class Mutant:
                 change()
         (package / self.path).write_text(ast.unparse(ast.fix_missing_locations(tree)))
 
-    def asked(self, rooms: Callable[[tuple[str, ...]], list[str]]) -> Callable[[Path], list[str]]:
-        """A run of the suite on it: the first broken promise is enough."""
+    def asked(
+        self, rooms: Callable[[tuple[str, ...]], list[str]], most: int = 1
+    ) -> Callable[[Path], list[str]]:
+        """A run of the suite on it, up to ``most`` checks that do not pass."""
 
         def ask(directory: Path) -> list[str]:
             self.write(directory)
             # Of the child that asks; the reference's processes inherit it.
             os.environ["PYTHONPATH"] = str(directory)
-            limits = ("--ascend-timeout=120", "--ascend-strict", "--exitfirst")
+            limits = ("--ascend-timeout=120", "--ascend-strict", f"--maxfail={most}")
             return ["--ascend-cache", *limits, *rooms(self.rooms)]
 
         return ask

@@ -13,7 +13,7 @@ from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import union
-from pytest_ascendcache.faults import CrashKind
+from pytest_ascendcache.faults import Action, CrashKind
 from pytest_ascendcache.observation import (
     NetworkUnderTest,
     StaticKernelsUnderTest,
@@ -73,3 +73,29 @@ def test_a_rank_does_not_run_an_object_with_another_digest(network: NetworkUnder
     assert run.wrong == {}, "the kernel of another operator was run"
     left = {stem: each.problems() for stem, each in network.kernels(0).items()}
     assert not any(left.values()), f"it is not made good: {left}"
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize("action", [Action.ENOSPC, Action.EIO], ids=lambda each: each.name)
+def test_a_failing_disk_loses_no_installed_package(
+    kernels: StaticKernelsUnderTest, action: Action
+) -> None:
+    """An install that fails says so, and what was installed before is still whole."""
+    if action not in kernels.toolchain.fault_route().actions:
+        pytest.skip(f"{kernels.toolchain.name}: no errors can be brought into its installs")
+    stays, other = (
+        kernels.package(operator(kind), name=name) for kind, name in (("Abs", "pk"), ("Neg", "pk2"))
+    )
+    kernels.install(stays)
+    alone = {each: kernels.alone(each) for each in (stays, other)}
+    interruption = kernels.interruption(other, "install")
+    changes = [each for each in interruption.operations if each.act.changes]
+    for operation in spread(changes, _STATES):
+        result = interruption.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        assert result.returncode is not None, f"{where}: the install does not end"
+        there = (stays, other) if result.returncode == 0 else (stays,)
+        wanted = union(alone[each] for each in there)
+        assert differences(kernels.installed.index(), wanted) == [], (
+            f"{where}: the install {result.ending}"
+        )
