@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -19,8 +20,10 @@ class Defect:
     ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
     ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
     defect that shows when a compile is interrupted, the simplest kind of interruption that
-    finds it (a value of ``faults.CrashKind``). ``found_later`` says that the suite did not notice
-    it when it was first tried.
+    finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
+    see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
+    is another rule's business, or nobody's. ``found_later`` says that the
+    suite did not notice it when it was first tried.
     """
 
     name: str
@@ -28,6 +31,8 @@ class Defect:
     what: str
     policies: Callable[[], Policies]
     crash: str = ""
+    harm: Harm | None = None
+    keeps: tuple[str, ...] = ()
     found_later: bool = False
 
 
@@ -40,6 +45,8 @@ def defect(
     what: str = "",
     overrides: Callable[..., Any] | None = None,
     crash: str = "",
+    harm: Harm | None = None,
+    keeps: tuple[str, ...] = (),
     found_later: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
@@ -69,7 +76,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash, found_later)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later)
         return make
 
     return register
@@ -165,12 +172,12 @@ def _build(bundle: Any, changes: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Scene:
-    """Files as somebody might leave them, for what judges files rather than a toolchain.
+    """Files as users might leave them, for rules that judge files rather than a toolchain.
 
     ``build`` makes them below an empty directory and returns the arguments of pytest that have
     them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
     none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
-    Giving files to somebody else ``needs_root``.
+    Giving files to another user ``needs_root``.
     """
 
     name: str

@@ -126,10 +126,12 @@ def test_kernels_are_kept_where_the_environment_says(
     place = kernel_meta(run.result.request.environment, network.work)
     kernels = read_kernel_meta(Path(place))
     assert len(kernels) == len(EVERYTHING), f"{place} holds {sorted(kernels) or 'nothing'}"
-    elsewhere = [path for path in run.written if not path.startswith(f"{run.place}/")]
+    elsewhere = [path for path in run.files_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "files were written elsewhere"
     again = network.run(NETWORK, environment=environment)
-    assert (again.written, again.wrong) == (frozenset(), {}), "the next run does not find them"
+    assert (again.files_written, again.wrong) == (frozenset(), {}), (
+        "the next run does not find them"
+    )
 
 
 @rule("ranks/directory")
@@ -209,7 +211,7 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
         assert [kernel.operator_type for kernel in kernels] == [each.lower()]
         assert [kernel.problems() for kernel in kernels] == [[]]
     own = tuple(f"cache/rank_{rank}/" for rank in range(len(types)))
-    assert [path for path in runs[0].written if not path.startswith(own)] == []
+    assert [path for path in runs[0].files_written if not path.startswith(own)] == []
 
 
 @rule("ranks/isolated")
@@ -408,7 +410,7 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
         assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
         elsewhere = [
             path
-            for path in run.written
+            for path in run.files_written
             if Path(own).name not in Path(path).parts
             or Path(own).parent.name not in Path(path).parts
         ]
@@ -416,7 +418,7 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
         return
     assert not is_rank_id(text) or len(text) > 5, f"RANK_ID={text!r}: {run.result.ending}"
     _refused(run, "RANK_ID", text)
-    assert run.written == frozenset(), f"RANK_ID={text!r}: kernels were written all the same"
+    assert run.files_written == frozenset(), f"RANK_ID={text!r}: kernels were written all the same"
 
 
 def _escaped(network: NetworkUnderTest) -> list[str]:
@@ -436,7 +438,7 @@ def test_a_rank_beyond_the_gang_is_refused(
             process = watch.start(network.request(NETWORK, 2, gang, second=second))
             run = wait(watch, process, second)
         _refused(run, "RANK_ID", "2")
-        assert run.written == frozenset()
+        assert run.files_written == frozenset()
 
     rehearse(story)
 
