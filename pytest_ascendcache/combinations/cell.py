@@ -24,7 +24,7 @@ from pytest_ascendcache.contract import (
     SelectMode,
 )
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, INI_RATIO, INI_SIZE
-from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
 OTHER_TYPE = "BiasAdd"

@@ -111,7 +111,7 @@ def _occurrence(verdicts: Sequence[Verdict]) -> Occurrence:
         return Occurrence.NOTHING
     if Verdict.KNOWN_DEVIATION in verdicts:
         return Occurrence.OCCURS
-    if Verdict.PASS in verdicts and Verdict.ERROR not in verdicts:
+    if Verdict.PASS in verdicts and Verdict.UNDECIDED not in verdicts:
         return Occurrence.GONE
     return Occurrence.UNDECIDED
 

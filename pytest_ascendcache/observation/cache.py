@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pytest_ascendcache.cachedir import (
+from pytest_ascendcache.caches import (
     CacheLayout,
     Canary,
     Entry,
@@ -19,7 +19,7 @@ from pytest_ascendcache.cachedir import (
     plant_canary,
     read_entries,
 )
-from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -27,8 +27,6 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
-from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.recovery import delivers, interruption, recovery
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -40,6 +38,7 @@ from pytest_ascendcache.toolchains import (
 
 _SHOWN_CHANGES = 20
 _SHOWN_OUTPUT = 2000
+_Cache = TypeVar("_Cache", bound="WatchedCache")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Shared:
         other.socs.update(self.socs)
         return other
 
-    def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
+    def keep_warm(self, key: Any, cache: WatchedCache, steps: Iterable[Step]) -> None:
         """Copy a cache that was just prepared, marks included."""
         if self._directory is None:
             return
@@ -87,7 +86,7 @@ class Shared:
         self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), copied)
 
 
-class CacheUnderTest:
+class WatchedCache:
     """An empty cache directory of its own, HOME and working directory included.
 
     Every valid entry is marked with a canary before a compile, so that each compile tells by
@@ -122,7 +121,7 @@ class CacheUnderTest:
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
         self.recovered: set[frozenset[object]] = set()
-        """Contents a second run was seen to reuse correct kernels from."""
+        """Contents from which a second run was seen to reuse correct kernels."""
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -190,25 +189,6 @@ class CacheUnderTest:
     def new_output(self) -> Path:
         """An output directory nothing was delivered to yet."""
         return self.sandbox / f"out{next(self._numbers)}"
-
-    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
-        """A compile (see :meth:`request`) that is recorded now and can then be interrupted.
-
-        Needs ``Capability.FAULT_POINTS``.
-
-        Raises:
-            NotDecidable: where it does not succeed undisturbed.
-        """
-        return interruption(self, self.request(*operators, **given))
-
-    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
-        """Whether a run delivered, byte by byte, the kernel of a fresh compile."""
-        return delivers(run, operator, self.fresh(operator, **options))
-
-    def recovery(self, *operators: OperatorSpec, **given: Any) -> str | None:
-        """What is wrong with the next two runs; ``None`` where they deliver and then reuse
-        correct kernels. See :func:`~pytest_ascendcache.observation.recovery.recovery`."""
-        return recovery(self, *operators, **given)
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process a request, all at once; the snapshots frame all of them.
@@ -330,11 +310,9 @@ class CacheUnderTest:
             for problem in entry.problems()
         ]
 
-    def elsewhere(self, root: Path) -> CacheUnderTest:
+    def elsewhere(self: _Cache, root: Path) -> _Cache:
         """The same sandbox and toolchain, watching another cache directory."""
-        other = CacheUnderTest(
-            self.toolchain, self.sandbox, self._control, self.evidence, self._shared
-        )
+        other = type(self)(self.toolchain, self.sandbox, self._control, self.evidence, self._shared)
         other.root, other.layout = root, CacheLayout(root)
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model

@@ -16,17 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import (
-    Defect,
-    Scene,
-    load_defects,
-    load_profiles,
-    load_scenes,
-)
-from pytest_ascendcache.qualification.runs import SUITE, Asked, Ended, SuiteRuns
-from pytest_ascendcache.settings import STRESS_RULE
+from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
+from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
@@ -143,7 +138,7 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
     if full:
-        return [*chosen, SUITE]
+        return [*chosen, PACKAGE]
     judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]
     first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
@@ -170,7 +165,7 @@ def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _profile_runs(profile: str, full: bool) -> list[list[str]]:
     """A profile with the list of its name; in full, also without it."""
-    plain = [f"--ascend-profile={profile}", SUITE]
+    plain = [f"--ascend-profile={profile}", PACKAGE]
     return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]
 
 
@@ -185,7 +180,7 @@ def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
     known = _checks(document, "known deviation")
     wrong = [
         f"{verdict}: {check}"
-        for verdict in ("fail", "warn", "error")
+        for verdict in ("fail", "warn", "undecided")
         for check in _checks(document, verdict)
     ]
     wrong += [
@@ -236,7 +231,7 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     looked at.
     """
     verdicts = _verdicts(document)
-    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "error"}
+    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "undecided"}
     broken = {rule for rule, verdict in verdicts.items() if verdict in _BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
     wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]
@@ -262,7 +257,7 @@ def _clean_runs(runs: SuiteRuns) -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, SUITE])])
+            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, PACKAGE])])
         finally:
             for process in load:
                 process.kill()

@@ -11,12 +11,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from pytest_ascendcache.qualification.catalogue import (
-    Defect,
-    Profile,
-    load_defects,
-    load_profiles,
-)
+from pytest_ascendcache.qualification.catalogue import Defect, Profile
+from pytest_ascendcache.qualification.loading import load_defects, load_profiles
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
 from pytest_ascendcache.reference.static_kernel import op_compiler

@@ -16,7 +16,7 @@ AS_BEFORE = "as in the baseline"
 """The reason of a deviation that the baseline has too."""
 
 _BROKEN = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.KNOWN_DEVIATION})
-_NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.ERROR})
+_NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class News:
         decided = {
             (each.rule, each.check)
             for each in records
-            if each.verdict not in (Verdict.ERROR, Verdict.NOT_APPLICABLE)
+            if each.verdict not in (Verdict.UNDECIDED, Verdict.NOT_APPLICABLE)
         }
         return cls(
             baseline,

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON report, which every other report is made from."""
 
 Document = dict[str, Any]

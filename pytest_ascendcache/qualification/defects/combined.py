@@ -79,18 +79,15 @@ def mode_not_in_key_beside_a_file() -> Policies:
     return Policies(implementation=_Sees(asked), key=Wrong())
 
 
-@defect(OUTCOME, what="where the file has only half of its values, the ratio set elsewhere is lost")
-def half_a_file_loses_the_ratio() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            found = super().find(fs, root, kernel_cache, environ)
-            for path in self.places(root, kernel_cache):
-                text = path.read_text() if path.exists() else ""
-                if (f"\n{SIZE_KEY}=" in text) != (f"\n{RATIO_KEY}=" in text):
-                    return replace(found, limits=replace(found.limits, ratio=self.default.ratio))
-            return found
-
-    return Policies(limits=Wrong())
+@defect(OUTCOME, overrides=LimitPolicy.find)
+def half_a_file_loses_the_ratio(self, right, fs, root, kernel_cache, environ):
+    """Where the file has only half of its values, the ratio set elsewhere is lost."""
+    found = right(fs, root, kernel_cache, environ)
+    for path in self.places(root, kernel_cache):
+        text = path.read_text() if path.exists() else ""
+        if (f"\n{SIZE_KEY}=" in text) != (f"\n{RATIO_KEY}=" in text):
+            return replace(found, limits=replace(found.limits, ratio=self.default.ratio))
+    return found
 
 
 @defect(OUTCOME, what="with a debug list the debug level does not keep others from the cache")
@@ -133,19 +130,16 @@ def nothing_ages_beside_a_list() -> Policies:
     return Policies(debug=_SeesList(asked), limits=Wrong())
 
 
-@defect(NUMBERS, what="on one chip a type list selects the mode it was not given")
-def type_list_exchanged_on_one_chip() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ModeTable:
-            if options.soc_version.startswith("Ascend310") and options.impl_mode_types:
-                other = {
-                    "high_precision": "high_performance",
-                    "high_performance": "high_precision",
-                }.get(options.impl_mode, options.impl_mode)
-                options = replace(options, impl_mode=other)
-            return super().table(options, environ)
-
-    return Policies(implementation=Wrong())
+@defect(NUMBERS, overrides=ImplementationPolicy.table)
+def type_list_exchanged_on_one_chip(self, right, options, environ):
+    """On one chip a type list selects the mode it was not given."""
+    if options.soc_version.startswith("Ascend310") and options.impl_mode_types:
+        other = {
+            "high_precision": "high_performance",
+            "high_performance": "high_precision",
+        }.get(options.impl_mode, options.impl_mode)
+        options = replace(options, impl_mode=other)
+    return right(options, environ)
 
 
 @defect(HEALS, what="beside a type list damaged entries are passed over, and stay")

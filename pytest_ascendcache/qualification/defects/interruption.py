@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -124,13 +124,10 @@ def metadata_first() -> Policies:
     return Policies(lookup=Demanding(), store=MetadataFirst())
 
 
-@defect(INTERRUPTED, what="all writers use one temporary name", crash=KILLED)
-def shared_temporary_name() -> Policies:
-    class Wrong(Fs):
-        def temporary_path(self, target: Path) -> Path:
-            return target.with_name(f".{target.name}.temp")
-
-    return Policies(fs=Wrong())
+@defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED)
+def shared_temporary_name(self, right, target):
+    """All writers use one temporary name."""
+    return target.with_name(f".{target.name}.temp")
 
 
 @defect(INTERRUPTED, what="a rank writes in place, and half a .json is an error", crash=KILLED)
@@ -178,23 +175,20 @@ def renames_taken_for_ordered() -> Policies:
     return Policies(lookup=Demanding())
 
 
-@defect(LOCK, INTERRUPTED, what="the lock is a file that outlives its holder", crash=KILLED)
-def lock_outlives_holder() -> Policies:
-    class Wrong(Fs):
-        @contextmanager
-        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
-            name = path.with_suffix(f".{point}.lock")
-            self.step(point, Act.LOCK, name)
-            try:
-                name.touch(exist_ok=False)
-            except FileExistsError:
-                raise LockUnavailable(11, "held by another process", str(name)) from None
-            try:
-                yield
-            finally:
-                self.remove(f"{point}.release", name)
-
-    return Policies(fs=Wrong())
+@defect(LOCK, INTERRUPTED, overrides=Fs.lock, crash=KILLED)
+@contextmanager
+def lock_outlives_holder(self, right, point, path, patience=0.0):
+    """The lock is a file that outlives its holder."""
+    name = path.with_suffix(f".{point}.lock")
+    self.step(point, Act.LOCK, name)
+    try:
+        name.touch(exist_ok=False)
+    except FileExistsError:
+        raise LockUnavailable(11, "held by another process", str(name)) from None
+    try:
+        yield
+    finally:
+        self.remove(f"{point}.release", name)
 
 
 class Oblivious(Fs):
@@ -233,38 +227,30 @@ def full_disk_ignored() -> Policies:
     return Policies(lookup=Trusting(), fs=Wrong())
 
 
-@defect(DISK, what="what the cache refuses ends the compiler", crash=ERROR)
-def refusals_crash() -> Policies:
-    class Wrong(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            with fs.lock("store.lock", entry.lock):
-                if not (keep and self.is_current(fs, entry, metadata)):
-                    self.replace_pair(fs, entry, data, metadata)
-            return True
-
-    return Policies(store=Wrong())
+@defect(DISK, overrides=StorePolicy.publish, crash=ERROR)
+def refusals_crash(self, right, fs, entry, data, metadata, keep):
+    """What the cache refuses ends the compiler."""
+    with fs.lock("store.lock", entry.lock):
+        if not (keep and self.is_current(fs, entry, metadata)):
+            self.replace_pair(fs, entry, data, metadata)
+    return True
 
 
-@defect(UPGRADE, what="the stamp is written before the old entries go (T7)", crash=KILLED)
-def stamp_before_purge() -> Policies:
-    class Wrong(PurgePolicy):
-        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-            path = kernel_cache / "version.info"
-            if self.stamp(fs, path) == stamp:
-                return True
-            try:
-                temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
-                fs.replace("upgrade.stamp.rename", temporary, path)
-                for each in fs.entries("upgrade.list", kernel_cache):
-                    if each.is_dir():
-                        self.force(fs, Path(each.path))
-            except OSError:
-                return False
-            return True
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, crash=KILLED)
+def stamp_before_purge(self, right, fs, kernel_cache, stamp):
+    """The stamp is written before the old entries go (T7)."""
+    path = kernel_cache / "version.info"
+    if self.stamp(fs, path) == stamp:
+        return True
+    try:
+        temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+        fs.replace("upgrade.stamp.rename", temporary, path)
+        for each in fs.entries("upgrade.list", kernel_cache):
+            if each.is_dir():
+                self.force(fs, Path(each.path))
+    except OSError:
+        return False
+    return True
 
 
 @defect(UPGRADE, what="only the SoC of the first compile is purged (T6)")
@@ -283,34 +269,25 @@ def upgrade_of_one_soc() -> Policies:
     return Policies(purge=WrongPurge(), directory=WrongDirectory())
 
 
-@defect(UPGRADE, what="an older toolchain takes the cache of a newer one for its own")
-def downgrade_keeps_the_cache() -> Policies:
-    class Wrong(PurgePolicy):
-        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-            before = self.stamp(fs, kernel_cache / "version.info")
-            return (before or "") >= stamp or super().upgrade(fs, kernel_cache, stamp)
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.upgrade)
+def downgrade_keeps_the_cache(self, right, fs, kernel_cache, stamp):
+    """An older toolchain takes the cache of a newer one for its own."""
+    before = self.stamp(fs, kernel_cache / "version.info")
+    return (before or "") >= stamp or right(fs, kernel_cache, stamp)
 
 
-@defect(UPGRADE, what="the purge is not synced before the stamp is", crash=POWER_LOSS)
-def purge_not_synced() -> Policies:
-    class Wrong(Fs):
-        def sync_directory(self, point: str, path: Path) -> None:
-            if point != "purge.sync":
-                super().sync_directory(point, path)
-
-    return Policies(fs=Wrong())
+@defect(UPGRADE, overrides=Fs.sync_directory, crash=POWER_LOSS)
+def purge_not_synced(self, right, point, path):
+    """The purge is not synced before the stamp is."""
+    if point != "purge.sync":
+        right(point, path)
 
 
-@defect(UPGRADE, what="a purge that fails is stamped all the same", crash=ERROR)
-def failed_purge_is_stamped() -> Policies:
-    class Wrong(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            super().force(fs, soc_directory)
-            return True
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.force, crash=ERROR)
+def failed_purge_is_stamped(self, right, fs, soc_directory):
+    """A purge that fails is stamped all the same."""
+    right(fs, soc_directory)
+    return True
 
 
 def _trusting_rank(fs: Fs) -> Policies:
@@ -342,12 +319,9 @@ def rank_syncs_nothing() -> Policies:
     return _trusting_rank(Wrong())
 
 
-@defect(INTERRUPTED, what="a rank's temporary files have one name for all", crash=KILLED)
-def rank_shares_temporary_name() -> Policies:
-    class Wrong(Fs):
-        def temporary_path(self, target: Path) -> Path:
-            if target.parent.name != "kernel_meta":
-                return super().temporary_path(target)
-            return target.with_name(f".{target.name}.temp")
-
-    return Policies(fs=Wrong())
+@defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED)
+def rank_shares_temporary_name(self, right, target):
+    """A rank's temporary files have one name for all."""
+    if target.parent.name != "kernel_meta":
+        return right(target)
+    return target.with_name(f".{target.name}.temp")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest, Package
+from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
     Job,
-    KernelFile,
     StaticKernelPolicy,
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
@@ -56,13 +54,10 @@ def with_selection(selection: SelectionPolicy) -> Policies:
     return Policies(static_kernel=StaticKernelPolicies(selection=selection))
 
 
-@defect(SHAPES, what="operators of one type share a kernel, whatever their shapes")
-def one_kernel_per_type() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def key(self, info: OperatorInfo) -> str:
-            return info.type
-
-    return with_compilation(Wrong())
+@defect(SHAPES, overrides=StaticKernelPolicy.key)
+def one_kernel_per_type(self, right, info):
+    """Operators of one type share a kernel, whatever their shapes."""
+    return info.type
 
 
 @defect(SHAPES, what="an operator is compiled once for each file that describes it")
@@ -74,22 +69,16 @@ def equal_operators_compiled_again() -> Policies:
     return with_compilation(Wrong())
 
 
-@defect(SHAPES, what="there is no kernel for the deterministic setting")
-def no_deterministic_kernel() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def kernel_files(self, job: Job, data: bytes, package: str, soc: str) -> list[KernelFile]:
-            return super().kernel_files(job, data, package, soc)[: len(DETERMINISTIC) - 1]
-
-    return with_compilation(Wrong())
+@defect(SHAPES, overrides=StaticKernelPolicy.kernel_files)
+def no_deterministic_kernel(self, right, job, data, package, soc):
+    """There is no kernel for the deterministic setting."""
+    return right(job, data, package, soc)[: len(DETERMINISTIC) - 1]
 
 
-@defect(SHAPES, what="attributes are left out of what tells operators apart")
-def attributes_not_in_the_key() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def key(self, info: OperatorInfo) -> str:
-            return super().key(OperatorInfo(info.type, info.inputs, info.outputs))
-
-    return with_compilation(Wrong())
+@defect(SHAPES, overrides=StaticKernelPolicy.key)
+def attributes_not_in_the_key(self, right, info):
+    """Attributes are left out of what tells operators apart."""
+    return right(OperatorInfo(info.type, info.inputs, info.outputs))
 
 
 class OverwrittenNames(PackagePolicy):
@@ -112,137 +101,91 @@ def index_written_in_place() -> Policies:
     return Policies(fs=InPlace())
 
 
-@defect(UNION, what="installers do not wait for each other")
-def install_not_locked() -> Policies:
-    class Wrong(RegistryPolicy):
-        @contextlib.contextmanager
-        def locked(self, fs: Fs, opp: Path) -> Iterator[None]:
-            yield
-            self.sweep(fs, opp)
-
-    return with_registry(Wrong())
+@defect(UNION, overrides=RegistryPolicy.locked)
+@contextlib.contextmanager
+def install_not_locked(self, right, fs, opp):
+    """Installers do not wait for each other."""
+    yield
+    self.sweep(fs, opp)
 
 
-@defect(HALF, what="the index names a package before its files are there")
-def index_before_files() -> Policies:
-    class Wrong(RegistryPolicy):
-        def put_in_place(
-            self, fs: Fs, ai_core: Path, staged: Path, name: str, others: Sequence[str]
-        ) -> None:
-            new = Manifest.parse((staged / MANIFEST).read_bytes())
-            found = [self.manifest(fs, ai_core / each) for each in others]
-            index = merged([*(each.index for each in found if each), new.index])
-            directory = ai_core / "config" / new.directory
-            self.make_directories(fs, directory)
-            self.publish(fs, "install.index", directory / INDEX_NAME, render(index))
-            super().put_in_place(fs, ai_core, staged, name, others)
-
-    return with_registry(Wrong())
+@defect(HALF, overrides=RegistryPolicy.put_in_place)
+def index_before_files(self, right, fs, ai_core, staged, name, others):
+    """The index names a package before its files are there."""
+    new = Manifest.parse((staged / MANIFEST).read_bytes())
+    found = [self.manifest(fs, ai_core / each) for each in others]
+    index = merged([*(each.index for each in found if each), new.index])
+    directory = ai_core / "config" / new.directory
+    self.make_directories(fs, directory)
+    self.publish(fs, "install.index", directory / INDEX_NAME, render(index))
+    right(fs, ai_core, staged, name, others)
 
 
-@defect(HALF, what="a package's files go before the index lets go of them")
-def files_before_index() -> Policies:
-    class Wrong(RegistryPolicy):
-        def remove(self, fs: Fs, ai_core: Path, name: str, others: Sequence[str]) -> None:
-            self.discard(fs, ai_core / name)
-            self.write_order(fs, ai_core, others)
-            self.write_indexes(fs, ai_core, others)
-
-    return with_registry(Wrong())
+@defect(HALF, overrides=RegistryPolicy.remove)
+def files_before_index(self, right, fs, ai_core, name, others):
+    """A package's files go before the index lets go of them."""
+    self.discard(fs, ai_core / name)
+    self.write_order(fs, ai_core, others)
+    self.write_indexes(fs, ai_core, others)
 
 
-@defect(UNION, what="uninstalling takes a package's name out of the list as text")
-def uninstall_by_substring() -> Policies:
-    class Wrong(RegistryPolicy):
-        def remove(self, fs: Fs, ai_core: Path, name: str, others: Sequence[str]) -> None:
-            text = ",".join(self.order(fs, ai_core)).replace(name, "")
-            names = [each for each in text.split(",") if each]
-            super().remove(fs, ai_core, name, names)
-
-    return with_registry(Wrong())
+@defect(UNION, overrides=RegistryPolicy.remove)
+def uninstall_by_substring(self, right, fs, ai_core, name, *_):
+    """Uninstalling takes a package's name out of the list as text."""
+    text = ",".join(self.order(fs, ai_core)).replace(name, "")
+    names = [each for each in text.split(",") if each]
+    right(fs, ai_core, name, names)
 
 
-@defect(UNION, what="of two kernels for one operator the first install wins for ever")
-def overridden_kernel_does_not_come_back() -> Policies:
-    class Wrong(RegistryPolicy):
-        def write_index(self, fs: Fs, directory: Path, indexes: Sequence[dict[str, Any]]) -> None:
-            super().write_index(fs, directory, list(reversed(indexes)))
+@defect(UNION)
+class OverriddenKernelDoesNotComeBack(RegistryPolicy):
+    """Of two kernels for one operator the first install wins for ever."""
 
-    return with_registry(Wrong())
-
-
-@defect(UNION, what="installing a package again is refused")
-def second_install_refused() -> Policies:
-    class Wrong(RegistryPolicy):
-        def install(self, fs: Fs, opp: Path, package: Package) -> bool:
-            if package.manifest.name in self.order(fs, self.directory(opp)):
-                raise OSError(17, "has been installed, continue?", package.manifest.name)
-            return super().install(fs, opp, package)
-
-    return with_registry(Wrong())
+    def write_index(self, fs, directory, indexes):
+        super().write_index(fs, directory, list(reversed(indexes)))
 
 
-@defect(UNION, what="the last uninstall leaves directories behind")
-def empty_directories_stay() -> Policies:
-    class Wrong(RegistryPolicy):
-        def sweep(self, fs: Fs, opp: Path) -> None:
-            pass
-
-    return with_registry(Wrong())
-
-
-@defect(UNION, what="what a killed install left is never cleaned up")
-def cut_short_installs_stay() -> Policies:
-    class Wrong(RegistryPolicy):
-        def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-            pass
-
-    return with_registry(Wrong())
+@defect(UNION, overrides=RegistryPolicy.install)
+def second_install_refused(self, right, fs, opp, package):
+    """Installing a package again is refused."""
+    if package.manifest.name in self.order(fs, self.directory(opp)):
+        raise OSError(17, "has been installed, continue?", package.manifest.name)
+    return right(fs, opp, package)
 
 
-@defect(FAILED, what="operators that failed are left out, and the rest is packed as success")
-def partial_package_is_success() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def whole(
-            self, compiled: list[tuple[Job, bytes]], failures: Sequence[str]
-        ) -> list[tuple[Job, bytes]]:
-            return compiled
-
-    return with_compilation(Wrong())
+@defect(UNION, overrides=RegistryPolicy.sweep)
+def empty_directories_stay(*_):
+    """The last uninstall leaves directories behind."""
 
 
-@defect(FAILED, what="an operator that failed is reported without its name")
-def failed_operator_not_named() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def whole(
-            self, compiled: list[tuple[Job, bytes]], failures: Sequence[str]
-        ) -> list[tuple[Job, bytes]]:
-            return super().whole(compiled, ["an operator"] if failures else [])
+@defect(UNION)
+class CutShortInstallsStay(RegistryPolicy):
+    """What a killed install left is never cleaned up."""
 
-    return with_compilation(Wrong())
+    def remove_leftovers(self, fs, directory):
+        pass
 
 
-@defect(VERIFIED, what="installed kernels are trusted without a look at their digests")
-def installed_kernels_not_verified() -> Policies:
-    class Wrong(SelectionPolicy):
-        def digest_matches(self, data: bytes, digest: object) -> bool:
-            return True
-
-    return with_selection(Wrong())
+@defect(FAILED, overrides=StaticKernelPolicy.whole)
+def partial_package_is_success(self, right, compiled, *_):
+    """Operators that failed are left out, and the rest is packed as success."""
+    return compiled
 
 
-@defect(RESULT, what="a kernel is found by its operator type alone")
-def kernel_of_another_shape() -> Policies:
-    class Wrong(SelectionPolicy):
-        def find(
-            self,
-            fs: Fs,
-            opp: Path,
-            installed: Mapping[tuple[str, str], Mapping[str, Any]],
-            info: OperatorInfo,
-            deterministic: bool,
-        ) -> Any:
-            entries = sorted(installed.items())
-            return self.load(fs, opp, entries[0][1]) if entries else None
+@defect(FAILED, overrides=StaticKernelPolicy.whole)
+def failed_operator_not_named(self, right, compiled, failures):
+    """An operator that failed is reported without its name."""
+    return right(compiled, ["an operator"] if failures else [])
 
-    return with_selection(Wrong())
+
+@defect(VERIFIED, overrides=SelectionPolicy.digest_matches)
+def installed_kernels_not_verified(*_):
+    """Installed kernels are trusted without a look at their digests."""
+    return True
+
+
+@defect(RESULT, overrides=SelectionPolicy.find)
+def kernel_of_another_shape(self, right, fs, opp, installed, *_):
+    """A kernel is found by its operator type alone."""
+    entries = sorted(installed.items())
+    return self.load(fs, opp, entries[0][1]) if entries else None
