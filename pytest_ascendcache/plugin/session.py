@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import shutil
+import sys
 from functools import cached_property
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
+from pytest_ascendcache.plugin.options.cann_source import NAME as CANN_CACHE
 from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
 from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
 from pytest_ascendcache.plugin.options.settings import Settings
@@ -82,6 +85,15 @@ class AscendSession:
                 return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        if settings.cann_source is not None:
+            from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
+
+            try:
+                return cann_cache_toolchain(
+                    settings.cann_source, settings.timeout, settings.more.soc, self._say
+                )
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-cann-source: {error}") from None
         if settings.toolchain == OP_COMPILER:
             try:
                 return op_compiler_toolchain(
@@ -97,9 +109,15 @@ class AscendSession:
             )
         raise pytest.UsageError(
             f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
-            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
+            f"{OP_COMPILER}, {CANN_CACHE}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
             "it."
         )
+
+    def _say(self, text: str) -> None:
+        """Tell the user what takes its time before the first check."""
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            print(text, file=sys.stderr, flush=True)
 
     def _reference(self) -> Toolchain:
         settings = self.settings

@@ -18,6 +18,11 @@ from pytest_ascendcache.plugin.options.audit import (
     asks_for_audit,
     read_audit,
 )
+from pytest_ascendcache.plugin.options.cann_source import NAME as CANN_CACHE
+from pytest_ascendcache.plugin.options.cann_source import (
+    add_cann_source_option,
+    read_cann_source,
+)
 from pytest_ascendcache.plugin.options.mindspore import (
     MindSporeSettings,
     add_mindspore_options,
@@ -111,6 +116,7 @@ class Settings:
     deviations: tuple[Deviation, ...] = ()
     real_waits: bool = False
     op_compiler: str | None = None
+    cann_source: Path | None = None
     stress: StressSettings = StressSettings()
     mindspore: MindSporeSettings = field(default_factory=MindSporeSettings)
     more: ToolchainSettings = field(default_factory=ToolchainSettings)
@@ -124,6 +130,8 @@ class Settings:
         arguments = ["--ascend-cache"] if self.suite else []
         if self.atc is not None:
             arguments.append(f"--ascend-atc={self.atc}")
+        elif self.cann_source is not None:
+            arguments.append(f"--ascend-cann-source={self.cann_source}")
         elif self.op_compiler is not None:
             arguments.append(f"--ascend-op-compiler={self.op_compiler}")
         elif self.toolchain not in ("reference", TORCHAIR):
@@ -177,6 +185,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="judge this ATC-compatible command (implies --ascend-toolchain=atc)",
     )
     add_op_compiler_option(group)
+    add_cann_source_option(group)
     group.addoption(
         "--ascend-start",
         choices=("fork", "process"),
@@ -382,7 +391,10 @@ def read_settings(config: pytest.Config) -> Settings:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
     atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
+    cann_source = read_cann_source(config)
     implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
+    if cann_source is not None:
+        implied = CANN_CACHE
     if asks_for_script(config):
         implied = TORCHAIR
     toolchain = config.getoption("--ascend-toolchain") or implied
@@ -415,6 +427,7 @@ def read_settings(config: pytest.Config) -> Settings:
         toolchain=toolchain,
         atc=atc,
         op_compiler=op_compiler,
+        cann_source=cann_source,
         start=config.getoption("--ascend-start"),
         strict=config.getoption("--ascend-strict"),
         reports=read_reports(config),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_ascendcache.toolchains.protocol import ToolchainError
+from pytest_ascendcache.processes.errors import ToolchainError
 
 
 class SourceError(ToolchainError):
