@@ -29,9 +29,6 @@ from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import conclude
 from pytest_ascendcache.audit.walk import Visit, Walk
 
-_STEP = 200
-"""Files between two reports of progress."""
-
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
 
@@ -41,24 +38,20 @@ def audit(
     *,
     environment: Mapping[str, str] | None = None,
     suggest: Callable[[Removal], None] | None = None,
-    advance: Callable[[int], None] = lambda _: None,
 ) -> Audit:
     """Look at every file below ``directory`` once.
 
     ``environment`` is where limits are looked up that no file sets (this process's own by
-    default); ``suggest`` is told of files whose removal mends something; ``advance`` of files
-    that are done.
+    default); ``suggest`` is told of files whose removal mends something.
     """
-    scan = _Scan(directory.absolute(), Ledger(suggest), advance)
+    scan = _Scan(directory.absolute(), Ledger(suggest))
     return scan.run(os.environ if environment is None else environment)
 
 
 class _Scan:
-    def __init__(self, directory: Path, ledger: Ledger, advance: Callable[[int], None]) -> None:
+    def __init__(self, directory: Path, ledger: Ledger) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
-        self._advance = advance
-        self._pending = 0
         self._reader = Reader()
         self._owners: dict[int, list[str]] = {}
         self._owned: Counter[int] = Counter()
@@ -68,7 +61,6 @@ class _Scan:
         walk = Walk(result.directory, self._reader, self._failed, result.changed.add)
         for visit in walk:
             self._directory(visit)
-        self._advance(self._pending)
         self._mixed_owners()
         conclude(result, self._ledger, self._reader, environment, time.time())
         result.renewed = self._reader.renewed
@@ -80,7 +72,7 @@ class _Scan:
     def _directory(self, visit: Visit) -> None:
         place, folder = visit.place, visit.folder
         if place is None:
-            self._count_only(visit)
+            # A directory of something else is none of an audit's business.
             return
         info = os.fstat(folder.descriptor)
         self._attributes(folder.relative or ".", info, "the directory", 0)
@@ -88,7 +80,6 @@ class _Scan:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
         for entry in visit.entries:
-            self._count()
             if entry.is_dir(follow_symlinks=False):
                 self._inner_directory(folder, entry.name, judge)
             else:
@@ -100,17 +91,6 @@ class _Scan:
         if split(name)[1] in _OF_FILES:
             detail = "is a directory where a file is expected: nothing can be stored there"
             self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
-
-    def _count_only(self, visit: Visit) -> None:
-        """A directory of something else is none of an audit's business."""
-        for _ in visit.entries:
-            self._count()
-
-    def _count(self) -> None:
-        self._pending += 1
-        if self._pending >= _STEP:
-            self._advance(self._pending)
-            self._pending = 0
 
     def _judge(self, place: Place) -> Judge:
         units = self._result.units

@@ -13,7 +13,6 @@ character; brackets mean themselves.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,12 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.rules import load_rules
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _LISTS = Path(__file__).parent / "deviations"
 _FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from pytest_ascendcache.audit import Audit, RemovalPlan, audit, count_files
-from pytest_ascendcache.reports.progress import run_progress, terminal_stream
+from pytest_ascendcache.audit import Audit, RemovalPlan, audit
 
 if TYPE_CHECKING:
     from pytest_ascendcache.plugin.options.audit import AuditSettings
@@ -17,8 +14,7 @@ if TYPE_CHECKING:
 class Audits:
     """Made on first use; one a process, so that every xdist worker looks for itself."""
 
-    def __init__(self, config: pytest.Config, settings: AuditSettings) -> None:
-        self._config = config
+    def __init__(self, settings: AuditSettings) -> None:
         self._settings = settings
         self._known: dict[Path, Audit] = {}
         self._plans: dict[Path, RemovalPlan] = {}
@@ -34,10 +30,7 @@ class Audits:
         if self._settings.fix is not None:
             self._plans[directory] = RemovalPlan(directory)
             suggest = self._plans[directory].add
-        with terminal_stream(self._config) as watched:
-            total = count_files(directory) if watched is not None else None
-        with run_progress(self._config, f"audit of {directory.name}", total, "files") as advance:
-            return audit(directory, suggest=suggest, advance=advance)
+        return audit(directory, suggest=suggest)
 
     def plan(self) -> list[RemovalPlan]:
         """What to remove of all directories; those another process looked at are looked at now."""

@@ -30,6 +30,7 @@ from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.release_answer import JudgedRelease
 from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -214,6 +215,8 @@ class Collector:
         }
         if matrix := self._matrix():
             description["matrix"] = matrix
+        if answers := self._answers():
+            description["answers"] = answers
         if news := self._news:
             description["baseline"] = news.as_dict()
         return description
@@ -223,9 +226,25 @@ class Collector:
         tried = tried_cells(self._records)
         return ascend_session_of(self._config).plan.describe(tried) if tried else []
 
+    def _answers(self) -> list[str]:
+        """What the run says of each release, in one sentence."""
+        asked, toolchain = ascend_session_of(self._config).settings.release, self._toolchain
+        if toolchain is not None and toolchain.name == "reference":
+            compiler = f"the embedded reference {toolchain.version}, which says nothing about CANN"
+        else:
+            compiler = "" if toolchain is None else f"{toolchain.name} {toolchain.version}"
+        return [
+            JudgedRelease(
+                release.name, frozenset((id_, *map(str, release.caches))), compiler
+            ).answer(self._records, self._missing)
+            for id_, release in zip(asked.ids, asked.releases, strict=True)
+        ]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            write_summary(terminalreporter, self._results, self._missing, self._matrix())
+            write_summary(
+                terminalreporter, self._results, self._missing, self._matrix(), self._answers()
+            )
             write_stale(terminalreporter, self._occurrences)
             if news := self._news:
                 write_news(terminalreporter, news)

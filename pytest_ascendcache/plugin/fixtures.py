@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -91,12 +90,9 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 
 
 @pytest.fixture
-def ascend_stress(
-    pytestconfig: pytest.Config, ascend_session: AscendSession, ascend_cache: CacheUnderTest
-) -> Campaign:
+def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.settings import DEFAULT_STRESS_STEPS
-    from pytest_ascendcache.reports.progress import run_progress
     from pytest_ascendcache.stress import Campaign
 
     asked = ascend_session.settings.stress
@@ -111,7 +107,6 @@ def ascend_stress(
         seconds=asked.seconds,
         steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
         replay=asked.replay,
-        watched=partial(run_progress, pytestconfig, "stress"),
     )
 
 

@@ -63,8 +63,6 @@ __all__ = [
     "ascend_toolchain",
 ]
 
-pytest.register_assert_rewrite("pytest_ascendcache.conformance")
-
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _SUITE = Path(__file__).parents[1] / "conformance"
 
@@ -96,14 +94,12 @@ def pytest_configure(config: pytest.Config) -> None:
         join_workers(config)
     if asked_suites(config):
         from pytest_ascendcache.plugin.collector import Collector
-        from pytest_ascendcache.reports.progress import TitleProgress
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
         session = ascend_session_of(config)
-        toolchain = session.toolchain if needs_toolchain(config) else None
+        toolchain = session.toolchain if needs_toolchain(config, session.settings) else None
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
-        config.pluginmanager.register(TitleProgress(config), "ascendcache-title")
         if session.settings.audit.fix is not None:
             from pytest_ascendcache.plugin.removal import PlanWriter
 

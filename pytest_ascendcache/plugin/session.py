@@ -33,12 +33,12 @@ from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
 from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.toolchain import TORCHAIR
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
     atc_toolchain,
     op_compiler_toolchain,
-    reference_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
@@ -82,7 +82,7 @@ class AscendSession:
             return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
-                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
+                return self._atc()
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
         if settings.cann_source is not None:
@@ -118,6 +118,16 @@ class AscendSession:
         capture = self._config.pluginmanager.getplugin("capturemanager")
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             print(text, file=sys.stderr, flush=True)
+
+    def _atc(self) -> Toolchain:
+        """A real atc, which has to know the chips of all releases."""
+        settings = self.settings
+        socs = settings.release.socs
+        chip = settings.more.soc or (socs[0] if socs else None)
+        made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+        for soc in socs:
+            made.installation.check_soc(soc)
+        return made
 
     def _reference(self) -> Toolchain:
         settings = self.settings
@@ -206,7 +216,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self._config, self.settings.audit)
+        return Audits(self.settings.audit)
 
     @property
     def base(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
+from pytest_ascendcache.words import pytest_command
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -187,13 +189,17 @@ def _part(message: str, name: str) -> str:
 
 
 def _repeat(item: pytest.Item) -> str:
+    """A command line that judges this check alone, wherever PATH leads."""
     arguments = ascend_session_of(item.config).settings.arguments
     check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
         rest = check.partition("::")[2]
         place = f"{PACKAGE}.{module_of(check)}::{rest}"
-        return shlex.join(["pytest", *arguments, "--pyargs", place])
-    return shlex.join(["pytest", *arguments, check])
+        return shlex.join([*pytest_command(), *arguments, "--pyargs", place])
+    # Node ids count from the root directory; what is typed counts from where pytest was started.
+    file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    place = "::".join([file, *check.split("::")[1:]])
+    return shlex.join([*pytest_command(), *arguments, place])
 
 
 def status(verdict: str) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import select
@@ -54,7 +53,7 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
-    _preload()
+    preload()
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -88,15 +87,15 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             _reap(running, poll)
 
 
-def _preload() -> None:
-    for name in (
-        "pytest_ascendcache.reference.compiler",
-        "pytest_ascendcache.reference.kernels.execute",
-        "pytest_ascendcache.reference.incremental.build",
-        "pytest_ascendcache.reference.static_kernel.pool",
-        "pytest_ascendcache.operators.evaluation",
-    ):
-        importlib.import_module(name)
+def preload() -> None:
+    """Import what compiles need, and use it once, so that children need not."""
+    from pytest_ascendcache.operators import evaluation
+    from pytest_ascendcache.reference import compiler
+    from pytest_ascendcache.reference.incremental import build
+    from pytest_ascendcache.reference.kernels import execute
+    from pytest_ascendcache.reference.static_kernel import pool
+
+    assert all((evaluation, compiler, build, execute, pool))
     _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()

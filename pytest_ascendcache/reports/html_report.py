@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -21,11 +22,6 @@ from pytest_ascendcache.reports.files import (
 )
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _PAGE = Path(__file__).parent / "page"
 

@@ -36,10 +36,14 @@ def write_summary(
     results: Sequence[RuleResult],
     missing: int = 0,
     matrix: Sequence[str] = (),
+    answers: Sequence[str] = (),
 ) -> None:
-    """Write the summary of a run; ``missing`` checks were selected and gave no verdict, and
+    """Write the summary of a run. It begins with ``answers``, what a run says of each release;
+    ``missing`` checks were selected and gave no verdict, and
     ``matrix`` says which combinations were tried."""
     reporter.section("ascend cache contract")
+    for answer in answers:
+        reporter.line(answer, bold=True)
     checks = [record for result in results for record in result.records]
     for reason in dict.fromkeys(record.evidence["control"] for record in checks):
         if reason:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.audit import Audit, Check, audit, holds_a_cache, story, undecided
+from pytest_ascendcache.audit import Audit, Check, Removal, audit, holds_a_cache, story, undecided
 from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
@@ -257,12 +257,13 @@ def test_an_unreadable_directory_decides_nothing(unprivileged: Path) -> None:
 
 
 def test_a_file_that_comes_while_it_is_read_decides_nothing(tmp_path: Path) -> None:
-    cache = kernel_cache(tmp_path, entries=300)
+    cache = kernel_cache(tmp_path)
+    put(cache.soc / "te_old.o_1_2_3.temp", b"")
 
-    def advance(_: int) -> None:
+    def meanwhile(_: Removal) -> None:
         put(cache.soc / "te_new.o_1_2_3.temp", b"")
 
-    result = audit(tmp_path, environment=NOTHING, advance=advance)
+    result = audit(tmp_path, environment=NOTHING, suggest=meanwhile)
     assert "changed while it was read" in undecided(result, Check.DIGESTS)
     assert "when nobody compiles, or audit a copy" in undecided(result, Check.RANKS_AGREE)
 

@@ -26,7 +26,8 @@ from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError, reference_toolchain
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
 
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 X = TensorDesc.of("float32", 4)

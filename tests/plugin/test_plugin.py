@@ -317,7 +317,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 
     script = (
         "import sys, pytest_ascendcache.plugin.hooks\n"
-        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2', 'hypothesis'}\n"
+        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
         "print(sorted(m for m in sys.modules if m.startswith('pytest_ascendcache.')))"
     )
@@ -333,7 +333,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
 def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
     suite.makeconftest(
         """
-        from pytest_ascendcache.toolchains import reference_toolchain
+        from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
         def pytest_ascendcache_toolchain(name, settings):
             if name == "mine":

@@ -24,10 +24,11 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.evaluation import evaluate_network
 from pytest_ascendcache.operators.network import read_network
 from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference import train
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.toolchains import TrainRequest, reference_toolchain
+from pytest_ascendcache.toolchains import TrainRequest
 
 NETWORKS = Path(__file__).parents[2] / "fixtures" / "networks"
 SQUARE, BERT = NETWORKS / "square.json", NETWORKS / "bert_encoder_layer.json"

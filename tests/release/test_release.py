@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -218,6 +219,62 @@ def test_what_cannot_be_compiled_is_not_decided(pytester: pytest.Pytester, relea
     assert verdicts["release/settings-agree"] == "pass"
 
 
+def test_without_a_named_toolchain_only_files_are_judged(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ('toolchain = "reference"', ""))
+    result = _judge(pytester, release)
+    assert result.parseoutcomes() == {"passed": 5, "skipped": 2, "undecided": 5}
+    result.stdout.fnmatch_lines(
+        [
+            "Release bert-base-layer is not ready to ship: 4 rules undecided (*); nothing was *",
+            "why *no toolchain is named; write toolchain = *",
+        ]
+    )
+    files = _judge(pytester, release, "-q", "--ascend-rule=release/debug-off")
+    assert files.ret == 0
+    files.stdout.fnmatch_lines(
+        ["Release bert-base-layer keeps the 1 rule *; nothing was compiled*"]
+    )
+
+
+def test_a_release_without_operators_is_never_green(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("--singleop=single.json", "--log=info"))
+    result = _judge(pytester, release)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["Release bert-base-layer is not ready*; nothing was compiled*", "why *names no operators*"]
+    )
+
+
+def test_the_answer_names_what_compiled(pytester: pytest.Pytester, release: Path) -> None:
+    _small(release)
+    rules = ("--ascend-rule=release/cards-get-one-kernel", "--ascend-report=report.json")
+    result = _judge(pytester, release, *rules)
+    result.stdout.fnmatch_lines(
+        [
+            "Release * keeps the 1 rule that was judged; compiled with the embedded reference *, "
+            "which says nothing about CANN.",
+            "*bert-base-layer: 2 of 2 cards compiled at once",
+        ]
+    )
+    report = json.loads((pytester.path / "report.json").read_text())
+    assert report["answers"] == [each for each in result.outlines if each.startswith("Release ")]
+
+
+def test_one_run_compiles_releases_with_one_toolchain(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release)
+    other = release.with_name("other.toml")
+    other.write_text(release.read_text().replace('"reference"', '"atc"'))
+    refused = _judge(pytester, release, f"--ascend-release={other}")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(["*names the toolchain 'reference' and *names 'atc'; judge them*"])
+
+
 def test_a_toolchain_without_tables_does_not_judge_the_precision_file(
     pytester: pytest.Pytester, release: Path
 ) -> None:
@@ -338,6 +395,7 @@ COMMAND = (
 def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, release: Path) -> None:
     _small(release)
     shutil.copy(release.parent / "single.json", pytester.path)
+    (pytester.path / "it's.onnx").touch()
     result = pytester.run(INIT, "--", "TUNE_BANK_PATH=bank", *COMMAND)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -348,16 +406,44 @@ def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, rel
     assert written.options["model"] == "it's.onnx"
     assert written.environment["TUNE_BANK_PATH"] == "bank"
     assert [each.type for each in written.operators] == ["Exp"]
-    verdicts = _verdicts(pytester, pytester.path / "release.toml")
+    verdicts = _verdicts(
+        pytester,
+        pytester.path / "release.toml",
+        "--ascend-rule=release/debug-off",
+        "--ascend-rule=release/precision-file-kept",
+    )
     assert verdicts["release/debug-off"] == "pass"
     assert verdicts["release/precision-file-kept"] == "warn"
 
 
 def test_init_takes_the_command_line_as_one_text(pytester: pytest.Pytester) -> None:
+    (pytester.path / "it's.onnx").touch()
     assert pytester.run(INIT, "-o", "other.toml", shlex.join(COMMAND[:5])).ret == 0
     written = read_release(pytester.path / "other.toml", {})
     assert written.options["framework"] == "5"
     assert written.soc == "Ascend910B1"
+
+
+def test_init_writes_down_the_toolchain_it_finds(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = pytester.path / "toolkit/bin"
+    programs.mkdir(parents=True)
+    nowhere = pytester.run(INIT, "-o", "nowhere.toml")
+    nowhere.stdout.fnmatch_lines(["No atc was found: *stays undecided."])
+    (programs / "atc").symlink_to(ATC)
+    soc = "--soc_version=Ascend910B1"
+    assert pytester.run(INIT, "-o", "named.toml", "--", "toolkit/bin/atc", soc).ret == 0
+    monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(programs.parent))
+    assert pytester.run(INIT, "-o", "home.toml", "--", "atc", soc).ret == 0
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    assert pytester.run(INIT, "-o", "path.toml", "--", "atc", soc).ret == 0
+    named = {
+        name: read_release(pytester.path / f"{name}.toml", {}).toolchain
+        for name in ("named", "home", "path")
+    }
+    place = str(programs / "atc")
+    assert named == {"named": place, "home": place, "path": "atc"}
 
 
 def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pytester) -> None:
@@ -376,6 +462,11 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
         ([], "release.toml exists and is left as it is; give another name with -o."),
         (["-o", "some/where.toml"], "-o some/where.toml is not in this directory; *"),
         (["-o", "new.toml", "atc", "model.onnx"], "'model.onnx' is no option; write --key=value."),
+        (
+            ["-o", "new.toml", "atc", "--modle=x.onnx"],
+            "atc has no option --modle; did you mean --model?",
+        ),
+        (["-o", "new.toml", "atc --log='x"], "No closing quotation"),
         (["-o", "new.toml", "atc", b"--model=\xff"], "the command line is not UTF-8; *"),
         (["-o", "x" * 300 + ".toml"], "*cannot be written (File name too long)."),
     ],

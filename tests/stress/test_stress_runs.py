@@ -8,6 +8,7 @@ import pytest
 
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Action
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.stress import (
     Compile,
     Executor,
@@ -19,7 +20,6 @@ from pytest_ascendcache.stress import (
     violations,
 )
 from pytest_ascendcache.stress.history import Fault, Setting
-from pytest_ascendcache.toolchains import reference_toolchain
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
 

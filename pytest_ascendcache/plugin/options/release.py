@@ -27,6 +27,16 @@ class ReleaseSettings:
     update: bool = False
 
     @property
+    def toolchain(self) -> str:
+        """What the releases name as their toolchain: a name, an absolute path, or nothing."""
+        return self.releases[0].toolchain if self.releases else ""
+
+    @property
+    def socs(self) -> list[str]:
+        """The chips (SoCs) the releases are for."""
+        return list(dict.fromkeys(release.soc for release in self.releases))
+
+    @property
     def arguments(self) -> list[str]:
         """The options that repeat it; a manifest is written once."""
         return [f"{RELEASE}={release.path}" for release in self.releases]
@@ -85,6 +95,7 @@ def read_releases(config: pytest.Config) -> ReleaseSettings:
         _check_caches(release)
     if update:
         _check_manifests(releases)
+    _check_toolchains(config, releases)
     # As if --ascend-audit had named them; xdist hands the options on to its workers.
     audited = config.getoption("--ascend-audit")
     caches = (str(cache) for release in releases for cache in release.caches)
@@ -106,6 +117,24 @@ def _check_caches(release: Release) -> None:
                 f"{RELEASE}: {release.path}: 'caches': {cache} {reason}; name a directory that "
                 "holds a cache, or leave it out."
             )
+
+
+def _check_toolchains(config: pytest.Config, releases: tuple[Release, ...]) -> None:
+    """One run judges one toolchain."""
+    first = releases[0]
+    for release in releases:
+        if release.toolchain != first.toolchain and not names_toolchain(config):
+            raise pytest.UsageError(
+                f"{RELEASE}: {first.path} names the toolchain {first.toolchain!r} and "
+                f"{release.path} names {release.toolchain!r}; judge them in two runs, or name one "
+                "for both with --ascend-toolchain."
+            )
+
+
+def names_toolchain(config: pytest.Config) -> bool:
+    """Whether the command line says which toolchain is judged."""
+    names = ("toolchain", "atc", "op-compiler", "torchair-script", "defect", "profile")
+    return any(config.getoption(f"--ascend-{name}") for name in names)
 
 
 def _check_manifests(releases: tuple[Release, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,7 @@ from pytest_ascendcache.plugin.options.release import (
     ReleaseSettings,
     add_release_options,
     asks_for_release,
+    names_toolchain,
     read_releases,
 )
 from pytest_ascendcache.plugin.options.reports import (
@@ -100,7 +102,8 @@ class StressSettings:
 class Settings:
     """What the command line asks for. ``timeout`` is seconds one process may take; ``lists``
     are the names of the lists ``deviations`` come from; ``ranks`` is the size of gangs, ``None``
-    where it was not given."""
+    where it was not given; ``is_named`` is False where neither the command line nor a release
+    says which toolchain is judged."""
 
     toolchain: str
     atc: str | None
@@ -123,6 +126,7 @@ class Settings:
     suite: bool = True
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    is_named: bool = True
 
     @property
     def arguments(self) -> list[str]:
@@ -313,9 +317,10 @@ def asked_suites(config: pytest.Config) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def needs_toolchain(config: pytest.Config) -> bool:
+def needs_toolchain(config: pytest.Config, settings: Settings) -> bool:
     """Whether the run judges a toolchain, and not only files."""
-    return any(folder != AUDIT_FOLDER for folder in asked_suites(config))
+    files = {AUDIT_FOLDER} if settings.is_named else {AUDIT_FOLDER, "release"}
+    return any(folder not in files for folder in asked_suites(config))
 
 
 def asks_for_stress(config: pytest.Config) -> bool:
@@ -390,6 +395,7 @@ def read_settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: for values that cannot be used, alone or together.
     """
+    releases = read_releases(config)  # before audits: caches of releases are audited too
     atc, op_compiler = config.getoption("--ascend-atc"), read_op_compiler(config)
     cann_source = read_cann_source(config)
     implied = "atc" if atc else OP_COMPILER if op_compiler else "reference"
@@ -397,6 +403,11 @@ def read_settings(config: pytest.Config) -> Settings:
         implied = CANN_CACHE
     if asks_for_script(config):
         implied = TORCHAIR
+    is_named = names_toolchain(config)
+    if not is_named and os.sep in releases.toolchain:
+        implied, atc = "atc", releases.toolchain
+    elif not is_named and releases.toolchain:
+        implied = releases.toolchain
     toolchain = config.getoption("--ascend-toolchain") or implied
     defect = config.getoption("--ascend-defect")
     timeout = config.getoption("--ascend-timeout")
@@ -422,7 +433,6 @@ def read_settings(config: pytest.Config) -> Settings:
             f"--ascend-timeout={timeout:g} is no time to wait; give seconds greater than 0."
         )
     check_file("--ascend-resume", config.getoption("--ascend-resume"))
-    releases = read_releases(config)  # before audits: caches of releases are audited too
     return Settings(
         toolchain=toolchain,
         atc=atc,
@@ -441,6 +451,7 @@ def read_settings(config: pytest.Config) -> Settings:
         more=read_toolchain(config),
         suite=config.getoption("--ascend-cache"),
         release=releases,
+        is_named=is_named or bool(releases.toolchain),
         audit=read_audit(config),
         profile=profile,
         **_deviations(config.getoption("--ascend-deviations"), toolchain),

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PAYLOAD, Manifest
+from pytest_ascendcache.reference.static_kernel.installer import main as install
 
 _ROOT = Path(__file__).parents[3]
 _CARRIED = (
@@ -35,9 +36,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
 _LOCK = re.compile(r"\.(.+\.run)\.ascendcache-lock")
 
-_MAIN = """\
+_MAIN = f"""\
 import sys
-from pytest_ascendcache.reference.static_kernel.installer import main
+from {install.__module__} import main
 sys.exit(main(sys.argv))
 """
 _HEADER = """\

@@ -97,6 +97,7 @@ class Builder:
         for group in self.plan.groups:
             includes = [native / "command", *(native / each for each in group.standins)]
             includes += [root / each for each in group.includes]
+            includes += [native / each for each in group.fallbacks]
             if group.python:
                 includes.append(python_headers())
             for source in group.sources:

@@ -21,13 +21,14 @@ NATIVE = Path(__file__).with_name("native")
 @dataclass(frozen=True)
 class Group:
     """Sources that share include paths. ``sources`` and ``includes`` are below the checkout,
-    ``standins`` and ``own`` below ``native``; stand-ins are looked into first."""
+    the rest below ``native``; ``standins`` are looked into first, ``fallbacks`` last."""
 
     name: str
     sources: tuple[str, ...]
     own: tuple[str, ...]
     includes: tuple[str, ...]
     standins: tuple[str, ...]
+    fallbacks: tuple[str, ...]
     python: bool
 
 
@@ -53,6 +54,7 @@ class Plan:
                 own=tuple(each["own"]),
                 includes=tuple(each["includes"]),
                 standins=tuple(each["standins"]),
+                fallbacks=tuple(each.get("fallbacks", ())),
                 python=each.get("python", False),
             )
             for each in content["group"]

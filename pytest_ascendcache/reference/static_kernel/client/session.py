@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
@@ -23,9 +24,15 @@ from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
 
-_OP_COMPILER = "pytest_ascendcache.reference.static_kernel.op_compiler"
 Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 """Symbol and object of every different operator."""
+
+
+def _op_compiler() -> ModuleType:
+    """The command; it imports the policies, and they this package."""
+    from pytest_ascendcache.reference.static_kernel import op_compiler
+
+    return op_compiler
 
 
 class Session:
@@ -158,8 +165,9 @@ class Session:
         operators = [digest(each) for each in read_folder(source).values()]
         if not operators:
             return
+        program = _op_compiler().__name__
         cache, root = self._policies.cache, outputs.directory.parent
-        key = cache.key(operators, config.soc_version, command or _OP_COMPILER)
+        key = cache.key(operators, config.soc_version, command or program)
         kept = cache.find(self._all.fs, root, key) if outputs.later else None
         made = [kept] if kept else self._made(source, outputs, config, command, cards)
         packages.install(made, cards)
@@ -183,10 +191,11 @@ class Session:
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
             return run([command, *arguments], self._environ, cards)
+        op_compiler = _op_compiler()
         if not self._forks:
-            return run([sys.executable, "-m", _OP_COMPILER, *arguments], self._environ, cards)
-        from pytest_ascendcache.reference.static_kernel import op_compiler
-
+            return run(
+                [sys.executable, "-m", op_compiler.__name__, *arguments], self._environ, cards
+            )
         return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)
 
     def _select(
