@@ -78,10 +78,12 @@ class Builder:
 
     def build_checkout(self, checkout: Checkout, instead: dict[str, Path]) -> Toolkit:
         """The same with other files in the place of some sources (a mutant)."""
+        compiler = Compiler.find(self.plan, self.store / "objects")
+        root = self.store / "toolkits" / self._key(checkout, compiler, instead)
+        if root.is_dir():
+            return Toolkit(root, checkout.version, checkout.commit)
         with self._locked():
-            compiler = Compiler.find(self.plan, self.store / "objects")
-            root = self.store / "toolkits" / self._key(checkout, compiler, instead)
-            if not root.is_dir():
+            if not root.is_dir():  # another build may have made it meanwhile
                 objects = self._objects(checkout, compiler, instead)
                 self._publish(checkout, compiler, objects, root)
             return Toolkit(root, checkout.version, checkout.commit)

@@ -1,6 +1,7 @@
 // An atc-compatible command around the real cache layer. Command line, single-operator JSON, .om and
 // texts are ours; what is looked up, stored, purged and aged is not.
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -47,7 +48,7 @@ const std::vector<Option> &known_options() {
 
 const Option &option(const std::string &flag) {
   for (const Option &each : known_options()) {
-    if (flag == each.flag) return each;
+    if (flag == each.flag && (flag != "deterministic_level" || layer::has_deterministic_level())) return each;
   }
   throw Refusal{"ERROR: unknown command line flag '" + flag + "'"};
 }
@@ -55,7 +56,8 @@ const Option &option(const std::string &flag) {
 using Arguments = std::map<std::string, std::string>;
 
 void check(const Option &known, const std::string &value) {
-  if (known.values.empty() || value.empty()) return;
+  // An option without a default may be given empty: it counts as not given.
+  if (known.values.empty() || (value.empty() && *known.initial == '\0')) return;
   std::string range;
   for (const std::string &each : known.values) {
     if (each == value) return;
@@ -77,9 +79,6 @@ Arguments read_arguments(int count, char **words) {
     }
     const Option &known = option(word.substr(2, equals - 2));
     const std::string value = word.substr(equals + 1);
-    if (value.empty() && !known.values.empty() && *known.initial != '\0') {
-      throw Refusal{"E10001: Value [] for parameter [--" + std::string(known.flag) + "] is invalid. Reason: It is empty."};
-    }
     check(known, value);
     given[known.flag] = value;
     named.insert(known.flag);
@@ -138,6 +137,9 @@ std::vector<Operator> read_operators(const std::string &path) {
       for (const json &attribute : each.value("attr", json::array())) {
         made.attributes.push_back({attribute.at("name"), attribute.at("type"), attribute.at("value").dump()});
       }
+      // FE hands attributes on in the order of the operator's description.
+      std::sort(made.attributes.begin(), made.attributes.end(),
+                [](const Attribute &one, const Attribute &other) { return one.name < other.name; });
       all.push_back(made);
     }
   } catch (const json::exception &error) {

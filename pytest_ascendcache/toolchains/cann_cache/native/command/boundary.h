@@ -49,6 +49,8 @@ class FrontEnd {
 
 // layer.cc: the real cache layer and the real key.
 namespace layer {
+// Whether this release knows --deterministic_level.
+bool has_deterministic_level();
 bool initialize(const Options &options);
 bool refresh();
 // Where this process compiles.

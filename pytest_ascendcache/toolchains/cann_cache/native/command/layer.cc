@@ -7,6 +7,7 @@
 #include "common/compile_result_utils.h"
 #include "common/tbe_op_info_cache.h"
 #include "common/te_config_info.h"
+#include "common/te_context_utils.h"
 #include "graph/ge_context.h"
 #include "python_adapter/python_api_call.h"
 
@@ -129,7 +130,19 @@ std::shared_ptr<Kernel> kernel(const CompileResultPtr &result) {
   made->symbol = text(*result->jsonInfo, "kernelName");
   return made;
 }
+template <typename Utils>
+auto knows_level(int) -> decltype(Utils::GetDeterministicLevel(), true) {
+  return true;
+}
+template <typename>
+bool knows_level(long) {
+  return false;
+}
 }  // namespace
+
+bool has_deterministic_level() {
+  return knows_level<TeContextUtils>(0);
+}
 
 bool initialize(const Options &options) {
   ge::GetContext().options = options;
