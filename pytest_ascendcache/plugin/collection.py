@@ -10,7 +10,7 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _FILES = Path(__file__).parents[1] / "conformance"
 
@@ -20,7 +20,7 @@ def with_suite(arguments: Sequence[str], suite: Path, folders: Sequence[str]) ->
 
     An argument that names something of the suite already means just that. Files are named
     one by one, so that a user's own ``python_files`` does not hide them. ``folders`` names the
-    asked documents (:func:`~pytest_ascendcache.plugin.options.settings.asked_suites`).
+    asked documents (:func:`~pytest_ascendcache.plugin.options.settings.Settings`).
     """
     files = [str(path) for folder in folders for path in _files_of(suite / folder)]
     whole = {PACKAGE, str(suite)}
@@ -61,7 +61,7 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     Raises:
         pytest.UsageError: for a rule that does not exist.
     """
-    wanted = set(config.getoption("--ascend-rule"))
+    wanted = set(settings_of(config).rules)
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
         raise pytest.UsageError(
@@ -83,7 +83,7 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
     ``--ascend-rule`` deselects.
     """
     session = ascend_session_of(metafunc.config)
-    wanted = metafunc.config.getoption("--ascend-rule")
+    wanted = session.settings.rules
     judged = metafunc.definition.get_closest_marker("ascend_rule")
     if wanted and (judged is None or judged.args[0] not in wanted):
         cells = session.no_plan.cells
@@ -99,13 +99,13 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
 
 def parametrize_releases(metafunc: pytest.Metafunc) -> None:
     """Have a check of releases once for each release ``--ascend-release`` names."""
-    asked = ascend_session_of(metafunc.config).settings.release
+    asked = settings_of(metafunc.config).release
     metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
 
 
 def parametrize_audits(metafunc: pytest.Metafunc) -> None:
     """Have a check of audits once for each directory ``--ascend-audit`` names."""
-    directories = ascend_session_of(metafunc.config).settings.audit.directories
+    directories = settings_of(metafunc.config).audit.directories
     metafunc.parametrize(
         "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
     )

@@ -23,9 +23,8 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
-from pytest_ascendcache.plugin.options.settings import asked_suites
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
@@ -58,7 +57,7 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
-        audited = ascend_session_of(self._config).settings.audit.directories
+        audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
     def _judged(self) -> dict[str, str]:
@@ -158,7 +157,7 @@ class Collector:
     def _is_whole(self) -> bool:
         """Whether the run says something of every check of the suite."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected, asked_suites(self._config))
+        return not left_out and has_every_file(self._expected, settings_of(self._config).folders)
 
     @cached_property
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
@@ -166,7 +165,7 @@ class Collector:
         if not self._is_whole:
             return []
         return occurrences(
-            ascend_session_of(self._config).settings.deviations,
+            settings_of(self._config).deviations,
             (
                 Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
                 for each in self._records
@@ -175,7 +174,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        settings = ascend_session_of(self._config).settings
+        settings = settings_of(self._config)
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
@@ -195,7 +194,7 @@ class Collector:
     @property
     def _news(self) -> News | None:
         """What is new and fixed, where there is a baseline."""
-        baseline = ascend_session_of(self._config).settings.reports.baseline
+        baseline = settings_of(self._config).reports.baseline
         return None if baseline is None else News.of(baseline, self._records)
 
     def _description(self, exit_status: int) -> dict[str, Any]:

@@ -92,7 +92,7 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 @pytest.fixture
 def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
-    from pytest_ascendcache.plugin.options.settings import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.stress import Campaign
 
     asked = ascend_session.settings.stress

@@ -28,11 +28,13 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
-from pytest_ascendcache.plugin.options.cann_source import NAME as CANN_CACHE
-from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
-from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.toolchain import TORCHAIR
+from pytest_ascendcache.plugin.options.table import (
+    CANN_CACHE,
+    MINDSPORE_TOOLCHAINS,
+    OP_COMPILER,
+    TORCHAIR,
+)
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
@@ -78,8 +80,8 @@ class AscendSession:
             return made
         if settings.toolchain == "reference":
             return self._reference()
-        if settings.toolchain == TORCHAIR and settings.more.script is not None:
-            return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
+        if settings.toolchain == TORCHAIR and settings.script is not None:
+            return TorchairToolchain(settings.script, settings.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
                 return self._atc()
@@ -90,7 +92,7 @@ class AscendSession:
 
             try:
                 return cann_cache_toolchain(
-                    settings.cann_source, settings.timeout, settings.more.soc, self._say
+                    settings.cann_source, settings.timeout, settings.soc, self._say
                 )
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-cann-source: {error}") from None
@@ -104,13 +106,11 @@ class AscendSession:
         if settings.toolchain in MINDSPORE_TOOLCHAINS:
             from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
 
-            return mindspore_toolchain(
-                settings.toolchain, settings.mindspore.python, settings.timeout
-            )
+            return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
         raise pytest.UsageError(
             f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
-            f"{OP_COMPILER}, {CANN_CACHE}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
-            "it."
+            f"{OP_COMPILER}, {CANN_CACHE}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin "
+            "that provides it."
         )
 
     def _say(self, text: str) -> None:
@@ -123,7 +123,7 @@ class AscendSession:
         """A real atc, which has to know the chips of all releases."""
         settings = self.settings
         socs = settings.release.socs
-        chip = settings.more.soc or (socs[0] if socs else None)
+        chip = settings.soc or (socs[0] if socs else None)
         made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
         for soc in socs:
             made.installation.check_soc(soc)
@@ -152,7 +152,7 @@ class AscendSession:
             settings.start,
             settings.timeout,
             settings.defect or settings.profile,
-            settings.more.soc,
+            settings.soc,
         )
         if settings.profile is not None:
             toolchain.name = f"reference with profile '{settings.profile}'"

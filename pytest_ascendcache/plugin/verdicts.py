@@ -15,7 +15,7 @@ from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.plugin.collection import SuiteModule
-from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of
+from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
@@ -157,7 +157,7 @@ def _deviation(
     """What a list, or the baseline, says of a broken promise; only that can be known before."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
-    settings, check = ascend_session_of(item.config).settings, item.stash.get(GANG, item.nodeid)
+    settings, check = settings_of(item.config), item.stash.get(GANG, item.nodeid)
     for entry in settings.deviations:
         if entry.names(rule.id, check, evidence.factors):
             return {
@@ -190,7 +190,7 @@ def _part(message: str, name: str) -> str:
 
 def _repeat(item: pytest.Item) -> str:
     """A command line that judges this check alone, wherever PATH leads."""
-    arguments = ascend_session_of(item.config).settings.arguments
+    arguments = settings_of(item.config).arguments
     check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
         rest = check.partition("::")[2]

@@ -489,7 +489,11 @@ def test_fixtures_and_teardown_of_a_rank_can_fail(tests: pytest.Pytester) -> Non
         ),
         ("@pytest.mark.ascend_ranks('2')\ndef test_x(ascend_rank): pass", [], "ascend_ranks('2')"),
         ("@pytest.mark.ascend_ranks(2)\ndef test_x(): pass", [], "does not use the fixture"),
-        ("def test_x(ascend_rank): pass", ["--ascend-ranks=0"], "--ascend-ranks=0 is no number"),
+        (
+            "def test_x(ascend_rank): pass",
+            ["--ascend-ranks=0"],
+            "--ascend-ranks must be a ",
+        ),
     ],
 )
 def test_sizes_that_are_none(

@@ -359,12 +359,12 @@ def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release:
                 "--ascend-release=bert/again.toml",
                 "--ascend-manifest-update",
             ],
-            "*have the same manifest *kernels.json; give each its own.",
+            "*manifest *kernels.json of *release.toml and *again.toml are one file; name two.",
         ),
         (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no cache *; name a *"),
         (
             ["--ascend-release=inside.toml", "--ascend-manifest-update"],
-            "*kernels.json is in the cache *kernel_cache, which is audited and not written to; *",
+            "*kernels.json of * would be written in *kernel_cache, which is audited and not *",
         ),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -59,5 +58,5 @@ def test_a_badge_has_a_place_of_its_own(pytester: pytest.Pytester) -> None:
     arguments = ("--ascend-cache", "--ascend-badge=x.json", "--ascend-report=x.json")
     result = pytester.runpytest_subprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    both = f"--ascend-report and --ascend-badge are both {Path(pytester.path)}/x.json; name two"
-    result.stderr.fnmatch_lines([f"ERROR: {both} files."])
+    both = "--ascend-report=*/x.json and --ascend-badge=*/x.json are one file; name two."
+    result.stderr.fnmatch_lines([f"ERROR: {both}"])

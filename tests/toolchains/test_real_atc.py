@@ -227,10 +227,10 @@ def test_a_chip_that_is_installed_and_fails(
     result.stdout.fnmatch_lines(["1 checks: 0 pass*1 undecided", "why *was ended by signal 11*"])
 
 
-@pytest.mark.parametrize("soc", ["", "Ascend 910", "../x"])
+@pytest.mark.parametrize("soc", ["Ascend 910", "../x"])
 def test_what_is_no_chip(pytester: pytest.Pytester, atc: Path, soc: str) -> None:
     result = judge(pytester, atc, f"--ascend-soc={soc}")
-    result.stderr.fnmatch_lines([f"ERROR: --ascend-soc={soc} is no name of a chip*"])
+    result.stderr.fnmatch_lines([f"ERROR: --ascend-soc must be the name of a chip*, not {soc!r}."])
 
 
 # --- resuming -------------------------------------------------------------------------------
@@ -355,11 +355,9 @@ def test_what_is_no_journal(pytester: pytest.Pytester, content: str, words: str)
 def test_a_place_where_nothing_can_be_kept(pytester: pytest.Pytester) -> None:
     for name, words in ((".", "is a directory"), ("no/j", "does not exist")):
         result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-resume={name}", *SUITE)
-        result.stderr.fnmatch_lines([f"ERROR: --ascend-resume={name}*{words}*"])
-    result = pytester.runpytest_subprocess("--ascend-resume=j", STORES, *SUITE)
-    result.stderr.fnmatch_lines(
-        ["ERROR: --ascend-resume keeps verdicts of the suite; add --ascend-cache."]
-    )
+        result.stderr.fnmatch_lines([f"ERROR: --ascend-resume=*{words}*"])
+    result = pytester.runpytest_subprocess("--ascend-resume=j", *SUITE)
+    result.stderr.fnmatch_lines(["ERROR: --ascend-resume=*j: nothing is judged*"])
 
 
 def test_the_estimate_of_starts_is_near_the_truth(pytester: pytest.Pytester, atc: Path) -> None:

@@ -80,9 +80,12 @@ def test_what_is_not_on_the_machine(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=no.py is no file*"),
-        ([*JUDGED, "--ascend-torchair-cards=1"], "--ascend-torchair-cards=1: give 2 or more."),
-        ([*JUDGED, "--ascend-toolchain=atc"], "*is a toolchain of its own (torchair)*"),
+        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=*no.py is no file*"),
+        ([*JUDGED, "--ascend-torchair-cards=1"], "--ascend-torchair-cards must be a *, not '1'."),
+        (
+            [*JUDGED, "--ascend-toolchain=atc"],
+            "*the toolchain 'torchair' and does not go with *",
+        ),
     ],
 )
 def test_options_that_make_no_sense(

@@ -58,7 +58,7 @@ def rehearse(
     Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
     played once more with ten times of it, in directories of its own.
     """
-    if request.config.getoption("--ascend-real-waits"):
+    if request.getfixturevalue("ascend_session").settings.real_waits:
         return lambda story: story(1.0)
     if Capability.REHEARSED_WAITS not in toolchain.capabilities:
         pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
-from pytest_ascendcache.plugin.options.settings import DEFAULT_RANKS, asked_suites
-from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS
+from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
+from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS, settings_of
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
 from pytest_ascendcache.ranks.gang import PASSED, SKIPPED
 from pytest_ascendcache.ranks.rank import GangAborted, Rank, join_gang
@@ -43,13 +43,13 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        controller = GangController(config, gang_seconds(config), bool(asked_suites(config)))
+        controller = GangController(config, gang_seconds(config), bool(settings_of(config).folders))
         config.pluginmanager.register(controller, CONTROLLER)
 
 
 def gang_seconds(config: pytest.Config) -> float:
     """How long the ranks of a gang may take."""
-    return _TIMES_TIMEOUT * float(config.getoption("--ascend-timeout"))
+    return _TIMES_TIMEOUT * settings_of(config).timeout
 
 
 def _refuse(config: pytest.Config, problem: str) -> None:
@@ -113,7 +113,7 @@ def gang_size(item: pytest.Item) -> tuple[int, bool]:
             )
             return 1, True
         return size, True
-    given: int | None = item.config.getoption("--ascend-ranks")
+    given = settings_of(item.config).ranks
     return (DEFAULT_RANKS, False) if given is None else (given, True)
 
 
