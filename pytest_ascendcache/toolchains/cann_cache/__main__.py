@@ -1,4 +1,4 @@
-"""``python -m pytest_ascendcache.toolchains.cann_cache DIR``: build, and print where the toolkit is."""
+"""``python -m pytest_ascendcache.toolchains.cann_cache DIR`` builds, and prints where."""
 
 from __future__ import annotations
 

@@ -74,27 +74,22 @@ class Builder:
             SourceError: where it cannot be built; nothing half-built is left.
         """
         checkout = Checkout.open(source, self.plan)
-        return self.build_checkout(checkout, {})
-
-    def build_checkout(self, checkout: Checkout, instead: dict[str, Path]) -> Toolkit:
-        """The same with other files in the place of some sources (a mutant)."""
         compiler = Compiler.find(self.plan, self.store / "objects")
-        root = self.store / "toolkits" / self._key(checkout, compiler, instead)
+        root = self.store / "toolkits" / self._key(checkout, compiler)
         if root.is_dir():
             return Toolkit(root, checkout.version, checkout.commit)
         with self._locked():
             if not root.is_dir():  # another build may have made it meanwhile
-                objects = self._objects(checkout, compiler, instead)
+                objects = self._objects(checkout, compiler)
                 self._publish(checkout, compiler, objects, root)
             return Toolkit(root, checkout.version, checkout.commit)
 
-    def _key(self, checkout: Checkout, compiler: Compiler, instead: dict[str, Path]) -> str:
+    def _key(self, checkout: Checkout, compiler: Compiler) -> str:
         parts = [checkout.digest, checkout.version, self.plan.digest, compiler.identity]
-        parts += [sys.executable, installed_version("llvmlite")]
-        parts += [f"{name} {_digest(path)}" for name, path in sorted(instead.items())]
+        parts += [*self.plan.flags, *self.plan.link, sys.executable, installed_version("llvmlite")]
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
-    def _units(self, checkout: Checkout, instead: dict[str, Path]) -> Iterator[tuple[str, Unit]]:
+    def _units(self, checkout: Checkout) -> Iterator[tuple[str, Unit]]:
         native, root = self.plan.native, checkout.root
         for group in self.plan.groups:
             includes = [native / "command", *(native / each for each in group.standins)]
@@ -103,17 +98,14 @@ class Builder:
             if group.python:
                 includes.append(python_headers())
             for source in group.sources:
-                path = instead.get(source, root / source)
-                yield "library", Unit(path, tuple(includes), source)
+                yield "library", Unit(root / source, tuple(includes), source)
             for own in group.own:
                 yield "library", Unit(native / own, tuple(includes), own)
         for own in self.plan.command:
             yield "command", Unit(native / own, (native / "command",), own)
 
-    def _objects(
-        self, checkout: Checkout, compiler: Compiler, instead: dict[str, Path]
-    ) -> dict[str, list[Path]]:
-        units = list(self._units(checkout, instead))
+    def _objects(self, checkout: Checkout, compiler: Compiler) -> dict[str, list[Path]]:
+        units = list(self._units(checkout))
         objects: dict[str, list[Path]] = {"library": [], "command": []}
         with ThreadPoolExecutor(self._jobs) as pool:
             made = [pool.submit(compiler.object, unit, checkout.root) for _, unit in units]
@@ -187,7 +179,3 @@ class Builder:
             for left in (self.store / "toolkits").glob("making-*"):
                 shutil.rmtree(left, ignore_errors=True)
             yield
-
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

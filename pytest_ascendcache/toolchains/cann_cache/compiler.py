@@ -20,13 +20,6 @@ from pathlib import Path
 from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
 
-_NEEDED = {
-    "nlohmann/json.hpp": "nlohmann-json3-dev",
-    "openssl/sha.h": "libssl-dev",
-    "Python.h": "python3-dev",
-}
-"""Headers from outside the checkout, and the Debian package each is in."""
-
 
 @dataclass(frozen=True)
 class Unit:
@@ -53,14 +46,16 @@ class Compiler:
             SourceError: with everything that is missing.
         """
         named = os.environ.get("CXX")
-        program = next(filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), "")
+        program = next(
+            filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), ""
+        )
         if not program:
             missing = f"CXX names '{named}', which is no program" if named else "no C++ compiler"
             raise SourceError(f"{missing}; install g++ 9 or newer (Debian: apt install g++).")
         compiler = cls(program, plan, objects)
         lacking = compiler._lacking_headers()
         if lacking:
-            packages = " ".join(_NEEDED[each] for each in lacking)
+            packages = " ".join(compiler.plan.needs[each] for each in lacking)
             raise SourceError(
                 f"headers are missing: {', '.join(lacking)}; install them "
                 f"(Debian: apt install {packages})."
@@ -101,7 +96,9 @@ class Compiler:
         ended = self._run(arguments, self.plan.native)
         if ended.returncode == 0:
             return
-        missing = re.search(r"undefined (?:reference to|symbol:?) [`']?(.+?)'?$", ended.stderr, re.M)
+        missing = re.search(
+            r"undefined (?:reference to|symbol:?) [`']?(.+?)'?$", ended.stderr, re.M
+        )
         what = f"the symbol {missing[1]} is defined nowhere" if missing else _last(ended.stderr)
         raise SourceError(f"the checkout does not fit: {what} (linking {output.name}).")
 
@@ -124,11 +121,11 @@ class Compiler:
 
     def _lacking_headers(self) -> list[str]:
         questions = "".join(
-            f"#if !__has_include(<{each}>)\nlacking {each}\n#endif\n" for each in _NEEDED
+            f"#if !__has_include(<{each}>)\nlacking {each}\n#endif\n" for each in self.plan.needs
         )
         arguments = ["-std=c++17", f"-I{python_headers()}", "-E", "-P", "-x", "c++", "-"]
         ended = self._run(arguments, Path("/"), questions)
-        return [each for each in _NEEDED if f"lacking {each}" in ended.stdout]
+        return [each for each in self.plan.needs if f"lacking {each}" in ended.stdout]
 
     def _run(
         self, arguments: Sequence[str], cwd: Path, text: str | None = None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import shlex
 import sys
 import sysconfig
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +37,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a build consists of. ``command`` are the sources of the program itself."""
+    """Everything a build consists of. ``command`` are the sources of the program itself,
+    ``needs`` headers from elsewhere, with the Debian package each is in."""
 
     native: Path
     flags: tuple[str, ...]
@@ -42,10 +46,12 @@ class Plan:
     library_link: tuple[str, ...]
     groups: tuple[Group, ...]
     command: tuple[str, ...]
+    needs: Mapping[str, str]
 
     @classmethod
     def load(cls, native: Path = NATIVE) -> Plan:
-        """Read ``plan.toml`` of a directory laid out as ``native``."""
+        """Read ``plan.toml`` of a directory laid out as ``native``; ``CXXFLAGS`` and ``LDFLAGS``
+        add to its flags."""
         content = tomllib.loads((native / "plan.toml").read_text(encoding="utf-8"))
         groups = tuple(
             Group(
@@ -61,11 +67,12 @@ class Plan:
         )
         return cls(
             native.resolve(),
-            tuple(content["flags"]),
-            tuple(content["link"]),
+            (*content["flags"], *shlex.split(os.environ.get("CXXFLAGS", ""))),
+            (*content["link"], *shlex.split(os.environ.get("LDFLAGS", ""))),
             tuple(content["library_link"]),
             groups,
             tuple(content["command"]["own"]),
+            content["needs"],
         )
 
     @cached_property

@@ -11,7 +11,7 @@ from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
-from pytest_ascendcache.toolchains.installed import InstalledAtc, Installation
+from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
 
 _RUN = "pytest_ascendcache.reference.run"
 """Runs the kernels, which are the reference's."""
