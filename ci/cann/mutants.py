@@ -39,7 +39,7 @@ _TARGETS = (
 """The code that decides what is stored, served, purged, aged, and under which key."""
 
 _NOT_CODE = re.compile(
-    r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|DfxInfo|return nullptr)|RecordStatistics|\.c_str\(\)"
+    r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr)|RecordStatistics|\.c_str\(\)"
 )
 """Lines that say something and decide nothing; changing them changes no behaviour."""
 
@@ -118,15 +118,15 @@ def judge(
     return ended.returncode, ended.stdout
 
 
-def executed_lines(source: Path, work: Path) -> dict[str, set[int]]:
-    """Lines of the targets that a run of the whole suite executes, told by gcov."""
+def executed_lines(source: Path, work: Path, more: list[str]) -> dict[str, set[int]]:
+    """Lines of the targets that a run of the suite executes, told by gcov."""
     cache = work / "coverage"
     environment = {
         "XDG_CACHE_HOME": str(cache),
         "CXXFLAGS": "--coverage",
         "LDFLAGS": "--coverage",
     }
-    judge(source, environment=environment)
+    judge(source, *more, environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
         said = subprocess.run(
@@ -142,23 +142,24 @@ def executed_lines(source: Path, work: Path) -> dict[str, set[int]]:
     return executed
 
 
-def run(source: Path, count: int, seed: int, work: Path) -> int:
-    """Judge ``count`` mutants; the exit status says whether the original is judged as before."""
+def run(source: Path, count: int, seed: int, work: Path, more: list[str]) -> int:
+    """Judge ``count`` mutants, with ``more`` arguments for pytest; 2 where the original is not
+    judged twice as once."""
     plan = Plan.load()
     original = work / "original"
     copy_of(source, original, plan)
     builder = Builder(plan=plan)
     builder.build(original)
     baseline = work / "original.json"
-    _, said = judge(original, f"--ascend-report={baseline}")
+    _, said = judge(original, f"--ascend-report={baseline}", *more)
     if not baseline.exists():
         print(f"ci/verify-cann: the original cannot be judged:\n{said[-2000:]}", file=sys.stderr)
         return 2
-    code, said = judge(original, f"--ascend-baseline={baseline}")
+    code, said = judge(original, f"--ascend-baseline={baseline}", *more)
     if code != 0:
         print(f"ci/verify-cann: two runs of the original differ:\n{said[-2000:]}", file=sys.stderr)
         return 2
-    executed = executed_lines(original, work)
+    executed = executed_lines(original, work, more)
     candidates = list(mutants(original, executed))
     chosen = random.Random(seed).sample(candidates, min(len(candidates), 3 * count))
     print(f"{len(candidates)} changes of executed lines; {count} are judged (seed {seed})")
@@ -166,7 +167,7 @@ def run(source: Path, count: int, seed: int, work: Path) -> int:
     for mutant in chosen:
         if judged == count:
             break
-        verdict = _judge_mutant(mutant, original, builder, baseline)
+        verdict = _judge_mutant(mutant, original, builder, baseline, more)
         if verdict is None:
             continue
         judged += 1
@@ -179,7 +180,9 @@ def run(source: Path, count: int, seed: int, work: Path) -> int:
     return 0
 
 
-def _judge_mutant(mutant: Mutant, original: Path, builder: Builder, baseline: Path) -> str | None:
+def _judge_mutant(
+    mutant: Mutant, original: Path, builder: Builder, baseline: Path, more: list[str]
+) -> str | None:
     """Which check noticed; "" for none, ``None`` where the mutant does not compile."""
     path = original / mutant.file
     text = path.read_text(encoding="utf-8")
@@ -188,7 +191,7 @@ def _judge_mutant(mutant: Mutant, original: Path, builder: Builder, baseline: Pa
     path.write_text("\n".join(lines), encoding="utf-8")
     try:
         builder.build(original)
-        code, said = judge(original, f"--ascend-baseline={baseline}", "-x")
+        code, said = judge(original, f"--ascend-baseline={baseline}", "-x", *more)
     except SourceError:
         return None
     finally:
@@ -205,13 +208,13 @@ def main() -> int:
     parser.add_argument("source", type=Path)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    given, more = parser.parse_known_args()
     if given.count < 1:
         parser.error(f"{given.count} mutants cannot be judged; give 1 or more")
     default_store().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=default_store()) as name:
         try:
-            return run(given.source.resolve(), given.count, given.seed, Path(name))
+            return run(given.source.resolve(), given.count, given.seed, Path(name), more)
         except SourceError as error:
             print(f"ci/verify-cann: {error}", file=sys.stderr)
             return 2
