@@ -1,10 +1,12 @@
-"""Writes docs/rules.md and docs/options.md from rule files and options, or checks them."""
+"""Writes docs/rules.md, docs/options.md and docs/api.md, which are made from the code."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+
+from api_reference import api_reference
 
 from pytest_ascendcache.plugin.options.option import Group
 from pytest_ascendcache.plugin.options.table import OPTIONS
@@ -45,7 +47,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     stale = []
-    for name, text in {"rules.md": rule_reference(), "options.md": option_reference()}.items():
+    pages = {
+        "rules.md": rule_reference(),
+        "options.md": option_reference(),
+        "api.md": api_reference(),
+    }
+    for name, text in pages.items():
         place = _DOCS / name
         if not place.exists() or place.read_text(encoding="utf-8") != text:
             stale.append(name)

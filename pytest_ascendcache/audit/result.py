@@ -10,10 +10,10 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Found
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import Kind
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
 from pytest_ascendcache.audit.reading import Trouble
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
+from pytest_ascendcache.caches.recognition import Kind
 
 Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
 
@@ -24,7 +24,7 @@ class Audit:
 
     ``notes`` are told whatever the verdict, ``inapplicable`` says why a rule has nothing to judge
     here. ``unlisted`` are directories and ``unread`` files that could not be read; ``changed``
-    says what somebody wrote meanwhile. ``renewed`` access times could not be kept.
+    says what other processes wrote meanwhile. ``renewed`` access times could not be kept.
     """
 
     directory: Path

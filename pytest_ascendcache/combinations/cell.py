@@ -151,8 +151,8 @@ def _debug_config(
         Listed.NO_LIST: None,
         Listed.BY_NAME: names,
         Listed.BY_TYPE: types,
-        Listed.MIXED: ["somebody", *names, f"OpType::{OTHER_TYPE}"],
-        Listed.OTHERS: ["somebody", f"OpType::{OTHER_TYPE}", *near],
+        Listed.MIXED: ["another_name", *names, f"OpType::{OTHER_TYPE}"],
+        Listed.OTHERS: ["another_name", f"OpType::{OTHER_TYPE}", *near],
     }[Listed(levels["debug_list"])]
     return DebugConfig(tuple(switches.split(",")), None if listed is None else tuple(listed))
 

@@ -17,10 +17,10 @@ from pytest_ascendcache.operators import OperatorSpec
 
 
 class CacheUnderTest(WatchedCache):
-    """A watched cache whose compiles can be interrupted.
+    """An empty cache directory of its own; its compiles are watched and can be interrupted.
 
-    After an interruption two questions matter: does the next run deliver a correct kernel, and
-    does the one after that reuse it?
+    :meth:`compile` says which kernels a run reused and what became of their entries. HOME and
+    working directory are the cache's own too. See :class:`WatchedCache` for markers and models.
     """
 
     def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
@@ -74,8 +74,14 @@ class CacheUnderTest(WatchedCache):
         if not second.succeeded:
             return f"the run after the next {second.result.ending}"
         for operator, kernel in zip(operators, expected, strict=True):
-            if second[operator] != Outcome(REUSED, KEPT):
-                return f"the run after the next has {operator} {second[operator]}"
+            try:
+                outcome = second[operator]
+            except NotDecidable:
+                if damaged := self.damaged(operator, options.get("soc")):
+                    return f"the next runs leave the entry of {operator} damaged: {damaged}"
+                raise
+            if outcome != Outcome(REUSED, KEPT):
+                return f"the run after the next has {operator} {outcome}"
             stem = second.stem(operator)
             if stem is None or sha256(stored.get(stem) or b"") != sha256(kernel):
                 return f"the run after the next serves a wrong kernel of {operator}"

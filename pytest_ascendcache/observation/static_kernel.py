@@ -19,6 +19,8 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.network_aftermath import StaticWitness
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
@@ -32,8 +34,6 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
-
-_SHOWN_OUTPUT = 2000
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ class StaticKernelsUnderTest:
         self.evidence = evidence or Evidence()
         self._shelf = shelf
         self._numbers = count()
+        self.witness = StaticWitness(self)
         for path in (self.opp, self.build, self.work):
             path.mkdir()
 
@@ -126,11 +127,15 @@ class StaticKernelsUnderTest:
             target = output / name if name else output
             result = self.attempt(self.compilation(self.dump(*operators), target))
             if not result.succeeded or not any(output.glob("*.run")):
-                raise ToolchainError(f"no package can be compiled: {_failure(result)}")
+                raise ToolchainError(f"no package can be compiled: {result.failure}")
             with contextlib.suppress(OSError):  # another process was quicker
                 output.rename(place)
             found = sorted((place if place.is_dir() else output).glob("*.run"))
         return found[0]
+
+    def known_packages(self) -> list[Path]:
+        """Packages that checks of this session have compiled."""
+        return sorted(self._shelf.glob("*/*.run"))
 
     # Packages.
 
@@ -161,7 +166,7 @@ class StaticKernelsUnderTest:
         for package in packages:
             result = self.attempt(self.installation(package, opp))
             if not result.succeeded:
-                raise ToolchainError(f"{package.name}: {_failure(result)}")
+                raise ToolchainError(f"{package.name}: {result.failure}")
 
     def alone(self, package: Path) -> Index:
         """The index with this package and no other: what it has to contribute.
@@ -234,7 +239,7 @@ class StaticKernelsUnderTest:
         options.setdefault("build", self.build)
         run = self.together(self.client(*networks, **options))[0]  # type: ignore[arg-type]
         if not run.succeeded:
-            raise ToolchainError(f"the client {_failure(run.result)}")
+            raise ToolchainError(f"the client {run.result.failure}")
         return run
 
     def together(self, *requests: ClientRequest) -> list[ClientRun]:
@@ -250,13 +255,15 @@ class StaticKernelsUnderTest:
             ]
         for run in runs:
             if run.returncode is None:
-                raise ToolchainError(f"the client {_failure(run.result)}")
+                raise ToolchainError(f"the client {run.result.failure}")
         return runs
 
     def observed(self, request: ClientRequest, result: StaticResult) -> ClientRun:
         """A client that has ended."""
         self._note(result)
-        return ClientRun(result, request.networks, request.directory, self._impostor())
+        run = ClientRun(result, request.networks, request.directory, self._impostor())
+        self.witness.observed(run)
+        return run
 
     # Processes.
 
@@ -275,7 +282,7 @@ class StaticKernelsUnderTest:
         for result in results:
             self._note(result)
             if result.returncode is None:
-                raise ToolchainError(_failure(result))
+                raise ToolchainError(result.failure)
         return results
 
     @contextmanager
@@ -292,7 +299,8 @@ class StaticKernelsUnderTest:
 
     def _note(self, result: StaticResult) -> None:
         self.evidence.starts += 1
-        output = "" if result.succeeded else result.output[-_SHOWN_OUTPUT:]
+        output = shown_output(result.output, result.succeeded)
+        self.witness.note(result)
         self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
 
     # Impostors.
@@ -359,11 +367,6 @@ def sha256_of(value: object) -> str:
     import hashlib
 
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
-
-
-def _failure(result: StaticResult) -> str:
-    words = result.output.strip().splitlines()
-    return f"{result.ending}{f': {words[-1][:300]}' if words else ' without a word'}"
 
 
 def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:

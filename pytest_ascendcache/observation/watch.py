@@ -57,7 +57,7 @@ class Watch:
         return self._observed(result, self._before)
 
     def end(self) -> None:
-        """Kill whoever was not waited for."""
+        """Kill every rank that was not waited for."""
         for process in self._running:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.words import instead
 
 _FILES = Path(__file__).parents[1] / "conformance"
 
@@ -56,7 +58,9 @@ def _node_of(path: Path) -> str:
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what judges none of the rules ``--ascend-rule`` names.
+    """Deselect what of the suite judges none of the rules ``--ascend-rule`` names.
+
+    A user's own tests stay: the option selects among the suite's.
 
     Raises:
         pytest.UsageError: for a rule that does not exist.
@@ -65,13 +69,36 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
         raise pytest.UsageError(
-            f"--ascend-rule={unknown[0]}: no such rule; the rules are {', '.join(rules)}."
+            f"--ascend-rule={unknown[0]}: no such rule; "
+            + instead(unknown[0], rules, "pytest --ascend-rules lists them.")
         )
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("ascend_rule")
-        (kept if marker and marker.args[0] in wanted else dropped).append(item)
+        is_own = item.getparent(SuiteModule) is None
+        is_wanted = marker is not None and marker.args[0] in wanted
+        (kept if is_own or is_wanted else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def smoke_checks() -> tuple[str, ...]:
+    """The functions of the smoke selection, below the suite: of each the first case is run."""
+    text = (_FILES / "smoke.json").read_text("utf-8")
+    return tuple(json.loads(text))
+
+
+def select_smoke(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what of the suite is not in the smoke selection; a user's own tests stay."""
+    left = {SUITE_NODES + name for name in smoke_checks()}
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        mine = not function.startswith(SUITE_NODES)
+        (kept if mine or function in left else dropped).append(item)
+        left.discard(function)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 

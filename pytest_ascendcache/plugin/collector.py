@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import Verdict, rules_for
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -23,6 +23,7 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.baseline import News
@@ -30,8 +31,14 @@ from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import JudgedRelease
-from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
+from pytest_ascendcache.reports.terminal import (
+    write_incomplete,
+    write_news,
+    write_stale,
+    write_summary,
+)
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.words import count
 
 _DESELECTED = "ascendcache_deselected"
 
@@ -48,6 +55,7 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
+        self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -57,6 +65,8 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
+        if settings_of(self._config).smoke:
+            lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
         audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
@@ -167,7 +177,13 @@ class Collector:
         return occurrences(
             settings_of(self._config).deviations,
             (
-                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                Judged(
+                    each.rule,
+                    each.check,
+                    each.evidence["factors"],
+                    each.verdict,
+                    (each.deviation or {}).get("entry", ""),
+                )
                 for each in self._records
             ),
         )
@@ -178,7 +194,9 @@ class Collector:
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
-        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+        green = session.exitstatus == pytest.ExitCode.OK
+        self._empty = self._nothing_judged() if green else ""
+        if green and (self._empty or (stale and settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if wants_report(settings.reports):
             report = document(self._description(int(session.exitstatus)), self._results)
@@ -187,9 +205,21 @@ class Collector:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
 
+    def _nothing_judged(self) -> str:
+        """Why a run that failed nothing has not judged anything either; empty where it has."""
+        records = self._records
+        if not records and not self._config.getoption("lf", False):
+            return "no check of the suite was run"
+        if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
+            return f"none of {count(len(records), 'check')} is applicable"
+        starts = sum(each.evidence["starts"] for each in records)
+        if self._is_whole and self._toolchain is not None and not starts:
+            return "the toolchain was not run once"
+        return ""
+
     @property
     def _results(self) -> list[RuleResult]:
-        return by_rule(self._records, load_rules())
+        return by_rule(self._records, rules_for(settings_of(self._config).toolchain))
 
     @property
     def _news(self) -> News | None:
@@ -204,6 +234,7 @@ class Collector:
                 **self._judged(),
                 **(self._toolchain.details if self._toolchain is not None else {}),
             },
+            "judged": judged(settings_of(self._config), self._toolchain),
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
@@ -227,7 +258,7 @@ class Collector:
 
     def _answers(self) -> list[str]:
         """What the run says of each release, in one sentence."""
-        asked, toolchain = ascend_session_of(self._config).settings.release, self._toolchain
+        asked, toolchain = settings_of(self._config).release, self._toolchain
         if toolchain is not None and toolchain.name == "reference":
             compiler = f"the embedded reference {toolchain.version}, which says nothing about CANN"
         else:
@@ -247,5 +278,9 @@ class Collector:
             write_stale(terminalreporter, self._occurrences)
             if news := self._news:
                 write_news(terminalreporter, news)
+        elif self._missing:
+            write_incomplete(terminalreporter, self._missing)
+        if self._empty:
+            terminalreporter.line(f"NOTHING WAS JUDGED: {self._empty}", red=True)
         for line in self._told:
             terminalreporter.line(line, red=line.startswith("ERROR"))

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_ascendcache.plugin.collector import Collector
+    from pytest_ascendcache.plugin.options.settings import Settings
+    from pytest_ascendcache.toolchains import Toolchain
 
 __all__ = [
     "ascend_audit",
@@ -60,8 +62,6 @@ __all__ = [
     "ascend_toolchain",
 ]
 
-pytest.register_assert_rewrite("pytest_ascendcache.conformance")
-
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _SUITE = Path(__file__).parents[1] / "conformance"
 
@@ -72,6 +72,22 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    from pytest_ascendcache.plugin.builtin import builtin_toolchain
+
+    return builtin_toolchain(name, settings)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    if not (config.option.ascend_doctor or config.option.ascend_rules):
+        return None
+    from pytest_ascendcache.plugin.looking import look_around
+
+    return look_around(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -90,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_ascendcache.plugin.gangs.items import join_workers
 
         join_workers(config)
-    if settings.folders:
+    if settings.folders and not settings.looks:
         from pytest_ascendcache.plugin.collector import Collector
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
@@ -110,10 +126,30 @@ def pytest_configure(config: pytest.Config) -> None:
         _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    settings = settings_of(session.config)
+    if settings.folders and settings.needs_toolchain:
+        ascend_session_of(session.config).check_base()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    # Behind everything else, also with -q: the last line says what was judged.
+    config = session.config
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
+    if _COLLECTOR in config.stash or toolchain is not None:
+        from pytest_ascendcache.plugin.judged import judged
+
+        reporter.write_line(f"judged: {judged(settings_of(config), toolchain)['text']}")
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    if not settings_of(config).folders:
-        return []
-    return config.stash[_COLLECTOR].header()
+    return config.stash[_COLLECTOR].header() if _COLLECTOR in config.stash else []
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -124,9 +160,9 @@ def pytest_collection(session: pytest.Session) -> None:
 
         config = session.config
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # An audit is run anywhere, in a home directory even: tests that lie there are not meant.
-        # A toolchain is judged where its own tests are.
-        nothing_else = alone and not config.getoption("--ascend-cache")
+        # Files can be judged from any directory, so tests that happen to be in it are not
+        # collected. With --ascend-cache the directory may hold the user's own checks.
+        nothing_else = alone and (settings.looks or not config.getoption("--ascend-cache"))
         config.args = with_suite([] if nothing_else else config.args, _SUITE, settings.folders)
 
 
@@ -179,6 +215,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from pytest_ascendcache.plugin.verdicts import prepare_items
 
         prepare_items(marked)
+    if settings_of(config).smoke:
+        from pytest_ascendcache.plugin.collection import select_smoke
+
+        select_smoke(config, items)
     if settings_of(config).rules:
         from pytest_ascendcache.plugin.collection import select_rules
 

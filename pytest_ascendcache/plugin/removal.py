@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.audit import write_plan
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 
 class PlanWriter:
@@ -20,10 +20,9 @@ class PlanWriter:
         config = self._config
         if hasattr(config, "workerinput") or config.option.collectonly:
             return
-        ascend = ascend_session_of(config)
-        path = ascend.settings.audit.fix
+        path = settings_of(config).audit.fix
         assert path is not None
-        plans = ascend.audits.plan()
+        plans = ascend_session_of(config).audits.plan()
         entries = sum(plan.entries for plan in plans)
         try:
             write_plan(path, plans)

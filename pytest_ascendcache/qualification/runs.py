@@ -84,8 +84,10 @@ class SuiteRuns:
         """
         running: deque[_Run] = deque()
         for asked in runs:
-            while sum(run.process.is_alive() for run in running) >= self._jobs:
-                wait([run.process.sentinel for run in running if run.process.is_alive()])
+            # One list for both questions: a run may end at any moment, and waiting for none would
+            # take for ever.
+            while len(alive := [run for run in running if run.process.is_alive()]) >= self._jobs:
+                wait([run.process.sentinel for run in alive])
             running.append(_Run(asked, self._server))
             while running and not running[0].process.is_alive():
                 yield running.popleft().ended()

@@ -47,7 +47,7 @@ def look(directory: Path) -> Audit:
 
 @pytest.fixture
 def unprivileged(tmp_path: Path) -> Iterator[Path]:
-    """A directory of somebody who is not root, who runs the test."""
+    """A directory of an ordinary user, although root runs the test."""
     if os.geteuid():
         yield tmp_path
         return
@@ -68,7 +68,7 @@ def broken(result: Audit) -> set[str]:
 @pytest.mark.parametrize("scene", SCENES, ids=[each.name for each in SCENES])
 def test_a_scene_is_blamed_by_exactly_its_rules(scene: Scene, tmp_path: Path) -> None:
     if scene.needs_root and os.geteuid():
-        pytest.skip("it takes root to give a file to somebody else")
+        pytest.skip("only root may give a file to another user")
     directory = tmp_path / "scene"
     directory.mkdir()
     arguments = scene.build(directory)

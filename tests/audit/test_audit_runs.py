@@ -68,7 +68,7 @@ def test_a_broken_cache_fails_and_says_what(runs: pytest.Pytester, cache: Kernel
             "*warn 1*audit/private-modes*",
             f"why*1 fault, * in {cache.root}",
             f"*kernel_cache/Ascend910B1/{name}: sha256 is *..., the metadata says *...",
-            f"repeat   pytest --ascend-audit={cache.root} --pyargs *audit_test::test_audit?*",
+            f"repeat   *pytest --ascend-audit={cache.root} --pyargs *audit_test::test_audit?*",
         ]
     )
     checks = {each["rule"]: each for each in json.loads(report.read_text())["checks"]}
@@ -87,7 +87,8 @@ def test_the_repeat_command_repeats(runs: pytest.Pytester, cache: KernelCache) -
     cache.entries[2].object.unlink()
     result = runs.runpytest_subprocess(f"--ascend-audit={cache.root}")
     (line,) = [each for each in result.outlines if each.startswith("repeat ")]
-    again = runs.runpytest_subprocess(*shlex.split(line.removeprefix("repeat"))[1:])
+    command = shlex.split(line.removeprefix("repeat"))
+    again = runs.runpytest_subprocess(*command[command.index("pytest") + 1 :])
     again.assert_outcomes(failed=1)
 
 
@@ -305,7 +306,9 @@ def test_a_directory_that_vanishes_before_it_is_read_is_an_error(
 
 def test_whoever_may_not_read_gets_an_error(runs: pytest.Pytester, cache: KernelCache) -> None:
     if not os.geteuid():
-        pytest.skip("root may read everything; the rooms' tests do this as somebody else")
+        pytest.skip(
+            "root may read everything; tests/audit/test_audit.py does this as an ordinary user"
+        )
     cache.entries[1].object.chmod(0)
     result = runs.runpytest_subprocess(f"--ascend-audit={cache.root}")
     result.stdout.fnmatch_lines(["*undecided 1*audit/digests*"])

@@ -328,7 +328,7 @@ def test_failing_is_an_error_of_the_toolchain_or_an_answer(reference, tmp_path):
 def test_a_hang_is_an_error_even_where_failing_is_an_answer(reference, tmp_path):
     hanging = Faulty(reference, result=lambda result: replace(result, returncode=None, output=""))
     cache = CacheUnderTest(hanging, tmp_path, PositiveControl())
-    with pytest.raises(ToolchainError, match=r"did not end within 60 s .* without a word"):
+    with pytest.raises(ToolchainError, match=r"did not end within 60 s .* and printed nothing"):
         cache.attempt(ADD)
     assert cache.evidence.steps[0].ending.startswith("did not end")
 

@@ -17,7 +17,7 @@ from pytest_ascendcache.ranks.rank import rank_environment
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended; a zombie somebody else has to bury has."""
+    """Whether a process has ended; a zombie that another process must reap has."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:

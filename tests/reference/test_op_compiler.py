@@ -124,7 +124,7 @@ def test_the_index_has_the_documents_fields(dump, out):
 
 
 def test_equal_operators_are_compiled_once(dump, out):
-    """CANN's tool refuses equal contents and equal keys, and loses equal names without a word."""
+    """CANN's tool refuses equal contents and equal keys, and silently loses equal names."""
     write_opinfo(dump / "copy.json", relu(4))
     document = opinfo_document(relu(8))
     (dump / "same_key.json").write_text(json.dumps({**document, "bin_type": 1}))

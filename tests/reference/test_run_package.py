@@ -504,7 +504,7 @@ def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tm
 
 
 def forged(packages, tmp_path, change):
-    """A package whose archive somebody has changed."""
+    """A package whose archive was changed."""
     path = tmp_path / "forged.run"
     with zipfile.ZipFile(packages["pk"]) as source, zipfile.ZipFile(path, "w") as target:
         members = {each: source.read(each) for each in source.namelist()}

@@ -308,7 +308,7 @@ def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
 
 @contextmanager
 def connected(port):
-    """A connection, as soon as somebody listens."""
+    """A connection, as soon as a process listens."""
     with socket.socket() as stranger:
         assert wait_until(lambda: stranger.connect_ex(("127.0.0.1", port)) == 0, 60)
         yield stranger

@@ -103,23 +103,26 @@ def test_only_the_release_is_judged_unless_more_is_named(
     } <= whole
 
 
-def test_a_release_under_enable_fails_and_says_what_to_do(
+def test_a_release_under_enable_warns_and_fails_under_strict(
     pytester: pytest.Pytester, release: Path
 ) -> None:
     _small(release, ("cache_mode=force", "cache_mode=enable"))
-    result = _judge(pytester, release, "--ascend-rule=cache-mode/release-setting")
+    rule = "--ascend-rule=cache-mode/release-setting"
+    assert _judge(pytester, release, rule).ret == 0
+    result = _judge(pytester, release, rule, "--ascend-strict")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
             "*fail: cache-mode/release-setting*",
             "why *observed: --op_compiler_cache_mode=enable",
             "*expected: disable, or force *",
-            "repeat *pytest --ascend-release=*release.toml --pyargs *test_cache_mode*",
+            "repeat *pytest --ascend-release=*release.toml --ascend-strict *test_cache_mode*",
         ]
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]
     command = shlex.split(repeat.removeprefix("repeat"))
-    assert pytester.runpytest_subprocess(*command[1:]).parseoutcomes() == {"failed": 1}
+    again = pytester.runpytest_subprocess(*command[command.index("pytest") + 1 :])
+    assert again.parseoutcomes() == {"failed": 1}
 
 
 def test_recommendations_warn_and_fail_under_strict(
@@ -166,10 +169,8 @@ def test_a_manifest_that_cannot_be_written_is_an_error(
 ) -> None:
     _small(release, ('"kernels.json"', '"nowhere/kernels.json"'))
     result = _judge(pytester, release, "--ascend-manifest-update")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        ["why *kernels.json cannot be written (No such file or directory)."]
-    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *kernels.json *: the directory *nowhere does not exist*"])
 
 
 def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(

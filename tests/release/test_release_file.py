@@ -387,9 +387,16 @@ def test_what_is_no_manifest_is_not_overwritten(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("[]", "is not of schema 1"),
         ('{"schema": 2}', "is not of schema 1"),
-        ('{"schema": 1}', "is damaged: KeyError('kernels')"),
-        ('{"schema": 1, "kernels": {"a": 1}}', "is damaged"),
-        ('{"schema": 1, "kernels": {"a": {"size": 1}}}', "is damaged"),
+        ('{"schema": 1}', "is damaged: 'toolchain' is missing or of another type; take it"),
+        (
+            '{"schema": 1, "toolchain": {}, "soc": "A", "options": "", "kernels": {}}',
+            "'toolchain.name' is missing",
+        ),
+        (
+            '{"schema": 1, "toolchain": {"name": "", "version": ""}, "soc": "A", "options": "", '
+            '"kernels": {"a": {"size": 1}}}',
+            "the kernel 'a' has not just operator, sha256, size",
+        ),
     ],
 )
 def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, said: str) -> None:

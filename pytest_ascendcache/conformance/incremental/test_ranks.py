@@ -122,10 +122,12 @@ def test_kernels_are_kept_where_the_environment_says(
     place = kernel_meta(run.result.request.environment, network.work)
     kernels = read_kernel_meta(Path(place))
     assert len(kernels) == len(EVERYTHING), f"{place} holds {sorted(kernels) or 'nothing'}"
-    elsewhere = [path for path in run.written if not path.startswith(f"{run.place}/")]
+    elsewhere = [path for path in run.files_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "files were written elsewhere"
     again = network.run(NETWORK, environment=environment)
-    assert (again.written, again.wrong) == (frozenset(), {}), "the next run does not find them"
+    assert (again.files_written, again.wrong) == (frozenset(), {}), (
+        "the next run does not find them"
+    )
 
 
 @rule("ranks/directory")
@@ -205,7 +207,7 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
         assert [kernel.operator_type for kernel in kernels] == [each.lower()]
         assert [kernel.problems() for kernel in kernels] == [[]]
     own = tuple(f"cache/rank_{rank}/" for rank in range(len(types)))
-    assert [path for path in runs[0].written if not path.startswith(own)] == []
+    assert [path for path in runs[0].files_written if not path.startswith(own)] == []
 
 
 @rule("ranks/isolated")
@@ -391,7 +393,7 @@ def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> Non
     assert not is_rank_id(text)
     run = network.attempt(network.request(NETWORK, environment={"RANK_ID": text}))
     _refused(run, "RANK_ID", text)
-    assert run.written == frozenset(), "kernels were written all the same"
+    assert run.files_written == frozenset(), "kernels were written all the same"
     assert _escaped(network) == []
 
 
@@ -412,7 +414,7 @@ def test_a_rank_beyond_the_gang_is_refused(
             process = watch.start(network.request(NETWORK, 2, gang, second=second))
             run = wait(watch, process, second)
         _refused(run, "RANK_ID", "2")
-        assert run.written == frozenset()
+        assert run.files_written == frozenset()
 
     rehearse(story)
 

@@ -1,4 +1,4 @@
-"""Runs of the matrix's cells, kept as long as somebody may ask for them."""
+"""Runs of the matrix's cells, kept until the last check that asks for them."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ class CellRuns:
             last = self._last.cache.evidence
             evidence.sandbox, evidence.control = last.sandbox, last.control
             evidence.steps += last.steps
+            evidence.ran(self._last.cache.witness)
             # What is compiled from now on, as fresh kernels are, is this check's.
             self._last.cache.evidence = evidence
             return self._last
@@ -128,7 +129,7 @@ class CellRuns:
             self._caches.discard(sandbox)
 
     def close(self) -> None:
-        """Remove what the last start left, unless somebody should look at it."""
+        """Remove what the last run left, unless it belongs to a failure."""
         if self._last is not None and not self._keep:
             self._caches.discard(self._last.cache.sandbox)
         self._last, self._keep = None, False

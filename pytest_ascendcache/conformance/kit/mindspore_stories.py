@@ -115,7 +115,7 @@ def last_words(run: NetworkRun) -> str:
     lines = [line.strip() for line in run.output.splitlines()]
     said = [line for line in lines if line and not line.startswith(("-", "[", "="))]
     errors = [line for line in said if "Error" in line]
-    return (errors or said or ["without a word"])[-1][:200]
+    return (errors or said or ["nothing was printed"])[-1][:200]
 
 
 def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:

@@ -19,6 +19,7 @@ class Group(Enum):
     REPORTS = "reports"
     STRESS = "stress"
     EXISTING = "existing caches and releases"
+    LOOKING = "looking around, without judging"
 
 
 class Access(Enum):
@@ -55,7 +56,7 @@ class Option:
     ``ini`` a project can fix it in its pytest configuration. ``repeats``: it belongs into the
     command that repeats a check. ``asks``: typed on the command line it asks for the suite, as
     ``--ascend-cache`` does. ``names_toolchain``: it decides which toolchain is judged; ``about`` is
-    the only one that it goes with.
+    the only one that it goes with. ``alone`` is its value where it is given without one.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Option:
     asks: bool = False
     names_toolchain: bool = False
     about: str = ""
+    alone: str = ""
 
     @property
     def key(self) -> str:
@@ -80,6 +82,8 @@ class Option:
     @property
     def usage(self) -> str:
         """The option as it is typed: ``--ascend-soc=NAME``."""
+        if self.alone:
+            return f"{self.name}[={self.metavar}]"
         return f"{self.name}={self.metavar}" if self.kind else self.name
 
     @property
@@ -106,6 +110,9 @@ def seconds(most: float) -> Kind:
     """A time in seconds, greater than 0."""
 
     def read(text: str, _: Path) -> float:
+        # float() also takes digits of other alphabets and underscores.
+        if not re.fullmatch(r"[0-9.eE+-]{1,20}", text):
+            raise ValueError(text)
         number = float(text)
         if not (math.isfinite(number) and 0 < number <= most):
             raise ValueError(text)

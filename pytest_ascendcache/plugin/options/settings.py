@@ -55,11 +55,11 @@ class Settings:
     """What the options ask for.
 
     ``folders`` are those of the suite to collect; with none the plugin is inert. ``arguments``
-    repeat a check. ``named``: the user or the project says which toolchain is judged; ``typed``:
-    the command line does. ``timeout`` is seconds one process may take; ``ranks`` the size of
-    gangs, ``None`` where it was not given. ``python`` has MindSpore's wheel; ``script`` is a
-    user's, run on one card and on ``cards``. ``resume`` is where verdicts are kept as they are
-    found.
+    repeat a check. ``listed`` is the text of the rules to list. ``named``: the user or the
+    project says which toolchain is judged; ``typed``: the command line does. ``timeout`` is
+    seconds one process may take; ``ranks`` the size of gangs, ``None`` where it was not given.
+    ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
+    ``resume`` is where verdicts are kept as they are found.
     """
 
     folders: tuple[str, ...]
@@ -83,6 +83,9 @@ class Settings:
     timeout: float
     ranks: int | None
     real_waits: bool
+    smoke: bool
+    doctor: bool
+    listed: str | None
     resume: Path | None
     reports: ReportSettings = field(default_factory=ReportSettings)
     deviations: tuple[Deviation, ...] = ()
@@ -95,6 +98,11 @@ class Settings:
         """Whether the run judges a toolchain, and not only files."""
         files = {AUDIT_FOLDER} if self.is_named else {AUDIT_FOLDER, RELEASE_FOLDER}
         return any(folder not in files for folder in self.folders)
+
+    @property
+    def looks(self) -> bool:
+        """Whether the run only looks around: nothing is judged."""
+        return self.doctor or self.listed is not None
 
     @property
     def is_named(self) -> bool:
@@ -148,6 +156,9 @@ def read_settings(config: pytest.Config) -> Settings:
         timeout=values["--ascend-timeout"],
         ranks=values["--ascend-ranks"],
         real_waits=values["--ascend-real-waits"],
+        smoke=values["--ascend-smoke"],
+        doctor=values["--ascend-doctor"],
+        listed=values["--ascend-rules"],
         resume=values["--ascend-resume"],
         reports=ReportSettings(
             json=values["--ascend-report"],

@@ -175,6 +175,13 @@ _TABLE = (
         asks=True,
     ),
     Option(
+        "--ascend-smoke",
+        Group.CHECKS,
+        "judge a first selection: 34 checks, at most 60 runs of atc, every document touched",
+        repeats=False,
+        asks=True,
+    ),
+    Option(
         "--ascend-matrix",
         Group.CHECKS,
         "pairwise, triples or full: which combinations of options are compiled, those that cover "
@@ -336,6 +343,25 @@ _TABLE = (
         "write the golden kernel manifests of the releases instead of comparing with them",
         repeats=False,
     ),
+    Option(
+        "--ascend-doctor",
+        Group.LOOKING,
+        "tell which toolchains are in sight, what this machine lacks, which rules that makes not "
+        "applicable, how to get it, and what a run costs",
+        repeats=False,
+        asks=True,
+    ),
+    Option(
+        "--ascend-rules",
+        Group.LOOKING,
+        "list the rules, or those with a text in their name, title or source, with level, number "
+        "of checks and source",
+        "TEXT",
+        TEXT,
+        repeats=False,
+        asks=True,
+        alone="/",
+    ),
 )
 
 OPTIONS = {option.name: option for option in _TABLE}
@@ -361,6 +387,7 @@ def _add(parser: pytest.Parser, place: pytest.OptionGroup, option: Option) -> No
         place.addoption(
             option.name,
             action="append" if option.repeatable else "store",
+            **({"nargs": "?", "const": option.alone} if option.alone else {}),
             default=None,
             metavar=option.metavar,
             help=help_text,

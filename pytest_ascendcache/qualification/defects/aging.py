@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
@@ -63,7 +63,7 @@ def ini_one_level_down() -> Policies:
         def places(self, root: Path, kernel_cache: Path) -> tuple[Path, ...]:
             return (kernel_cache / "op_cache.ini",)
 
-    return Policies(directory=WrongDirectory(), limits=WrongLimits())
+    return having(WrongDirectory(), WrongLimits())
 
 
 @defect(INI, overrides=Fs.write_temporary)
@@ -95,7 +95,7 @@ def ini_needs_version_keys() -> Policies:
                     return None
             return super().of_file(fs, path, said)
 
-    return Policies(limits=WrongLimits(), fs=WrongFs())
+    return having(WrongLimits(), WrongFs())
 
 
 class _Written(LimitPolicy):
@@ -289,7 +289,7 @@ def stores_nothing_over_the_limit() -> Policies:
         ) -> bool:
             return not aging.full and super().publish(fs, entry, data, metadata, keep)
 
-    return Policies(aging=aging, store=WrongStore())
+    return having(aging, WrongStore())
 
 
 # --- -1 -------------------------------------------------------------------------------------
@@ -508,7 +508,7 @@ def ages_by_readable_metadata() -> Policies:
             return super().is_idle(unit, now_ns)
 
     fs = Fs()
-    return Policies(aging=Wrong())
+    return having(Wrong())
 
 
 @defect(ORPHANS, overrides=AgingPolicy.choose)

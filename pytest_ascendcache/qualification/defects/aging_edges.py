@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.aging import (
     INI,
     NEEDS_BOTH,
@@ -62,7 +62,7 @@ def names_alike_age_together() -> Policies:
             alike = sorted(directory.parent.glob(f"{directory.name}*"))
             return [unit for each in alike for unit in super(Wrong, self).scan(fs, each)]
 
-    return Policies(aging=Wrong())
+    return having(Wrong())
 
 
 @defect(INI, overrides=PurgePolicy.upgrade)

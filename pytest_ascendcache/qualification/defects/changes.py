@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.entries import another
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
@@ -40,7 +40,7 @@ def knowledge_base_remembered() -> Policies:
                 memory.write_text(json.dumps(loaded))
             loaded.update(json.loads(memory.read_text()))
 
-    return Policies(installation=WrongInstallation(), directory=WrongDirectory())
+    return having(WrongInstallation(), WrongDirectory())
 
 
 @defect(
@@ -61,7 +61,7 @@ def operator_sources_remembered() -> Policies:
                 for path in sorted(memory.glob("*.py")):
                     installation.load(path)
 
-    return Policies(directory=Wrong(), installation=installation)
+    return having(Wrong(), installation)
 
 
 @defect(
@@ -82,7 +82,7 @@ def force_without_knowledge_base() -> Policies:
         ) -> dict[str, dict[str, int]]:
             return {} if asked[-1:] == ["force"] else super().tuning(bank, soc, environ)
 
-    return Policies(options=WrongOptions(), installation=WrongInstallation())
+    return having(WrongOptions(), WrongInstallation())
 
 
 @defect("cache-mode/enable-after-change", overrides=LookupPolicy.find)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError
@@ -52,7 +52,7 @@ def _keeping_cache_at(*levels: int) -> Policies:
         pass
 
     Mode.levels = Debug.levels = frozenset(levels)
-    return Policies(mode=Mode(), debug=Debug())
+    return having(Mode(), Debug())
 
 
 @defect(LEVEL, what="levels 3 and 4 keep the cache (as documents of 5.0.4 had it)")
@@ -91,7 +91,7 @@ def debug_kernels_stored() -> Policies:
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return super().fields(replace(inputs, debug=DebugRequest()))
 
-    return Policies(mode=Wrong(), key=SharedKey())
+    return having(Wrong(), SharedKey())
 
 
 @defect(NOT_CACHED, what="debugging is served normal kernels")
@@ -108,7 +108,7 @@ def normal_kernels_served_to_debugging() -> Policies:
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return super().fields(replace(inputs, debug=DebugRequest()))
 
-    return Policies(mode=Wrong(), key=SharedKey())
+    return having(Wrong(), SharedKey())
 
 
 @defect(CONFIG)
@@ -141,7 +141,7 @@ def _matching(match: Any) -> Policies:
         def matches(self, item: str, operator: OperatorSpec) -> bool:
             return bool(match(item, operator))
 
-    return Policies(debug=Wrong())
+    return having(Wrong())
 
 
 @defect(UNLISTED, what="a list matches by prefix")
@@ -197,7 +197,7 @@ def _keeping(change: Any) -> Policies:
         ) -> dict[str, bytes]:
             return super().kept_files(stem, kernel, metadata, change(debug))
 
-    return Policies(outputs=Wrong())
+    return having(Wrong())
 
 
 @defect(OUTPUTS, what="every level keeps the source")

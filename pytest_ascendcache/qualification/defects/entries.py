@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -101,7 +102,7 @@ def never_hits() -> Policies:
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             return None
 
-    return Policies(lookup=Wrong(), store=NeverCurrent())
+    return having(Wrong(), NeverCurrent())
 
 
 @defect(REUSES, overrides=LookupPolicy.find)
@@ -113,7 +114,7 @@ def serves_once(self, right, fs, entry, expected):
     return data
 
 
-@defect(HEALS, overrides=StorePolicy.publish)
+@defect(HEALS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
 def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
     """What exists is not replaced, damaged or not (T1, T2)."""
     if keep and (entry.metadata.exists() or entry.object.exists()):
@@ -138,14 +139,14 @@ def wrong_types_crash(self, right, metadata, expected):
 
 @defect(HEALS, overrides=LookupPolicy.find)
 def damaged_entries_fail(self, right, fs, entry, expected):
-    """A damaged entry fails the compile until somebody deletes it."""
+    """A damaged entry fails the compile until it is deleted by hand."""
     data = right(fs, entry, expected)
     if data is None and entry.metadata.exists():
         raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
     return data
 
 
-@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches)
+@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches, harm=Harm.WRONG_RESULT)
 def digest_unchecked(self, right, data, *_):
     """Digests are not checked."""
     return bool(data)
@@ -174,7 +175,8 @@ def metadata_is_believed(self, right, fs, entry, *_):
     if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
         return None
     # A name that is no text ends the compiler.
-    path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
+    # An absolute one is joined like any other, and leads nowhere.
+    path = Path(f"{entry.directory}/{metadata['binFileName'] + metadata['binFileSuffix']}")
     try:
         data = fs.read("lookup.object", path)
     except OSError:
@@ -232,7 +234,7 @@ def writers_append() -> Policies:
                 file.write(data)
             entry.metadata.write_bytes(self.metadata_text(data, metadata))
 
-    return Policies(store=Wrong(), fs=Unlocked())
+    return having(Wrong(), Unlocked())
 
 
 @defect("cache-mode/parallel-force")
@@ -271,7 +273,7 @@ def force_removes_the_directory() -> Policies:
                 raise AtcError("E40023", f"[{entry.directory}] is gone.")
             return True
 
-    return Policies(purge=WrongPurge(), store=WrongStore())
+    return having(WrongPurge(), WrongStore())
 
 
 @defect(MODES)
@@ -288,7 +290,7 @@ class DirectoriesForEveryone(Fs):
     directory_mode = 0o777
 
 
-@defect(MODES, overrides=OutputPolicy.deliver)
+@defect(MODES, overrides=OutputPolicy.deliver, harm=Harm.MISPLACED)
 def working_directory_litter(self, right, output, index, model):
     """A statistics file is dropped in the working directory."""
     Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))

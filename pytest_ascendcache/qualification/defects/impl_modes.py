@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import (
@@ -43,7 +43,7 @@ def _table(change: Callable[[ImplementationPolicy, AtcOptions, Environment], Any
         def table(self, options: AtcOptions, environ: Environment) -> ModeTable:
             return change(self, options, environ) or super().table(options, environ)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _choice(change: Callable[[str, OperatorSpec, SelectedModes], str]) -> Policies:
@@ -56,7 +56,7 @@ def _choice(change: Callable[[str, OperatorSpec, SelectedModes], str]) -> Polici
             chosen = change(super().choose(operator, available, selected), operator, selected)
             return chosen if chosen in available else available[0]
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _key(change: Callable[[KeyInputs], str]) -> KeyPolicy:
@@ -83,7 +83,7 @@ def _mode_in_key(concerns: Callable[[OperatorSpec], bool]) -> Policies:
     key = _key(
         lambda inputs: inputs.implementation + (asked.options if concerns(inputs.operator) else "")
     )
-    return Policies(implementation=asked, key=key)
+    return having(asked, key)
 
 
 @defect(DEFAULT, what="the default is high_precision")
@@ -152,7 +152,7 @@ def _other_table(instead: Mapping[str, str]) -> Policies:
         def built_in(self, mode: str, environ: Environment) -> ModeTable:
             return super().built_in(instead.get(mode, mode), environ)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _is_float32(operator: OperatorSpec) -> bool:
@@ -191,7 +191,7 @@ def listed_operator_compiled_twice() -> Policies:
             return super().listed(types, mode)
 
     asked = Asked()
-    return Policies(implementation=asked, key=Wrong())
+    return having(asked, Wrong())
 
 
 @defect(TYPES, what="a type list is ignored")
@@ -274,7 +274,7 @@ def _parsing(change: Callable[[str], str]) -> Policies:
         def parse(self, text: str, path: str, parameter: str) -> ModeTable:
             return super().parse(change(text), path, parameter)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 @defect(FILE, what="the last line counts only with its line end")
@@ -329,7 +329,7 @@ def unsupported_mode_in_key() -> Policies:
     key = _key(
         lambda inputs: inputs.implementation + remembers.refused.get(inputs.operator.type, "")
     )
-    return Policies(implementation=remembers, key=key)
+    return having(remembers, key)
 
 
 @defect(BAD, overrides=OptionPolicy.impl_mode)
@@ -367,7 +367,7 @@ class PurgeBeforePrecisionFile(ImplementationPolicy):
 
 @defect(KEY, what="the mode is not in the key")
 def key_without_impl_mode() -> Policies:
-    return Policies(key=_key(lambda inputs: ""))
+    return having(_key(lambda inputs: ""))
 
 
 class _KnowsTheFile(ImplementationPolicy):
@@ -382,7 +382,7 @@ class _KnowsTheFile(ImplementationPolicy):
 def key_without_impl_mode_of_file() -> Policies:
     knows = _KnowsTheFile()
     key = _key(lambda inputs: "by file" if knows.by_file else inputs.implementation)
-    return Policies(implementation=knows, key=key)
+    return having(knows, key)
 
 
 @defect(KEY, what="the option's text is in the key, not the mode it selects")

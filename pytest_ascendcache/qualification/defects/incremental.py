@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -29,21 +29,6 @@ HEALS = "robust/heals-damaged-entry"
 
 WINDOW = 0.05
 """Seconds a racy defect keeps its window open, so that it shows at every run."""
-
-
-def with_info(info: InfoPolicy) -> Policies:
-    """The reference with another idea of ``.info``."""
-    return Policies(incremental=IncrementalPolicies(info=info))
-
-
-def with_reuse(reuse: ReusePolicy) -> Policies:
-    """The reference with another idea of what is used again."""
-    return Policies(incremental=IncrementalPolicies(reuse=reuse))
-
-
-def with_kernel_meta(kernel_meta: KernelMetaPolicy) -> Policies:
-    """The reference that publishes otherwise."""
-    return Policies(incremental=IncrementalPolicies(kernel_meta=kernel_meta))
 
 
 @defect(DEFAULT, overrides=KernelMetaPolicy.publish)
@@ -94,7 +79,7 @@ def rank_compiles_in_silence() -> Policies:
             if not all(path.exists() for path in contents):
                 super().replace_files(fs, contents)
 
-    return Policies(incremental=IncrementalPolicies(reuse=First(), kernel_meta=Quiet()))
+    return having(First(), Quiet())
 
 
 @defect(REUSES, overrides=InfoPolicy.fields)
@@ -136,22 +121,22 @@ class LessInfo(InfoPolicy):
 
 @defect(CHANGED, INFO, what="attributes are not in .info")
 def info_without_attributes() -> Policies:
-    return with_info(LessInfo("attrs"))
+    return having(LessInfo("attrs"))
 
 
 @defect(CHANGED, INFO, what="data types are not in .info")
 def info_without_data_types() -> Policies:
-    return with_info(LessInfo("dtype"))
+    return having(LessInfo("dtype"))
 
 
 @defect(CHANGED, INFO, what="formats are not in .info")
 def info_without_formats() -> Policies:
-    return with_info(LessInfo("format"))
+    return having(LessInfo("format"))
 
 
 @defect(CHANGED, what="shapes are not in .info")
 def info_without_shapes() -> Policies:
-    return with_info(LessInfo("shape"))
+    return having(LessInfo("shape"))
 
 
 @defect(CHANGED, overrides=InfoPolicy.attributes)
@@ -219,22 +204,22 @@ class Forgetful(InfoPolicy):
 
 @defect(INFO, what="attributes in .info are not compared")
 def info_compared_without_attributes() -> Policies:
-    return with_info(Forgetful("attrs"))
+    return having(Forgetful("attrs"))
 
 
 @defect(INFO, what="values of attributes in .info are not compared")
 def info_compared_without_values() -> Policies:
-    return with_info(Forgetful("value"))
+    return having(Forgetful("value"))
 
 
 @defect(INFO, what="formats in .info are not compared")
 def info_compared_without_formats() -> Policies:
-    return with_info(Forgetful("format"))
+    return having(Forgetful("format"))
 
 
 @defect(INFO, what="data types in .info are not compared")
 def info_compared_without_data_types() -> Policies:
-    return with_info(Forgetful("dtype"))
+    return having(Forgetful("dtype"))
 
 
 @defect(INFO, overrides=InfoPolicy.allows_reuse)
@@ -306,7 +291,7 @@ def skips_an_operator_when_warm() -> Policies:
                 outputs[network.outputs[-1]] *= 0
             return outputs
 
-    return Policies(incremental=IncrementalPolicies(reuse=reuse, execution=Wrong()))
+    return having(reuse, Wrong())
 
 
 @defect(RESULT, what="writers without a lock share one temporary name")
@@ -327,7 +312,7 @@ def ranks_share_temporary_names() -> Policies:
             self.replace_files(Shared(), self.contents(entry, data, inputs, info))
             return True
 
-    return with_kernel_meta(Unlocked())
+    return having(Unlocked())
 
 
 @defect(RESULT, what="files are written in place, .info first (as MindSpore does)")
@@ -346,7 +331,7 @@ def kernels_written_in_place() -> Policies:
             self.replace_files(fs, self.contents(entry, data, inputs, info))
             return True
 
-    return Policies(incremental=IncrementalPolicies(kernel_meta=InPlace(), reuse=TrustsInfo()))
+    return having(InPlace(), TrustsInfo())
 
 
 class TrustsInfo(ReusePolicy):
@@ -358,12 +343,12 @@ class TrustsInfo(ReusePolicy):
 
 @defect(HEALS, what="a rank's kernel is loaded without a look at its digest")
 def rank_loads_unverified_kernels() -> Policies:
-    return with_reuse(TrustsInfo())
+    return having(TrustsInfo())
 
 
-@defect(HEALS, overrides=ReusePolicy.verified)
+@defect(HEALS, overrides=ReusePolicy.verified, harm=Harm.UNUSABLE)
 def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
-    """A rank whose .json cannot be parsed fails until somebody deletes it (T57)."""
+    """A rank whose .json cannot be parsed fails until it is deleted by hand (T57)."""
     if entry.metadata.is_file():
         json.loads(entry.metadata.read_bytes())
     return right(fs, entry, operator)
@@ -377,7 +362,7 @@ def _fields(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
             fields = super().fields(inputs)
             return {**fields, **change(fields)}
 
-    return with_info(Wrong())
+    return having(Wrong())
 
 
 @defect(CHANGED, what="only the first input is in .info")

@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.store import (
     KernelMetaPolicy,
     ReusePolicy,
@@ -103,7 +102,7 @@ def torn_metadata() -> Policies:
                 raise AtcError("E40021", f"cannot parse [{entry.metadata}].") from None
             return super().find(fs, entry, expected)
 
-    return Policies(lookup=Wrong(), store=NothingToClear(), fs=InPlace())
+    return having(Wrong(), NothingToClear(), InPlace())
 
 
 @defect(
@@ -116,12 +115,12 @@ def torn_object() -> Policies:
         def digest_matches(self, data: bytes, digest: object) -> bool:
             return bool(data)
 
-    return Policies(lookup=Wrong(), store=MetadataFirst(), fs=InPlace())
+    return having(Wrong(), MetadataFirst(), InPlace())
 
 
 @defect(INTERRUPTED, what="metadata is published before its object", crash=KILLED)
 def metadata_first() -> Policies:
-    return Policies(lookup=Demanding(), store=MetadataFirst())
+    return having(Demanding(), MetadataFirst())
 
 
 @defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED)
@@ -145,7 +144,7 @@ def rank_files_in_place() -> Policies:
                 raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
             return super().find(fs, entry, inputs, info)
 
-    return Policies(incremental=IncrementalPolicies(reuse=Strict(), kernel_meta=Torn()))
+    return having(Strict(), Torn())
 
 
 @defect(
@@ -163,7 +162,7 @@ def missing_fsync() -> Policies:
                 file.write(data)
             return path
 
-    return Policies(lookup=Trusting(), fs=Wrong())
+    return having(Trusting(), Wrong())
 
 
 @defect(
@@ -172,7 +171,7 @@ def missing_fsync() -> Policies:
     crash=POWER_LOSS,
 )
 def renames_taken_for_ordered() -> Policies:
-    return Policies(lookup=Demanding())
+    return having(Demanding())
 
 
 @defect(LOCK, INTERRUPTED, overrides=Fs.lock, crash=KILLED)
@@ -211,7 +210,7 @@ class Oblivious(Fs):
 
 @defect(DISK, what="a short write is not noticed, and what was renamed is trusted", crash=ERROR)
 def short_write_ignored() -> Policies:
-    return Policies(lookup=Trusting(), fs=Oblivious())
+    return having(Trusting(), Oblivious())
 
 
 @defect(DISK, what="on a full disk an empty object is published and served", crash=ERROR)
@@ -224,7 +223,7 @@ def full_disk_ignored() -> Policies:
                 if path.name.count(".json"):
                     os.write(descriptor, data)
 
-    return Policies(lookup=Trusting(), fs=Wrong())
+    return having(Trusting(), Wrong())
 
 
 @defect(DISK, overrides=StorePolicy.publish, crash=ERROR)
@@ -266,7 +265,7 @@ def upgrade_of_one_soc() -> Policies:
         def force(self, fs: Fs, soc_directory: Path) -> bool:
             return soc_directory.name not in compiled or super().force(fs, soc_directory)
 
-    return Policies(purge=WrongPurge(), directory=WrongDirectory())
+    return having(WrongPurge(), WrongDirectory())
 
 
 @defect(UPGRADE, overrides=PurgePolicy.upgrade)
@@ -297,7 +296,7 @@ def _trusting_rank(fs: Fs) -> Policies:
         def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
             return Trusting().verified(fs, entry, kernel_json(operator, entry.stem))
 
-    return Policies(fs=fs, incremental=IncrementalPolicies(reuse=Trusts()))
+    return having(fs, Trusts())
 
 
 @defect(DISK, what="a rank does not notice a short write, and runs what it kept", crash=ERROR)

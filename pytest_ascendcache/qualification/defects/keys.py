@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
@@ -26,7 +27,7 @@ def _tensor_key(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
         def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
             return change(super().tensor(tensor))
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Policies:
@@ -34,7 +35,7 @@ def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Polic
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return change(super().fields(inputs), inputs)
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 class AnyMetadata(LookupPolicy):
@@ -142,7 +143,7 @@ def key_without_type() -> Policies:
             nameless = replace(inputs, operator=replace(inputs.operator, type="Op"))
             return super().stem(nameless)
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 @defect(NARROW, what="the SoC is neither in the key nor in the path")
@@ -160,12 +161,16 @@ def key_with_process_id() -> Policies:
     return _key(lambda fields, _: {**fields, "pid": os.getpid()})
 
 
-@defect(WIDE, what="the working directory is in the key")
+@defect(
+    WIDE,
+    what="the working directory is in the key",
+    keeps=("cache-mode/force-then-enable", "cache-mode/force-spares-other-soc"),
+)
 def key_with_working_directory() -> Policies:
     return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
 
 
-@defect(NAMES, what="the operator's name is in the key")
+@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK, keeps=(NARROW,))
 def key_with_operator_name() -> Policies:
     return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
 
@@ -190,7 +195,7 @@ def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
             fields = super().tensor(tensor)
             return {**fields, **change(fields)}
 
-    return Policies(key=Wrong())
+    return having(Wrong())
 
 
 def _attribute_values(change: Callable[[Any], Any]) -> Policies:
@@ -200,7 +205,7 @@ def _attribute_values(change: Callable[[Any], Any]) -> Policies:
         def attributes(self, operator: OperatorSpec) -> list[Any]:
             return [[name, kind, change(each)] for name, kind, each in super().attributes(operator)]
 
-    return Policies(key=Wrong())
+    return having(Wrong())
 
 
 @defect(NARROW, what="sizes are in the key as 16 bits")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.entries import NeverCurrent
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -37,7 +38,7 @@ def mode_in_any_case(self, right, value):
     return right(value.lower())
 
 
-@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
 def unknown_mode_without_a_hint(self, right, value):
     """The error does not say which values there are."""
     if value not in CACHE_MODES:
@@ -101,7 +102,7 @@ def disable_reads() -> Policies:
                 return None
             return super().find(fs, entry, expected)
 
-    return Policies(mode=WrongMode(), lookup=WrongLookup())
+    return having(WrongMode(), WrongLookup())
 
 
 @defect(
@@ -171,7 +172,7 @@ def force_sticks() -> Policies:
             forced = (entry.directory / "forced.lock").exists()
             return None if forced else super().find(fs, entry, expected)
 
-    return Policies(purge=Wrong(), lookup=WrongLookup(), store=NeverCurrent())
+    return having(Wrong(), WrongLookup(), NeverCurrent())
 
 
 @defect(
@@ -185,4 +186,4 @@ def force_purges_names_alike() -> Policies:
             purged = [super(Wrong, self).force(fs, each) for each in alike if each.is_dir()]
             return all(purged)
 
-    return Policies(purge=Wrong())
+    return having(Wrong())

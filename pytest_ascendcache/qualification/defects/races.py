@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
@@ -40,7 +40,7 @@ class Unlocked(Fs):
 
 @defect(TORN, what="new metadata is published over the old object, and digests are not checked")
 def metadata_over_the_old_object() -> Policies:
-    return Policies(lookup=Trusting(), store=MetadataFirst(), purge=Overwriting())
+    return having(Trusting(), MetadataFirst(), Overwriting())
 
 
 @defect(TORN, overrides=LookupPolicy.find)
@@ -103,4 +103,4 @@ def entries_withdrawn_unlocked() -> Policies:
             if was_there:
                 fs.remove("store.withdraw", entry.object)
 
-    return Policies(store=Wrong(), fs=Unlocked())
+    return having(Wrong(), Unlocked())

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import (
@@ -18,7 +18,6 @@ from pytest_ascendcache.reference.incremental.info import (
     Phase,
     Scenario,
 )
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import Alone, Meeting, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
@@ -38,21 +37,6 @@ BAD_RANK = "ranks/bad-rank-id"
 KILLED = "ranks/killed-rank"
 
 
-def with_surroundings(surroundings: SurroundingsPolicy) -> Policies:
-    """The reference that reads its environment otherwise."""
-    return Policies(incremental=IncrementalPolicies(surroundings=surroundings))
-
-
-def with_directory(directory: RankDirectoryPolicy) -> Policies:
-    """The reference that keeps kernels elsewhere."""
-    return Policies(incremental=IncrementalPolicies(directory=directory))
-
-
-def with_rendezvous(rendezvous: RendezvousPolicy) -> Policies:
-    """The reference whose ranks meet otherwise."""
-    return Policies(incremental=IncrementalPolicies(rendezvous=rendezvous))
-
-
 class DirectoryFrom(RankDirectoryPolicy):
     """Names the rank's directory after another variable, where that is set."""
 
@@ -66,12 +50,12 @@ class DirectoryFrom(RankDirectoryPolicy):
 
 @defect(DIRECTORY, what="the rank is taken from DEVICE_ID")
 def rank_from_device_id() -> Policies:
-    return with_directory(DirectoryFrom("DEVICE_ID"))
+    return having(DirectoryFrom("DEVICE_ID"))
 
 
 @defect(DIRECTORY, what="the rank is taken from LOCAL_RANK")
 def rank_from_local_rank() -> Policies:
-    return with_directory(DirectoryFrom("LOCAL_RANK"))
+    return having(DirectoryFrom("LOCAL_RANK"))
 
 
 @defect(DIRECTORY, ISOLATED, overrides=RankDirectoryPolicy.rank_directory)
@@ -137,12 +121,12 @@ class OneScenario(InfoPolicy):
 
 @defect(SCENARIOS, what="one card uses the kernels of several, and the other way round")
 def cards_are_not_told_apart() -> Policies:
-    return Policies(incremental=IncrementalPolicies(info=OneScenario(several_cards=False)))
+    return having(OneScenario(several_cards=False))
 
 
 @defect(SCENARIOS, what="training uses the kernels of inference, and the other way round")
 def phases_are_not_told_apart() -> Policies:
-    return Policies(incremental=IncrementalPolicies(info=OneScenario(phase=Phase.TRAINING)))
+    return having(OneScenario(phase=Phase.TRAINING))
 
 
 @defect(SCENARIOS, overrides=InfoPolicy.stem)
@@ -207,17 +191,17 @@ class Says(RendezvousPolicy):
 
 @defect(DELETION, KILLED, what="the error names no rank")
 def error_names_no_rank() -> Policies:
-    return with_rendezvous(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
+    return having(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
 
 
 @defect(DELETION, KILLED, what="the error names every rank")
 def error_names_every_rank() -> Policies:
-    return with_rendezvous(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
+    return having(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
 
 
 @defect(DELETION, what="the error does not name HCCL_CONNECT_TIMEOUT")
 def error_names_no_variable() -> Policies:
-    return with_rendezvous(Says("Getting socket times out. {late} did not come."))
+    return having(Says("Getting socket times out. {late} did not come."))
 
 
 @defect(DELETION, what="a rank that waited in vain runs the network all the same")
@@ -239,7 +223,7 @@ def late_ranks_are_given_up() -> Policies:
         def open(self, gang: Gang) -> Meeting:
             return Patient(super().open(gang))
 
-    return with_rendezvous(Wrong())
+    return having(Wrong())
 
 
 @defect(BAD_RANK, what="RANK_ID is joined to the path as it is (as in MindSpore)")
@@ -253,7 +237,7 @@ def rank_joined_unchecked() -> Policies:
         def rank_directory(self, base: Path, gang: Gang) -> Path:
             return base / f"rank_{os.environ.get('RANK_ID') or '0'}"
 
-    return Policies(incremental=IncrementalPolicies(surroundings=Lenient(), directory=Raw()))
+    return having(Lenient(), Raw())
 
 
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
@@ -326,7 +310,7 @@ def _scenario(change: Callable[[Scenario, dict[str, str]], dict[str, str]]) -> P
             said = super().scenario(scenario)
             return {**said, **change(scenario, said)}
 
-    return Policies(incremental=IncrementalPolicies(info=Wrong()))
+    return having(Wrong())
 
 
 @defect(SCENARIOS, what="several cards use one kernel for training and inference")

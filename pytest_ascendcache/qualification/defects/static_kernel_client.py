@@ -7,13 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
-from pytest_ascendcache.reference.static_kernel.client.policies import ClientPolicies
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
@@ -31,11 +29,6 @@ FAILED = "static-kernel/failed-operator"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
-
-
-def with_client(**policies: object) -> Policies:
-    """The reference whose client decides something otherwise."""
-    return Policies(client=ClientPolicies(**policies))  # type: ignore[arg-type]
 
 
 @defect(OFF, overrides=ConfigPolicy.wants)

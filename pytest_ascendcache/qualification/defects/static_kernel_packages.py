@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pytest_ascendcache.operators.opinfo import OperatorInfo
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.policies import Policies
@@ -21,7 +21,6 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
-from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
@@ -32,26 +31,6 @@ UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
-
-
-def with_compilation(compilation: StaticKernelPolicy) -> Policies:
-    """The reference whose op_compiler compiles otherwise."""
-    return Policies(static_kernel=StaticKernelPolicies(compilation=compilation))
-
-
-def with_packages(packages: PackagePolicy) -> Policies:
-    """The reference whose packages are made otherwise."""
-    return Policies(static_kernel=StaticKernelPolicies(packages=packages))
-
-
-def with_registry(registry: RegistryPolicy) -> Policies:
-    """The reference whose packages install themselves otherwise."""
-    return Policies(static_kernel=StaticKernelPolicies(registry=registry))
-
-
-def with_selection(selection: SelectionPolicy) -> Policies:
-    """The reference that finds installed kernels otherwise."""
-    return Policies(static_kernel=StaticKernelPolicies(selection=selection))
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
@@ -66,7 +45,7 @@ def equal_operators_compiled_again() -> Policies:
         def jobs(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[Job]:
             return [job for each in operators for job in super(Wrong, self).jobs([each])]
 
-    return with_compilation(Wrong())
+    return having(Wrong())
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files)
@@ -93,12 +72,12 @@ class OverwrittenNames(PackagePolicy):
 
 @defect(NAMES, what="packages are named by the second, and replace each other")
 def packages_collide_within_a_second() -> Policies:
-    return with_packages(OverwrittenNames())
+    return having(OverwrittenNames())
 
 
 @defect(HALF, what="files that all processes read are written in place")
 def index_written_in_place() -> Policies:
-    return Policies(fs=InPlace())
+    return having(InPlace())
 
 
 @defect(UNION, overrides=RegistryPolicy.locked)

@@ -1,4 +1,4 @@
-"""Releases as somebody might make them. What a scene does not mention is as it should be."""
+"""Releases as users might make them. What a scene does not mention is as it should be."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class RegistryError(Exception):
 
 
 class IndexPolicy:
-    """Keeps every SoC's index that of the installed packages, and of whoever else writes to it."""
+    """Keeps every SoC's index in step with the installed packages, and keeps foreign entries."""
 
     def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
         """Make the index of every SoC that of these packages."""
@@ -43,7 +43,7 @@ class IndexPolicy:
             self.write_index(fs, config / directory, indexes)
 
     def write_index(self, fs: Fs, directory: Path, indexes: Sequence[dict[str, Any]]) -> None:
-        """Make one SoC's index that of these packages and of whoever else wrote to it."""
+        """Make one SoC's index from these packages and the foreign entries in it."""
         if directory.is_symlink():
             raise RegistryError(f"[{directory}] is a link; put a directory there")
         self.remove_leftovers(fs, directory)
@@ -128,7 +128,7 @@ class IndexPolicy:
         fs.sync_directory(f"{point}.sync", path.parent)
 
     def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-        """Remove what somebody did not come to rename; under the lock nobody will."""
+        """Remove temporary files of killed writers; under the lock there are no others."""
         for entry in fs.entries("install.list", directory):
             if _LEFTOVER.fullmatch(entry.name):
                 self.delete(fs, Path(entry.path))

@@ -111,7 +111,7 @@ class PackagePolicy:
         What others who were killed have left is removed first.
 
         Raises:
-            NameTaken: where ``given`` exists or is somebody else's.
+            NameTaken: where ``given`` exists or is another process's.
             OSError: where the directory cannot be written.
         """
         self.clean(fs, directory)

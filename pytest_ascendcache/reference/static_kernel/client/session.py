@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -97,14 +98,49 @@ class Session:
             raise
         return self._complete(network, config, kernels)
 
+    def abandon(self, reason: str) -> bool:
+        """Tell the other cards that this one ends before it has met them; whether there are any.
+
+        Without this they would wait for it as long as for one that is late.
+        """
+        world, policy = self._policies.world, self._policies.cards
+        try:
+            here = world.read(self._environ)
+        except StaticKernelError:
+            return self._excuse(reason)
+        if not here.several:
+            return False
+        with contextlib.suppress(CardsError):
+            local = self._environ.get("LOCAL_WORLD_SIZE", "")
+            self._cards = self._cards or policy.open(here, local)
+            self._leave(here, StaticKernelError(reason))
+        return True
+
+    def _excuse(self, reason: str) -> bool:
+        """The same where RANK is no rank."""
+        try:
+            here = self._policies.world.read({**self._environ, "RANK": "0"})
+        except StaticKernelError:
+            return False  # nor is it known where the others are
+        if here.several:
+            self._policies.cards.excuse(here, f"a card failed: {reason}")
+        return here.several
+
+    @property
+    def has_met(self) -> bool:
+        """Whether this card keeps a line to the others."""
+        return self._cards is not None
+
     def _leave(self, world: World, error: BaseException) -> None:
         """This card cannot go on; the others are told, and it meets them anew if it tries again."""
         assert self._cards is not None
         cards, self._cards = self._cards, None
-        if isinstance(error, CardsError):
-            cards.close()
-        else:
+        if not isinstance(error, CardsError):
             cards.fail(f"rank[{world.rank}] failed: {error or type(error).__name__}")
+        elif world.rank == 0:
+            cards.fail(str(error))  # those that come only now do not know yet
+        else:
+            cards.close()
 
     def _static(
         self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
