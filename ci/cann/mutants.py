@@ -106,15 +106,16 @@ def judge(
     """Exit status and output of the suite."""
     command = [sys.executable, "-m", "pytest", "--ascend-cache", f"--ascend-cann-source={source}"]
     options = ["-n", "2", "-q", "-p", "no:cacheprovider", "--ascend-timeout=30", "--ascend-strict"]
-    ended = subprocess.run(
-        [*command, *options, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=tempfile.gettempdir(),
-        env={**os.environ, **(environment or {})},
-        check=False,
-    )
+    with tempfile.TemporaryDirectory(prefix="ascendcache-judge-") as empty:  # no tests of others
+        ended = subprocess.run(
+            [*command, *options, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=empty,
+            env={**os.environ, **(environment or {})},
+            check=False,
+        )
     return ended.returncode, ended.stdout
 
 
