@@ -28,7 +28,7 @@ else:
 _HERE = Path(__file__).parent
 _SOURCE = "compiler/opcompiler/op_compile_adapter/source"
 _LINES = 15
-_REPOSITORY = "https://gitcode.com/cann/ge"
+_REPOSITORY = "https://github.com/hicann/ge"
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ To run a script: build the command, load it, and load what the scripts share.
 
 ```bash
 toolkit=$(python -m pytest_ascendcache.toolchains.cann_cache DIR) && . "$toolkit/set_env.sh"
-mkdir story && cd story && . ./story.sh
+mkdir story && cp ci/cann/story.sh story && cd story && . ./story.sh
 ```
 
-Each script wants an empty directory and a fresh shell, and each takes a second or two. With CANN
-installed, its own `atc` does in the place of ours where a script does not say otherwise: `story.sh`
-is
+Each script wants an empty directory and a fresh shell, and each takes a second or two. They use
+nothing but options of `atc`, so CANN's own, with `ASCEND_OPP_PATH`, can stand in the place of ours;
+that was not tried. `story.sh`, which is in `ci/cann/`, is
 
 ```bash
 {story}
