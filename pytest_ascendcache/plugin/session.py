@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -63,9 +64,10 @@ class AscendSession:
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
-                name=settings.toolchain, settings=settings
-            )
+            with self._uncaptured():  # one that is built says how far it is
+                made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                    name=settings.toolchain, settings=settings
+                )
         except ToolchainError as error:
             raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
         if made is None:
@@ -74,6 +76,10 @@ class AscendSession:
                 f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        return capture.global_and_fixture_disabled() if capture else nullcontext()
 
     @property
     def made_toolchain(self) -> Toolchain | None:
