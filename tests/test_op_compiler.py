@@ -119,7 +119,7 @@ def test_the_index_has_the_documents_fields(dump, out):
     assert list(index) == ["Relu"]
     assert index["Relu"]["simplifiedKeyMode"] == 0
     first = index["Relu"]["staticList"][0]
-    assert first["simplifiedKey"] == "Relu/d=0,p=0/0,2,(4)/0,2,(4)"
+    assert first["simplifiedKey"] == "Relu/d=0,p=0/0,2,(4)/0,2,(4)/"
     assert first["binPath"] == "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o"
     assert first["coreType"] == 1
     assert sorted(first["binDesc"]) == ["blockDim", "kernelName", "workspace"]

@@ -121,7 +121,7 @@ def test_every_shell_installs_lists_and_uninstalls(packages, opp, shell):
     listed = run([*shell, package, "--list"], opp).stdout.splitlines()
     assert listed[0].split() == [
         "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o",
-        "Relu/d=0,p=0/0,2,(4)/0,2,(4)",
+        "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
     ]
     assert [line.split()[0] for line in listed] == [
         entry["binPath"] for entry in index(opp)["Relu"]["staticList"]
@@ -399,13 +399,13 @@ FOREIGN = {
         "simplifiedKeyMode": 0,
         "staticList": [
             {
-                "simplifiedKey": "Relu/d=0,p=0/0,2,(4)/0,2,(4)",
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
                 "binPath": "vendor/ascend910b/Relu/a.o",
                 "coreType": 1,
                 "binDesc": {"blockDim": 8, "kernelName": "a", "workspace": [0]},
             },
             {
-                "simplifiedKey": "Relu/d=0,p=0/0,2,(5)/0,2,(5)",
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(5)/0,2,(5)/",
                 "binPath": "vendor/ascend910b/Relu/b.o",
                 "coreType": 1,
                 "binDesc": {"blockDim": 8, "kernelName": "b", "workspace": [0]},
