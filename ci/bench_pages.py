@@ -20,7 +20,7 @@ from pytest_ascendcache.reports.records import VerdictRecord, by_rule
 BROKEN = 50
 """One check in so many is broken."""
 
-_CHECK = "pytest_ascendcache/conformance/test_combinations.py::test_outcome"
+_CHECK = "pytest_ascendcache/conformance/cache_mode/test_combinations.py::test_outcome"
 _ABOUT = {
     "plugin": "bench",
     "toolchain": {"name": "reference", "version": "bench"},

@@ -7,7 +7,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from pytest_ascendcache.conformance.clients import gang
+from pytest_ascendcache.conformance.kit.clients import gang
 from pytest_ascendcache.observation import (
     Probe,
     StaticKernelsUnderTest,

@@ -27,12 +27,12 @@ from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
 from pytest_ascendcache.faults import Action, CrashKind
 from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
 from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache.plugin.session import CONTROL_OPERATOR
 from pytest_ascendcache.qualification.scenes.caches import cann_entry
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.session import CONTROL_OPERATOR
 from pytest_ascendcache.stress import Campaign, Kind, population
 from pytest_ascendcache.toolchains import (
     CompileRequest,
@@ -194,7 +194,7 @@ def per_check(directory: Path) -> None:
 def imports() -> None:
     """What loading the plugin adds to pytest's own import, in a fresh interpreter."""
     script = (
-        "import time, pytest\nstart = time.perf_counter()\nimport pytest_ascendcache.plugin\n"
+        "import time, pytest\nstart = time.perf_counter()\nimport pytest_ascendcache.plugin.hooks\n"
         "print(time.perf_counter() - start)"
     )
     times = [

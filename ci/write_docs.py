@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.plugin.options.settings import add_options
 from pytest_ascendcache.reports.rule_reference import rule_reference
-from pytest_ascendcache.settings import add_options
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\

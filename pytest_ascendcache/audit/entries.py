@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.reading import Content, Folder, is_large
-from pytest_ascendcache.cachedir.elf import ElfError, object_size
+from pytest_ascendcache.caches.elf import ElfError, object_size
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _TYPES: Mapping[str, type] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.cachedir import KERNEL_META
-from pytest_ascendcache.conformance.states import take_debug_config
-from pytest_ascendcache.conformance.vocabulary import OTHER_SOC
+from pytest_ascendcache.caches import KERNEL_META
+from pytest_ascendcache.conformance.kit.states import take_debug_config
+from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
 from pytest_ascendcache.contract import Capability, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as beside
 from pytest_ascendcache.observation import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.cachedir import Entry
+from pytest_ascendcache.caches import Entry
 
 
 @dataclass(frozen=True)

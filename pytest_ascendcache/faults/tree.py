@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.cachedir.snapshot import read_quietly
+from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.faults.trace import Act, Operation, TraceError
 
 _FILE_MODE, _DIRECTORY_MODE = 0o640, 0o750

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.cachedir import (
+from pytest_ascendcache.caches import (
     CacheLayout,
     Canary,
     Entry,
@@ -19,7 +19,7 @@ from pytest_ascendcache.cachedir import (
     plant_canary,
     read_entries,
 )
-from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
 from pytest_ascendcache.observation.evidence import (
     Evidence,

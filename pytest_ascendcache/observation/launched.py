@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from pytest_ascendcache.cachedir import Snapshot
+from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.network import NetworkUnderTest
 from pytest_ascendcache.observation.network_run import NetworkRun

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.cachedir import KERNEL_META, NetworkLayout, Snapshot
+from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import GRAPH_CACHE
+from pytest_ascendcache.caches import GRAPH_CACHE
 from pytest_ascendcache.observation.impostor import (
     NETWORK,
     SLOPES,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.cachedir import KERNEL_META, Change, NetworkLayout, RankKernel, Snapshot
+from pytest_ascendcache.caches import KERNEL_META, Change, NetworkLayout, RankKernel, Snapshot
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.observation.impostor import Marks
 from pytest_ascendcache.operators.network import Network, Node

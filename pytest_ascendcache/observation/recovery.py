@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
 from pytest_ascendcache.faults import FaultPlan, Tree

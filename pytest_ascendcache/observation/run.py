@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import (
+from pytest_ascendcache.caches import (
     Canary,
     Change,
     FileState,
@@ -14,7 +14,7 @@ from pytest_ascendcache.cachedir import (
     embedded_objects,
     find_canaries,
 )
-from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
 from pytest_ascendcache.operators import OperatorSpec

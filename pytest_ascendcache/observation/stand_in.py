@@ -28,7 +28,7 @@ _WRAPPED = """\
 _MARK = """\
 import os
 from pathlib import Path
-from pytest_ascendcache.cachedir import InstalledKernels
+from pytest_ascendcache.caches import InstalledKernels
 installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
 for entry in installed.index().values():
     installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import InstalledKernels, Snapshot
+from pytest_ascendcache.caches import InstalledKernels, Snapshot
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.contract.static_kernel import MODE, Index
 from pytest_ascendcache.faults import FaultPlan

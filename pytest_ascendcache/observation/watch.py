@@ -6,7 +6,7 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from pytest_ascendcache.cachedir import Snapshot
+from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.toolchains import RankProcess, ToolchainError, TrainRequest
 

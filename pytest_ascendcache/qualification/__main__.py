@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import (
@@ -25,8 +26,7 @@ from pytest_ascendcache.qualification.catalogue import (
     load_profiles,
     load_scenes,
 )
-from pytest_ascendcache.qualification.runs import SUITE, Asked, Ended, SuiteRuns
-from pytest_ascendcache.settings import STRESS_RULE
+from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
@@ -143,7 +143,7 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
     if full:
-        return [*chosen, SUITE]
+        return [*chosen, PACKAGE]
     judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]
     first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
@@ -170,7 +170,7 @@ def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
 
 def _profile_runs(profile: str, full: bool) -> list[list[str]]:
     """A profile with the list of its name; in full, also without it."""
-    plain = [f"--ascend-profile={profile}", SUITE]
+    plain = [f"--ascend-profile={profile}", PACKAGE]
     return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]
 
 
@@ -262,7 +262,7 @@ def _clean_runs(runs: SuiteRuns) -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, SUITE])])
+            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, PACKAGE])])
         finally:
             for process in load:
                 process.kill()

@@ -25,13 +25,12 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.processes.forked import ForkLauncher
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification.defective import ANY
-from pytest_ascendcache.settings import Settings
 from pytest_ascendcache.toolchains import Toolchain, reference_toolchain
-from pytest_ascendcache.toolchains.forked import ForkLauncher
-from pytest_ascendcache.toolchains.launch import Running
 
-SUITE = "pytest_ascendcache.conformance"
 _DEFECTIVE = (sys.executable, "-m", "pytest_ascendcache.qualification.defective")
 
 
@@ -58,7 +57,7 @@ class SuiteRuns:
         index = _Index()
         with contextlib.redirect_stdout(io.StringIO()) as said:
             pytest.main(
-                [*_arguments(Path.cwd(), "--ascend-cache", SUITE), "--collect-only", "-s"],
+                [*_arguments(Path.cwd(), "--ascend-cache", PACKAGE), "--collect-only", "-s"],
                 plugins=[index],
             )
         if not index.files:
@@ -74,7 +73,7 @@ class SuiteRuns:
     def files(self, rules: Sequence[str]) -> list[str]:
         """The modules of the suite that have the checks of these rules; all where none is given."""
         names = {name for rule in rules for name in self._files.get(rule, ())}
-        return [f"{SUITE}.{name}" for name in sorted(names)] or [SUITE]
+        return [f"{PACKAGE}.{name}" for name in sorted(names)] or [PACKAGE]
 
     def __call__(self, runs: Sequence[Asked]) -> Iterator[Ended]:
         """Do runs; their results, in the same order.
@@ -144,7 +143,7 @@ class _Index:
         for item in session.items:
             marker = item.get_closest_marker("ascend_rule")
             if marker is not None:
-                self.files.setdefault(marker.args[0], set()).add(item.path.stem)
+                self.files.setdefault(marker.args[0], set()).add(module_of(item.nodeid))
 
 
 class _SharedServer:
@@ -153,7 +152,7 @@ class _SharedServer:
     def __init__(self, server: ForkLauncher) -> None:
         self._server = server
 
-    def pytest_ascendcache_toolchain(self, settings: Settings) -> Toolchain | None:
+    def pytest_ascendcache_toolchain(self, settings: Any) -> Toolchain | None:
         name = settings.defect or settings.profile
         if name is None:
             return None

@@ -23,9 +23,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import IO, Any, NoReturn
 
+from pytest_ascendcache.processes.descendants import adopt_orphans, die_with_parent, end_children
 from pytest_ascendcache.ranks.gang import Gang, Reply
 from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
-from pytest_ascendcache.ranks.processes import adopt_orphans, die_with_parent, end_children
 
 _GRACE = 5.0
 """Seconds that ranks have to end once the deadline is over and their gang was aborted."""

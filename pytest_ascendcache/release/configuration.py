@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_ascendcache.cachedir.snapshot import read_quietly
+from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,

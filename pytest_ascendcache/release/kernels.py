@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import read_entries
-from pytest_ascendcache.cachedir.snapshot import read_quietly
+from pytest_ascendcache.caches import read_entries
+from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
 

@@ -10,7 +10,7 @@ import shutil
 import time
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import Entry, read_entries
+from pytest_ascendcache.caches import Entry, read_entries
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.stress.history import Disturbance, Harm

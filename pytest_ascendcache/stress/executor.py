@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import CacheLayout, Change, Snapshot, read_entries
-from pytest_ascendcache.cachedir.entry import sha256
-from pytest_ascendcache.cachedir.snapshot import read_quietly
+from pytest_ascendcache.caches import CacheLayout, Change, Snapshot, read_entries
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.faults import Action, FaultPlan, Gate, Operation
 from pytest_ascendcache.stress.disturb import SHELF, disturb, take_down

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import Snapshot
-from pytest_ascendcache.cachedir.entry import sha256
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, SelectMode
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceError
 from pytest_ascendcache.observation import NotDecidable, Run

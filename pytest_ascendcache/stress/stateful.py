@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from pytest_ascendcache.cachedir import Entry
+from pytest_ascendcache.caches import Entry
 from pytest_ascendcache.contract import (
     CacheMode,
     CompileOptions,

@@ -1,9 +1,10 @@
 """Systems under test, each behind one small protocol. This room judges nothing."""
 
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
 from pytest_ascendcache.toolchains.installed import atc_toolchain
-from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (
     CompileRequest,
@@ -11,7 +12,6 @@ from pytest_ascendcache.toolchains.protocol import (
     KernelRunError,
     StagedChange,
     Toolchain,
-    ToolchainError,
 )
 from pytest_ascendcache.toolchains.reference import reference_toolchain
 from pytest_ascendcache.toolchains.static_kernel import (

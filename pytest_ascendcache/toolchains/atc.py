@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultRoute
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
+from pytest_ascendcache.processes.launch import Launcher
 from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
-from pytest_ascendcache.toolchains.launch import Launcher
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
 from pytest_ascendcache.toolchains.static_kernel import (

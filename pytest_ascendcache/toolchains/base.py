@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains.launch import Launcher, Running
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import Launcher, Running
 from pytest_ascendcache.toolchains.protocol import (
     CompileRequest,
     CompileResult,
     StagedChange,
-    ToolchainError,
 )
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from pathlib import Path
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
-from pytest_ascendcache.toolchains.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.models import can_write_models
-from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+from pytest_ascendcache.toolchains.protocol import StagedChange
 
 _OPERATORS = Path("built-in/op_impl/ai_core/tbe/config")
 """Where an operator package keeps a directory for each chip family it has operators for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains.protocol import ToolchainError
+from pytest_ascendcache.processes.errors import ToolchainError
 
 _TYPES = {
     "Abs": "Abs",

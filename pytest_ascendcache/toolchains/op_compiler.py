@@ -11,9 +11,9 @@ import shutil
 from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
-from pytest_ascendcache.toolchains.launch import ProcessLauncher
-from pytest_ascendcache.toolchains.protocol import ToolchainError
 
 
 def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:

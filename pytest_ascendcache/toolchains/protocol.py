@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest
 
 
-class ToolchainError(Exception):
-    """The toolchain could not be run; says nothing of the promise under test."""
-
-
 class KernelRunError(Exception):
     """A delivered kernel could not be run to its end."""
 

@@ -12,10 +12,11 @@ from pathlib import Path
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.forked import ForkLauncher
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
-from pytest_ascendcache.toolchains.forked import ForkLauncher
-from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher
-from pytest_ascendcache.toolchains.protocol import StagedChange, ToolchainError
+from pytest_ascendcache.toolchains.protocol import StagedChange
 from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
 
 _REFERENCE = "pytest_ascendcache.reference"

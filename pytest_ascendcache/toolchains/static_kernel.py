@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
-from pytest_ascendcache.toolchains.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
 
 _CLEANED = (
     *("ASCENDCACHE_", "GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "WORLD_"),

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ProcessLauncher, Running
 from pytest_ascendcache.toolchains.base import BaseToolchain
-from pytest_ascendcache.toolchains.launch import ProcessLauncher, Running
-from pytest_ascendcache.toolchains.protocol import ToolchainError
 
 _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_")
 """Variables that say who waits for whom, by their beginnings."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
-from pytest_ascendcache.toolchains.launch import Launcher, Running
+from pytest_ascendcache.processes.launch import Launcher, Running
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.qualification.catalogue import scene
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
@@ -32,9 +33,8 @@ DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
 
 
 def _audit(*directories: Path) -> list[str]:
-    from pytest_ascendcache.qualification.runs import SUITE
 
-    return [*(f"--ascend-audit={each}" for each in directories), f"{SUITE}.audit_test"]
+    return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit_test"]
 
 
 def _cann(directory: Path, change: Callable[[KernelCache], object]) -> list[str]:

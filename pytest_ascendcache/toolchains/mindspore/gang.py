@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.toolchains.launch import Running
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 

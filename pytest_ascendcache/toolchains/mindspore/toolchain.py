@@ -12,15 +12,15 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.cachedir import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
+from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
+from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.base import BaseToolchain
-from pytest_ascendcache.toolchains.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
-from pytest_ascendcache.toolchains.protocol import ToolchainError
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
 
 OPERATOR_CACHE = "mindspore-operator-cache"

@@ -1,0 +1,63 @@
+"""Looking at cache directories: layout, entries, snapshots, canaries.
+
+This room reads files (and, for canaries, edits them); it knows no options and no toolchain.
+"""
+
+from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
+from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary
+from pytest_ascendcache.caches.elf import ElfError, embedded_objects
+from pytest_ascendcache.caches.entry import Entry, read_entries
+from pytest_ascendcache.caches.filesystem import (
+    AccessTimes,
+    FileSystem,
+    keep_access_times,
+    make_immutable,
+    probe_file_system,
+)
+from pytest_ascendcache.caches.graph_cache import CachedGraph, read_cached_graphs
+from pytest_ascendcache.caches.kernel_meta import RankKernel, read_kernel_meta
+from pytest_ascendcache.caches.layout import CacheLayout
+from pytest_ascendcache.caches.network_layout import (
+    AKG_KERNEL_META,
+    GRAPH_CACHE,
+    KERNEL_META,
+    CachedUnit,
+    NetworkLayout,
+)
+from pytest_ascendcache.caches.shared_memory import remove_segments, segments_of
+from pytest_ascendcache.caches.snapshot import Change, FileState, Snapshot
+from pytest_ascendcache.caches.static_kernels import InstalledKernels, TornIndex
+
+__all__ = [
+    "AKG_KERNEL_META",
+    "GRAPH_CACHE",
+    "KERNEL_META",
+    "AccessTimes",
+    "AkgKernel",
+    "CacheLayout",
+    "CachedGraph",
+    "CachedUnit",
+    "Canary",
+    "Change",
+    "ElfError",
+    "Entry",
+    "FileState",
+    "FileSystem",
+    "InstalledKernels",
+    "NetworkLayout",
+    "RankKernel",
+    "Snapshot",
+    "TornIndex",
+    "embedded_objects",
+    "find_canaries",
+    "keep_access_times",
+    "make_immutable",
+    "plant_canary",
+    "probe_file_system",
+    "read_akg_kernels",
+    "read_cached_graphs",
+    "read_entries",
+    "read_kernel_meta",
+    "remove_segments",
+    "segments_of",
+]

@@ -1,0 +1,97 @@
+"""Static kernels as they stand installed below an operator package: index, packages, kernels.
+
+Source: facts ``static-kernel`` sections 2.5 and 3.2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.caches.elf import ElfError, object_size, rename_symbol
+from pytest_ascendcache.caches.entry import sha256
+
+INDEX = "binary_info_config.json"
+SHARED = {"config", "config.ini", "version.info", "uninstall.sh"}
+"""What beside packages stands in ``ai_core``."""
+
+Key = tuple[str, str]
+"""Operator type and simplified key."""
+
+
+class TornIndex(Exception):
+    """An index that is there and cannot be read as one."""
+
+
+@dataclass(frozen=True)
+class InstalledKernels:
+    """``opp`` is the operator package's directory; nothing need be installed in it."""
+
+    opp: Path
+
+    @property
+    def ai_core(self) -> Path:
+        """Where packages are."""
+        return self.opp / "static_kernel" / "ai_core"
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """Names of the packages that stand here."""
+        if not self.ai_core.is_dir():
+            return frozenset()
+        found = (each for each in self.ai_core.iterdir() if each.is_dir())
+        return frozenset(
+            each.name for each in found if each.name not in SHARED and each.name[0] != "."
+        )
+
+    def index(self) -> dict[Key, Mapping[str, Any]]:
+        """The entries of the shared index of every chip; none where there is no index.
+
+        Raises:
+            TornIndex: where one is there that is not whole.
+        """
+        entries: dict[Key, Mapping[str, Any]] = {}
+        for path in sorted((self.ai_core / "config").glob(f"*/{INDEX}")):
+            try:
+                document = json.loads(path.read_bytes())
+                for kind, listed in document.items():
+                    for each in listed["staticList"]:
+                        entries[kind, each["simplifiedKey"]] = {**each, "binPath": each["binPath"]}
+            except FileNotFoundError:
+                continue  # uninstalled since the directory was listed
+            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise TornIndex(f"{path.relative_to(self.opp)}: {error}") from None
+        return entries
+
+    def kernel(self, entry: Mapping[str, Any]) -> Path:
+        """The object an entry names."""
+        return self.ai_core / str(entry["binPath"])
+
+    def problems(self, entry: Mapping[str, Any]) -> list[str]:
+        """What keeps the kernel an entry names from being run; empty where it is whole."""
+        path = self.kernel(entry)
+        try:
+            data = path.read_bytes()
+            metadata = json.loads(path.with_suffix(".json").read_bytes())
+            object_size(data)
+        except (OSError, ValueError, ElfError) as error:
+            return [f"{entry['binPath']} is not there and whole: {error}"]
+        # Packages of the vendor carry no digest (facts section 2.5).
+        if isinstance(metadata, dict) and metadata.get("sha256", sha256(data)) != sha256(data):
+            return [f"{entry['binPath']} is not the object its metadata describes"]
+        return []
+
+    def put_object(self, entry: Mapping[str, Any], data: bytes, symbol: str) -> None:
+        """Put another kernel in the place of one, right as far as any digest can tell.
+
+        Raises:
+            ValueError: where ``data`` has no such symbol.
+        """
+        path = self.kernel(entry)
+        changed = rename_symbol(data, symbol, str(entry["binDesc"]["kernelName"]))
+        metadata = json.loads(path.with_suffix(".json").read_bytes())
+        path.write_bytes(changed)
+        path.with_suffix(".json").write_text(json.dumps({**metadata, "sha256": sha256(changed)}))

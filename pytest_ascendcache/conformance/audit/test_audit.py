@@ -1,0 +1,35 @@
+"""Audits of caches that are there. Collected only for ``--ascend-audit``; no toolchain is used.
+
+Every rule is judged for every directory, from one look at it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.audit import Audit, Check, story, undecided
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.observation import Evidence, NotDecidable
+
+_CHECKS = [
+    pytest.param(check, marks=rule(check.value), id=check.value.partition("/")[2])
+    for check in Check
+]
+
+
+@pytest.mark.parametrize("check", _CHECKS)
+def test_audit(
+    check: Check, ascend_audit: Audit, ascend_evidence: Evidence, pytestconfig: pytest.Config
+) -> None:
+    several = len(pytestconfig.getoption("--ascend-audit")) > 1
+    where = f"{ascend_audit.directory}: " if several else ""
+    ascend_evidence.notes += [where + note for note in ascend_audit.notes.get(check, ())]
+    if found := ascend_audit.found.get(check):
+        ascend_evidence.findings = [each.as_dict() for each in found.first]
+    if reason := undecided(ascend_audit, check):
+        raise NotDecidable(reason)
+    if told := story(ascend_audit, check):
+        pytest.fail(told)
+    # To skip is the verdict 'not applicable': the directory has nothing the rule is about.
+    if check in ascend_audit.inapplicable:
+        pytest.skip(ascend_audit.inapplicable[check])

@@ -1,0 +1,742 @@
+"""Document C, ``op_cache.ini`` and the two variables: limits and aging.
+
+Each check is a story: entries of given size and age, one run, and who is gone afterwards. The
+run serves ``add`` from the cache, so that it stores nothing of its own.
+
+Most stories use a shelf of ten entries of 960 KB, last used 12, 11, ... 3 hours ago, ``a`` being
+the oldest, under a limit of 8 MB = 8192 KB:
+
+    ten of them are 9600 KB; under a ratio of 80 %, 6553 KB may stay: 6 entries (5760), 4 go;
+    50 %: 4096 KB, 4 entries (3840), 6 go; 20 %: 1638 KB, 1 entry (960), 9 go.
+
+What is left free is for the toolchain's own entry of ``add``. What ages under the defaults (500
+MB, 50 %) is told with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import (
+    AccessTimes,
+    Snapshot,
+    keep_access_times,
+    probe_file_system,
+)
+from pytest_ascendcache.conformance.kit.shelf import (
+    HOUR,
+    KILOBYTE,
+    Shelf,
+    accessed,
+    bytes_of,
+    edit_ini,
+    environment,
+    ini_values,
+    rest,
+    rest_entry,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    ENABLE,
+    FORCE,
+    KEPT,
+    REUSED,
+    STORED,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import (
+    CacheLimits,
+    CacheMode,
+    Capability,
+    expected_limits,
+    other_soc,
+)
+from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+TEN, SIX = "abcdefghij", "abcdef"
+HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
+ITEM, LARGE_ITEM = 960 * KILOBYTE, 100 * MEGABYTE
+GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
+"""Ratio under a limit of 8 MB -> who of the ten goes."""
+
+
+@pytest.fixture
+def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
+    """An empty cache, noatime where that can be had: aging on the mount at hand is the business
+    of ``aging/works-on-relatime``, and must not hide what is wrong besides."""
+    keep_access_times(ascend_cache.sandbox, keep=False)
+    return ascend_cache
+
+
+def ten(cache: CacheUnderTest, soc: str | None = None) -> Shelf:
+    """The ten entries of the stories, 9600 KB. Nothing is marked: marking reads every byte."""
+    cache.marks = False
+    return Shelf(cache, soc).lay(TEN, ITEM, *HOURS)
+
+
+def six(cache: CacheUnderTest) -> Shelf:
+    """Six entries of 100 MB, unmarked like the ten."""
+    cache.marks = False
+    return Shelf(cache).lay(SIX, LARGE_ITEM, *HOURS[:6])
+
+
+# --- op_cache.ini ---------------------------------------------------------------------------
+
+
+@rule("aging/creates-ini")
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
+def test_a_run_creates_the_file_where_the_document_says(
+    cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode
+) -> None:
+    cache.compile(add, mode=mode)
+    path = cache.root / "op_cache.ini"
+    assert path.is_file(), "there is no op_cache.ini in the directory of --op_compiler_cache_dir"
+    lines = [line.strip() for line in path.read_text(errors="replace").splitlines()]
+    assert "[op_compiler_cache]" in lines, "op_cache.ini lacks its section"
+
+
+@rule("aging/creates-ini")
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
+def test_what_a_user_wrote_stays(cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode) -> None:
+    cache.warm(add)
+    edit_ini(cache, ini_values(700, 80))
+    cache.compile(add, mode=mode)
+    _says_700_and_80(cache)
+
+
+def _says_700_and_80(cache: CacheUnderTest) -> None:
+    texts = [path.read_text() for path in cache.layout.ini_candidates if path.exists()]
+    for line in ("max_op_cache_size=700", "remain_cache_size_ratio=80"):
+        assert any(line in text.splitlines() for text in texts), f"{line} is gone"
+
+
+@rule("aging/creates-ini")
+def test_what_a_user_wrote_survives_an_upgrade(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    if Capability.VERSION_STAMP not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    cache.compile(add, mode=ENABLE, environment=change.environment)
+    edit_ini(cache, ini_values(700, 80))
+    change.apply()
+    cache.compile(add, mode=ENABLE, environment=change.environment)
+    _says_700_and_80(cache)
+
+
+@rule("aging/ini-for-all-users")
+def test_the_file_acts_on_every_process(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    edit_ini(cache, ini_values(8, 50))
+    for user in ("first", "second"):
+        cache.home = cache.sandbox / user
+        shelf = ten(cache)
+        run = cache.compile(add, mode=ENABLE, environment={"USER": user, "LOGNAME": user})
+        shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+
+
+BY_HAND = (
+    "#配置文件格式,必须包含\n[op_compiler_cache]\n"
+    "#限制某个芯片下缓存文件夹的磁盘空间的大小,单位为MB\nmax_op_cache_size=8\n"
+    "#设置需要保留缓存的空间大小比例\nremain_cache_size_ratio=80\n"
+)
+"""The document's own text: "若op_cache.ini文件不存在,则需要手动创建"."""
+
+
+@rule("aging/ini-for-all-users")
+@pytest.mark.parametrize("place", ["documented", "generated"])
+def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
+    """In the place the document names, before any run; or where the toolchain had put its own."""
+    if place == "documented":
+        cache.root.mkdir()
+        (cache.root / "op_cache.ini").write_text(BY_HAND, encoding="utf-8")
+    cache.warm(add)
+    if place == "generated":
+        for path in cache.layout.ini_candidates:
+            if path.exists():
+                path.write_text(BY_HAND, encoding="utf-8")
+    shelf = ten(cache)
+    shelf.check(cache.compile(add, mode=ENABLE), CacheLimits(8, 80), goes=GOES[80])
+
+
+@rule("aging/ini-for-all-users")
+def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    shelf = ten(cache)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    again = ten(cache)
+    again.check(cache.compile(add, mode=ENABLE), CacheLimits(), goes="")
+
+
+# --- when, what, how much -------------------------------------------------------------------
+
+
+@rule("aging/needs-both")
+@pytest.mark.parametrize("ago", [0, 60, 1000, -2 * HOUR])
+def test_recently_used_entries_stay_over_the_limit(
+    cache: CacheUnderTest, add: OperatorSpec, ago: float
+) -> None:
+    """Also those another host's clock says were used in two hours."""
+    cache.warm(add)
+    shelf = Shelf(cache).lay(TEN, ITEM, *[ago / HOUR] * 10)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 20))
+    shelf.check(run, CacheLimits(8, 20), goes="")
+
+
+@rule("aging/needs-both")
+@pytest.mark.parametrize(("size", "ratio"), [(8, 1), (8, 50), (4097, 50)])
+def test_idle_entries_stay_below_the_limit(
+    cache: CacheUnderTest, add: OperatorSpec, size: int, ratio: int
+) -> None:
+    cache.warm(add)
+    # 8 x 960 KB = 7680 KB of 8192 KB: far above the retained share, but not above the limit.
+    # 4097 MB are 1 MB to who counts bytes in 32 bits.
+    shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
+    run = cache.compile(add, mode=ENABLE, environment=environment(size, ratio))
+    shelf.check(run, CacheLimits(size, ratio), goes="")
+
+
+@rule("aging/needs-both")
+def test_only_idle_entries_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # 20 % asks for nine to go, but only five have been idle for more than 1800 s.
+    shelf = Shelf(cache).lay(TEN, ITEM, *HOURS[:5], *[1000 / HOUR] * 5)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 20))
+    shelf.check(run, CacheLimits(8, 20), goes="abcde")
+
+
+@rule("aging/needs-both")
+def test_an_idle_entry_goes_over_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # 9 MB and a little, one idle for 2000 s. Without it the rest is below 8 MB, 100 %.
+    shelf = Shelf(cache).lay("a", 8 * MEGABYTE, 2000 / HOUR).lay("b", MEGABYTE, 0)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 100))
+    shelf.check(run, CacheLimits(8, 100), goes="a")
+
+
+@rule("aging/oldest-first")
+@pytest.mark.parametrize(
+    ("hours", "goes"),
+    [
+        (HOURS, "abcdef"),
+        (tuple(reversed(HOURS)), "efghij"),
+        ((3, 12, 5, 10, 7, 8, 9, 6, 11, 4), "bdefgi"),
+        (tuple(3 + minutes / 60 for minutes in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5)), "bdfhij"),
+    ],
+    ids=["in-order", "reversed", "mixed", "minutes-apart"],
+)
+def test_the_least_recently_accessed_go_first(
+    cache: CacheUnderTest, add: OperatorSpec, hours: tuple[float, ...], goes: str
+) -> None:
+    cache.warm(add)
+    shelf = Shelf(cache).lay(TEN, ITEM, *hours)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=goes)
+
+
+@rule("aging/oldest-first")
+def test_age_counts_and_not_size(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # 3 x 1 MB + 2 x 3 MB = 9 MB; 50 % of 8 MB are 4 MB: three small and the older large one
+    # go, and 3 MB stay.
+    shelf = Shelf(cache).lay("abc", MEGABYTE, 9, 8, 7).lay("de", 3 * MEGABYTE, 6, 5)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes="abcd")
+
+
+@rule("aging/keeps-ratio")
+@pytest.mark.parametrize("ratio", GOES)
+def test_aging_stops_at_the_retained_share(
+    cache: CacheUnderTest, add: OperatorSpec, ratio: int
+) -> None:
+    cache.warm(add)
+    shelf = ten(cache)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, ratio))
+    shelf.check(run, CacheLimits(8, ratio), goes=GOES[ratio])
+
+
+@rule("aging/keeps-ratio")
+def test_the_share_is_one_of_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # 10 x 1920 KB = 19200 KB. 50 % of the limit are 4096 KB: 2 stay (3840); 50 % of what there
+    # is would be 9600 KB: 4 would stay.
+    shelf = Shelf(cache).lay(TEN, 2 * ITEM, *HOURS)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes="abcdefgh")
+
+
+@rule("aging/keeps-ratio")
+def test_a_second_run_removes_nothing_more(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    shelf = ten(cache)
+    for _ in range(2):
+        cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+        shelf.compare(GOES[50])
+
+
+@rule("aging/hit-renews")
+@pytest.mark.parametrize("ago", [1, 5, 40])
+def test_a_reused_entry_survives_the_next_aging(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec, ago: int
+) -> None:
+    cache.warm(add, mul, exp)
+    entries = [cache.entry(operator) for operator in (add, mul)]
+    cache.mark()
+    for entry in entries:
+        rest_entry(entry, ago * HOUR)
+    started = int(time.time())
+    run = cache.compile(add, mul, mode=ENABLE)
+    assert run[add] == run[mul] == Outcome(REUSED, KEPT)
+    for entry in entries:
+        # One of the two is enough for a toolchain that looks at one of them.
+        assert max(accessed(entry)) >= started, "the reuse did not renew the access time"
+    # All ten are younger than the entries were, and go before them, since they were used.
+    shelf = Shelf(cache).lay(TEN, ITEM, *[ago * 0.9] * 10)
+    cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
+    shelf.compare(TEN)
+    for entry in entries:
+        assert entry.is_valid, "the entry aged although it had just been reused"
+
+
+@rule("aging/soft-limit")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+def test_a_compile_over_the_limit_is_carried_out_and_stored(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
+) -> None:
+    cache.warm(add)
+    given = environment(1, 1) if source == "environment" else {}
+    if source == "ini":
+        edit_ini(cache, ini_values(1, 1))
+    # 9.6 MB in use a minute ago: nothing may go, and the limit of 1 MB stays passed.
+    shelf = Shelf(cache).lay(TEN, ITEM, *[1 / 60] * 10)
+    run = cache.attempt(exp, mode=ENABLE, environment=given)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run[exp] == Outcome(COMPILED, STORED)
+    assert cache.compile(exp, mode=ENABLE, environment=given)[exp] == Outcome(REUSED, KEPT)
+    shelf.compare("")
+
+
+# --- -1 -------------------------------------------------------------------------------------
+
+
+def _minus_one(cache: CacheUnderTest, source: str) -> Mapping[str, str]:
+    if source == "ini":
+        edit_ini(cache, ini_values(-1, 50))
+        return {}
+    return environment(-1)
+
+
+@rule("aging/minus-one")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+def test_nothing_ages_at_minus_one(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
+    cache.warm(add)
+    given = _minus_one(cache, source)
+    # 600 MB: more than the default limit, too.
+    shelf = six(cache)
+    run = cache.compile(add, mode=ENABLE, environment=given)
+    shelf.check(run, CacheLimits(-1), goes="")
+
+
+@rule("aging/minus-one")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+def test_a_reuse_at_minus_one_renews_nothing(
+    cache: CacheUnderTest, add: OperatorSpec, source: str
+) -> None:
+    cache.warm(add)
+    given = _minus_one(cache, source)
+    entry = cache.entry(add)
+    cache.mark()
+    # In an hour: newer than the change time, so that no relatime mount moves it by itself.
+    rest_entry(entry, -HOUR)
+    before = accessed(entry)
+    run = cache.compile(add, mode=ENABLE, environment=given)
+    assert run[add] == Outcome(REUSED, KEPT)
+    if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
+        cache.evidence.readings.append("every read moves access times here: renewal not judged")
+        return
+    assert accessed(entry) == before, "the access time was renewed"
+
+
+# --- where limits come from -----------------------------------------------------------------
+
+HALF = {
+    "size-alone": (ini_values(8), environment()),
+    "ratio-alone": (ini_values(None, 80), environment()),
+    "size-alone-beside-environment": (ini_values(8), environment(8, 20)),
+    "ratio-alone-beside-environment": (ini_values(None, 80), environment(8, 20)),
+    "ratio-alone-beside-size": (ini_values(None, 80), environment(8)),
+    "ratio-bad-beside-environment": (ini_values(8, 0), environment(8, 20)),
+    "size-bad-beside-size": (ini_values(0, 80), environment(8)),
+    "minus-one-alone-beside-environment": (ini_values(-1), environment(8, 20)),
+}
+SOURCES = {
+    "ini-first": (ini_values(8, 80), environment(8, 20)),
+    "larger-ini-first": (ini_values(500, 50), environment(8, 20)),
+    "smaller-ini-first": (ini_values(8, 20), environment(500, 50)),
+    "ini-off-first": (ini_values(-1, 50), environment(8, 20)),
+    "ini-before-environment-off": (ini_values(8, 80), environment(-1)),
+    "ini-alone": (ini_values(8, 80), environment()),
+    "environment-alone": (ini_values(), environment(8, 20)),
+    "environment-size-alone": (ini_values(), environment(8)),
+    "environment-ratio-alone": (ini_values(), environment(None, 1)),
+}
+
+
+def _ages_by(
+    cache: CacheUnderTest, add: OperatorSpec, ini: Mapping[str, str], given: Mapping[str, str]
+) -> None:
+    """Set the limits, and see by who goes which of them counted."""
+    cache.warm(add)
+    edit_ini(cache, ini)
+    shelf = ten(cache)
+    limits = expected_limits(ini, given)
+    run = cache.compile(add, mode=ENABLE, environment=given)
+    shelf.check(run, limits, goes=GOES[limits.ratio] if limits.megabytes == 8 else "")
+
+
+@rule("aging/ini-needs-both-keys")
+@pytest.mark.parametrize("case", HALF)
+def test_half_a_file_does_not_count(cache: CacheUnderTest, add: OperatorSpec, case: str) -> None:
+    _ages_by(cache, add, *HALF[case])
+
+
+@rule("aging/ini-beats-environment")
+@pytest.mark.parametrize("case", SOURCES)
+def test_which_source_counts(cache: CacheUnderTest, add: OperatorSpec, case: str) -> None:
+    _ages_by(cache, add, *SOURCES[case])
+
+
+@rule("aging/ini-beats-environment")
+@pytest.mark.parametrize("ratio", [None, 80])
+def test_the_default_is_500_megabytes_and_half(
+    cache: CacheUnderTest, add: OperatorSpec, ratio: int | None
+) -> None:
+    cache.warm(add)
+    shelf = six(cache)
+    run = cache.compile(add, mode=ENABLE, environment=environment(None, ratio))
+    # 600 MB: 250 MB may stay, 4 go. Under 80 %: 400 MB and not quite 4 entries: 3 go.
+    goes = "abc" if ratio else "abcd"
+    shelf.check(run, CacheLimits(500, ratio or 50), goes=goes)
+
+
+BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")
+BAD_RATIOS = ("0", "101", "-1", "abc", "50.5", "50%", "")
+
+
+def _names(output: str, name: str, value: str) -> bool:
+    """Whether a line of the output names a parameter and its value."""
+    return any(name.lower() in line.lower() and value in line for line in output.splitlines())
+
+
+@rule("aging/bad-values")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+@pytest.mark.parametrize("value", BAD_SIZES)
+def test_a_bad_size_is_named_and_the_default_used(
+    cache: CacheUnderTest, add: OperatorSpec, source: str, value: str
+) -> None:
+    cache.warm(add)
+    name = "max_op_cache_size"
+    if source == "ini":
+        edit_ini(cache, ini_values(value, 50))
+    shelf = six(cache)
+    given = environment(value) if source == "environment" else {}
+    run = cache.attempt(add, mode=ENABLE, environment=given)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    shelf.check(run, CacheLimits(), goes="abcd")
+    assert _names(run.output, name, value), f"no warning names {name} and its value {value!r}"
+
+
+@rule("aging/bad-values")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+@pytest.mark.parametrize("value", BAD_RATIOS)
+def test_a_bad_ratio_is_named_and_the_default_used(
+    cache: CacheUnderTest, add: OperatorSpec, source: str, value: str
+) -> None:
+    cache.warm(add)
+    name = "remain_cache_size_ratio"
+    ini = ini_values(8, value) if source == "ini" else {}
+    given = environment(8, value if source == "environment" else None)
+    edit_ini(cache, ini)
+    shelf = ten(cache)
+    run = cache.attempt(add, mode=ENABLE, environment=given)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    assert _names(run.output, "cache_size_ratio", value), (
+        f"no warning names {name} and its value {value!r}"
+    )
+
+
+@rule("aging/bad-values")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+def test_a_huge_size_purges_nothing(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
+    """The document names no largest size: this is one, or it is too large to be one."""
+    cache.warm(add)
+    value = "9" * 30
+    if source == "ini":
+        edit_ini(cache, ini_values(value, 50))
+    shelf = ten(cache)
+    given = environment(value) if source == "environment" else {}
+    run = cache.attempt(add, mode=ENABLE, environment=given)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    shelf.compare("")
+
+
+@rule("aging/bad-values")
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\0\xff\xfe\x80", b"max_op_cache_size=1\nremain_cache_size_ratio=1\n", b"[" * 5000],
+    ids=["empty", "binary", "without-section", "brackets"],
+)
+def test_a_broken_file_purges_nothing(
+    cache: CacheUnderTest, add: OperatorSpec, text: bytes
+) -> None:
+    cache.warm(add)
+    for path in cache.layout.ini_candidates:
+        if path.exists():
+            path.write_bytes(text)
+    shelf = ten(cache)
+    run = cache.attempt(add, mode=ENABLE)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    shelf.compare("")
+
+
+# --- per chip -------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["another", "alike"])
+def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
+    """A chip beside the one that is compiled for; its name may begin like that one's, as
+    Ascend910B2C's does like that of Ascend910B2."""
+    return other_soc(cache.options.soc) if request.param == "another" else f"{cache.options.soc}C"
+
+
+@rule("aging/per-soc")
+def test_entries_of_another_chip_do_not_count(
+    cache: CacheUnderTest, add: OperatorSpec, neighbour: str
+) -> None:
+    cache.warm(add)
+    # 6 x 960 KB here and 9600 KB there: over 8 MB together, not here.
+    here = Shelf(cache).lay(SIX, ITEM, *HOURS[:6])
+    there = ten(cache, neighbour)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    here.check(run, CacheLimits(8, 50), goes="")
+    there.compare("")
+
+
+@rule("aging/per-soc")
+def test_entries_of_another_chip_do_not_go(
+    cache: CacheUnderTest, add: OperatorSpec, neighbour: str
+) -> None:
+    cache.warm(add)
+    here, there = ten(cache), ten(cache, neighbour)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    here.check(run, CacheLimits(8, 50), goes=GOES[50])
+    there.compare("")
+
+
+# --- what is no entry -----------------------------------------------------------------------
+
+ORPHANS = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary", "pre-compile")
+
+
+def _orphan(shelf: Shelf, kind: str, size: int, hours: float) -> tuple[Path, ...]:
+    """Leave ``size`` bytes that are no whole entry; the files."""
+    shelf.lay("z", size, hours)
+    entry = shelf.entry("z")
+    if kind == "object-alone":
+        entry.metadata_path.unlink()
+        return (entry.object_path,)
+    if kind == "unreadable-metadata":
+        entry.metadata_path.write_bytes(b"\x7fnot json")
+        rest(entry.metadata_path, hours * HOUR)
+        return (entry.metadata_path, entry.object_path)
+    text = entry.metadata_path.read_bytes()
+    entry.metadata_path.unlink()
+    entry.object_path.unlink()
+    path = {
+        "metadata-alone": entry.metadata_path,
+        "temporary": entry.object_path.with_name(f"{entry.object_path.name}_4711_815_42.temp"),
+        "pre-compile": entry.directory / f"{entry.stem}_pre.json",
+    }[kind]
+    if kind == "pre-compile":
+        text = json.dumps({"pattern": "Opaque", "coreType": "AiCore"}).encode()
+    path.write_bytes(text.ljust(size))
+    rest(path, hours * HOUR)
+    return (path,)
+
+
+@rule("aging/orphans")
+@pytest.mark.parametrize("kind", ORPHANS)
+def test_an_orphan_does_not_keep_the_cache_over_its_limit(
+    cache: CacheUnderTest, add: OperatorSpec, kind: str
+) -> None:
+    cache.warm(add)
+    _orphan(Shelf(cache), kind, 9 * MEGABYTE, 12)
+    for _ in range(2):  # what one run may remove, and what only the next one sees
+        cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
+    assert left <= 8 * MEGABYTE, f"{left} bytes stay for ever, under a limit of 8 MB"
+
+
+@rule("aging/orphans")
+@pytest.mark.parametrize("kind", ORPHANS)
+def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -> None:
+    cache.warm(add)
+    # 5 MB of an orphan that is in use, or being written, and 7680 KB of idle entries: over 8 MB
+    # together only. More than 50 % is in use, so all eight go.
+    orphan = Shelf(cache)
+    files = _orphan(orphan, kind, 5 * MEGABYTE, 0)
+    shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=TEN[:8])
+    assert [path.name for path in files if not path.exists()] == [], "it was not idle, and is gone"
+
+
+# --- what the mount does --------------------------------------------------------------------
+
+
+@pytest.fixture(params=["at-hand", "noatime", "shm"])
+def mounted(
+    request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
+) -> Iterator[CacheUnderTest]:
+    """A cache on a mount of some kind; on the mount at hand where there is no other."""
+    cache, kind = ascend_cache, request.param
+    if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
+        cache.evidence.readings.append("no directory without access times can be had here")
+    shm = Path("/dev/shm")
+    if kind == "shm" and shm.is_dir():
+        with tempfile.TemporaryDirectory(dir=shm, prefix="ascendcache-") as name:
+            keep_access_times(Path(name), keep=True)
+            yield _reported(cache.elsewhere(Path(name) / "cache"), Path(name))
+        return
+    yield _reported(cache, cache.sandbox)
+
+
+def _reported(cache: CacheUnderTest, directory: Path) -> CacheUnderTest:
+    cache.evidence.readings.append(f"judged on {probe_file_system(directory)}")
+    return cache
+
+
+@rule("aging/works-on-relatime")
+def test_idle_entries_go_in_one_run(mounted: CacheUnderTest, add: OperatorSpec) -> None:
+    mounted.warm(add)
+    shelf = ten(mounted)
+    run = mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+
+
+@rule("aging/works-on-relatime")
+def test_entries_unused_for_days_go(mounted: CacheUnderTest, add: OperatorSpec) -> None:
+    """A relatime mount renews an access time of more than a day ago at any read."""
+    mounted.warm(add)
+    shelf = Shelf(mounted).lay(TEN, ITEM, *[24 * hours for hours in HOURS])
+    run = mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+
+
+@rule("aging/works-on-relatime")
+def test_looking_renews_nothing(mounted: CacheUnderTest, add: OperatorSpec) -> None:
+    mounted.warm(add)
+    shelf = ten(mounted)
+    survivors = [shelf.entry(name) for name in TEN if name not in GOES[50]]
+    before = [accessed(entry) for entry in survivors]
+    mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
+    shelf.compare(GOES[50])
+    assert [accessed(entry) for entry in survivors] == before, "the scan renewed what it judges"
+
+
+@rule("aging/works-on-relatime")
+def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> None:
+    mounted.warm(add, exp)
+    mounted.mark()
+    rest_entry(mounted.entry(add), 5 * HOUR)
+    assert mounted.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+    shelf = Shelf(mounted).lay(TEN, ITEM, *[4] * 10)
+    mounted.compile(exp, mode=ENABLE, environment=environment(8, 1))
+    shelf.compare(TEN)
+    assert mounted.entry(add).is_valid, "the entry aged although it had just been reused"
+
+
+# --- what the document leaves open ----------------------------------------------------------
+
+
+def _own_bytes(cache: CacheUnderTest) -> int:
+    """Bytes in the SoC's directory, marks included, before a shelf is laid."""
+    cache.mark()
+    return bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
+
+
+@rule("aging/boundaries")
+def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # Seven of 960 KB, and one that makes it 8 MB to the byte.
+    last = 8 * MEGABYTE - 7 * ITEM - _own_bytes(cache)
+    shelf = Shelf(cache).lay(TEN[:7], ITEM, *HOURS[:7]).lay("h", last, 5)
+    cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    # 7 x 960 + 1472 = 8192 KB; 50 % are 4096 KB, that is h and two more (3392).
+    reading = {"": "does not age: it has to exceed it", "abcde": "ages: it has to reach it"}
+    gone = shelf.gone()
+    assert gone in reading, f"at exactly the limit {gone} are gone"
+    cache.evidence.readings.append(f"a cache of exactly its limit {reading[gone]}")
+
+
+@rule("aging/boundaries")
+def test_at_exactly_the_retained_share(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    # Without a to d, 4 MB to the byte are left: half of 8 MB.
+    last = 4 * MEGABYTE - 2 * ITEM - _own_bytes(cache)
+    shelf = (
+        Shelf(cache).lay("abcd", 2 * ITEM, 12, 11, 10, 9).lay("ef", ITEM, 8, 7).lay("g", last, 6)
+    )
+    cache.compile(add, mode=ENABLE, environment=environment(8, 50))
+    reading = {"abcd": "is enough", "abcde": "is not enough: one more entry goes"}
+    gone = shelf.gone()
+    assert gone in reading, f"at exactly the retained share {gone} are gone"
+    cache.evidence.readings.append(f"exactly the retained share {reading[gone]}")
+
+
+@rule("aging/boundaries")
+def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """The moment of the scan is known to the run's duration, so the reading is an interval."""
+    cache.warm(add)
+    seconds = (1860, 1815, 1801, 1800, 1799, 1795, 1785, 1740, 1000)
+    started = time.time()
+    shelf = Shelf(cache).lay(TEN[:9], ITEM, *[each / HOUR for each in seconds])
+    cache.compile(add, mode=ENABLE, environment=environment(8, 1))
+    took = time.time() - started
+    gone = shelf.gone()
+    assert TEN.startswith(gone), f"an entry went and one that was idle for longer stayed: {gone}"
+    must = sum(each > HALF_AN_HOUR for each in seconds)
+    may = sum(each + took >= HALF_AN_HOUR for each in seconds)
+    assert must <= len(gone) <= may, (
+        f"observed: what was idle for {seconds[len(gone) - 1] if gone else 'long'} s is gone, and "
+        f"nothing younger\nexpected: what was idle for {HALF_AN_HOUR} s"
+    )
+    youngest = seconds[len(gone) - 1]
+    cache.evidence.readings.append(
+        f"an entry idle for at most {youngest} + {took:.1f} s aged, one idle for at least "
+        f"{seconds[len(gone)]} s did not"
+    )
+
+
+@rule("aging/boundaries")
+def test_500_megabytes_at_minus_one(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    shelf = six(cache)
+    run = cache.attempt(add, mode=ENABLE, environment=environment(-1))
+    reading = {"": "nothing: no limit", "abcd": "the default limit, which ages"}
+    gone = shelf.gone()
+    assert gone in reading, f"at -1, {gone} of 600 MB are gone"
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    cache.evidence.readings.append(f"at -1 the 500 MB of the document mean {reading[gone]}")

@@ -1,0 +1,380 @@
+"""Document C, ``--op_compiler_cache_mode``: the three modes and the directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
+from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
+from pytest_ascendcache.conformance.kit.states import bring_into
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    ABSENT,
+    COMPILED,
+    DISABLE,
+    ENABLE,
+    FORCE,
+    KEPT,
+    OTHER_SOCS,
+    REMOVED,
+    REUSED,
+    REWRITTEN,
+    STORED,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import EntryState, expected_outcomes
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.probes import PROBES
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_stores_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    run = cache.compile(add)
+    assert run[add] == Outcome(COMPILED, ABSENT)
+    assert not cache.root.exists(), "a directory was made"
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_serves_nothing(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    cache.forget_reads()
+    run = cache.compile(add)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run.changes == {}, "the cache was touched"
+
+
+@rule("cache-mode/default-is-disable")
+def test_default_without_a_directory_stores_nothing(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    home = cache.elsewhere(_home(cache))
+    for _ in range(2):
+        assert home.compile(add, cache_dir=None)[add] == Outcome(COMPILED, ABSENT)
+    assert not home.root.exists(), "$HOME/atc_data was made"
+
+
+def _home(cache: CacheUnderTest) -> Path:
+    return cache.home / "atc_data"
+
+
+@rule("cache-mode/enable-stores")
+@pytest.mark.parametrize("name", PROBES)
+def test_enable_stores_a_valid_entry(
+    cache: CacheUnderTest, ascend_operators: dict[str, OperatorSpec], name: str
+) -> None:
+    operator = ascend_operators[name]
+    run = cache.compile(operator, mode=ENABLE)
+    assert run[operator] == Outcome(COMPILED, STORED)
+    stems = run.new_stems(operator.type)
+    assert len(stems) == 1, "one operator has several entries"
+    entry = cache.entries()[stems[0]]
+    assert entry.problems() == []
+    stored = entry.object or b""
+    delivered = run.model(operator).read_bytes()
+    assert stored in delivered, "the stored object is not the delivered one"
+
+
+@rule("cache-mode/enable-stores")
+def test_enable_stores_every_operator_of_a_run(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    run = cache.compile(*probes, mode=ENABLE)
+    for operator in probes:
+        assert run[operator] == Outcome(COMPILED, STORED)
+    stems = {run.stem(operator) for operator in probes}
+    assert len(stems) == len(probes), "two operators share an entry"
+    assert cache.problems() == []
+
+
+@rule("cache-mode/enable-reuses")
+@pytest.mark.parametrize("name", PROBES)
+def test_enable_reuses(
+    cache: CacheUnderTest, ascend_operators: dict[str, OperatorSpec], name: str
+) -> None:
+    operator = ascend_operators[name]
+    cache.warm(operator)
+    assert cache.compile(operator, mode=ENABLE)[operator] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    for _ in range(3):
+        assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_every_operator_from_its_own_entry(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    cache.warm(*probes)
+    run = cache.compile(*reversed(probes), mode=ENABLE)
+    for operator in probes:
+        assert run[operator] == Outcome(REUSED, KEPT)
+        assert run.served_from(operator) == {cache.entry(operator).stem}
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_in_another_working_directory(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    cache.warm(add)
+    cache.work, cache.home = cache.sandbox / "work2", cache.sandbox / "home2"
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "somebody"}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    entry = cache.entry(add)
+    for path in (entry.object_path, entry.metadata_path):
+        then = path.stat().st_mtime - 365 * 24 * 3600
+        os.utime(path, (then, then))
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_a_large_kernel(cache: CacheUnderTest) -> None:
+    """Layer normalisation of float16: several times the size of an addition."""
+    x, vector = TensorDesc.of("float16", 4, 64), TensorDesc.of("float16", 64)
+    axes = tuple(Attribute(f"begin_{each}_axis", "int", -1) for each in ("norm", "params"))
+    norm = OperatorSpec("LayerNorm", (x, vector, vector), (x,), axes, name="large")
+    cache.warm(norm)
+    assert cache.compile(norm, mode=ENABLE)[norm] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/enable-reuses")
+def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """The document's own example: ``enable`` together with ``--op_debug_level=0``."""
+    cache.warm(add)
+    assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-purges-soc")
+@pytest.mark.parametrize("before", EntryState)
+def test_force_compiles_and_replaces(
+    cache: CacheUnderTest, add: OperatorSpec, before: EntryState
+) -> None:
+    bring_into(cache, add, before)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] in expected_outcomes(FORCE, False, before)
+    assert cache.problems() == []
+
+
+@rule("cache-mode/force-purges-soc")
+def test_force_removes_entries_of_other_operators(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add, mul, exp)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.fate(run, mul) is REMOVED
+    assert cache.fate(run, exp) is REMOVED
+
+
+@rule("cache-mode/force-purges-soc")
+@pytest.mark.parametrize("kept", ["metadata", "object"])
+def test_force_removes_halves_too(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, kept: str
+) -> None:
+    cache.warm(mul)
+    half = cache.entry(mul)
+    (half.object_path if kept == "metadata" else half.metadata_path).unlink()
+    run = cache.compile(add, mode=FORCE)
+    assert cache.fate(run, mul) is REMOVED
+
+
+@rule("cache-mode/force-spares-other-soc")
+@pytest.mark.parametrize("other_soc", OTHER_SOCS, indirect=True)
+def test_force_spares_other_soc(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, other_soc: str
+) -> None:
+    cache.warm(add, mul, soc=other_soc)
+    cache.warm(add)
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.fate(run, add, soc=other_soc) is KEPT
+    assert cache.fate(run, mul, soc=other_soc) is KEPT
+    assert cache.compile(add, mode=ENABLE, soc=other_soc)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-spares-other-soc")
+def test_force_spares_a_soc_whose_name_begins_alike(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    """As Ascend910B2C's does beside Ascend910B2."""
+    cache.warm(add)
+    shelf = Shelf(cache, f"{cache.options.soc}C").lay("ab", KILOBYTE, 1, 1)
+    assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+    assert shelf.gone() == "", "entries of another chip are gone"
+
+
+@rule("cache-mode/force-then-enable")
+def test_enable_reuses_what_force_stored(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add)
+    cache.compile(add, exp, mode=FORCE)
+    for _ in range(2):
+        run = cache.compile(add, exp, mode=ENABLE)
+        assert run[add] == Outcome(REUSED, KEPT)
+        assert run[exp] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/force-then-enable")
+def test_force_refreshes_every_time(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    for _ in range(2):
+        assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
+
+
+@rule("cache-mode/disable-is-inert")
+@pytest.mark.parametrize("before", EntryState)
+def test_disable_changes_and_reads_nothing(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    mul: OperatorSpec,
+    ascend_file_system: FileSystem,
+    before: EntryState,
+) -> None:
+    bring_into(cache, add, before)
+    cache.warm(mul)
+    cache.forget_reads()
+    run = cache.compile(add, mode=DISABLE)
+    assert run[add] in expected_outcomes(DISABLE, False, before)
+    # Moved access times are among the changes: reading leaves a trace.
+    assert run.changes == {}
+    if ascend_file_system.access_times is AccessTimes.NONE:
+        cache.evidence.readings.append(
+            "this mount keeps no access times: whether disable reads could not be seen"
+        )
+    assert not _home(cache).exists(), "$HOME/atc_data was made"
+
+
+@rule("cache-mode/disable-is-inert")
+@pytest.mark.parametrize("missing", ["object", "metadata"])
+def test_disable_leaves_halves_alone(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, missing: str
+) -> None:
+    cache.warm(add, mul)
+    for operator in (add, mul):
+        entry = cache.entry(operator)
+        (entry.object_path if missing == "object" else entry.metadata_path).unlink()
+    cache.forget_reads()
+    run = cache.compile(add, mode=DISABLE)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run.changes == {}
+
+
+@rule("cache-mode/disable-is-inert")
+def test_disable_creates_no_directory(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.compile(add, mode=DISABLE)
+    assert not cache.root.exists()
+    cache.compile(add, mode=DISABLE, cache_dir=None)
+    assert not _home(cache).exists(), "$HOME/atc_data was made"
+
+
+@rule("cache-mode/rejects-unknown-mode")
+@pytest.mark.parametrize(
+    "value", ["on", "Enable", "FORCE", "enable,force", "0", "enab", " enable", ""]
+)
+def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
+    cache.warm(add)
+    run = cache.attempt(add, raw_mode=value)
+    assert not run.succeeded, "the value was accepted"
+    assert run.result.returncode != 0, "the exit status says success"
+    assert run.result.delivered == (None,), "a kernel was delivered"
+    for word in ("op_compiler_cache_mode", "enable", "force", "disable"):
+        assert word in run.output, f"the error does not name {word}"
+    assert run.changes == {}, "the cache was touched"
+
+
+@rule("cache-mode/directory-precedence")
+def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = cache.sandbox / "from_environment"
+    environment = {"ASCEND_CACHE_PATH": str(other)}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert not any(Snapshot.take(other).files), "something was put into ASCEND_CACHE_PATH"
+    assert not _home(cache).exists(), "something was put into $HOME/atc_data"
+
+
+@rule("cache-mode/directory-precedence")
+def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other, home = cache.elsewhere(cache.sandbox / "from_environment"), cache.elsewhere(_home(cache))
+    other.warm(add)
+    home.warm(add)
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = cache.compile(add, mode=ENABLE, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+
+
+@rule("cache-mode/directory-precedence")
+def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert not _home(cache).exists(), "something was put into $HOME/atc_data"
+    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/directory-precedence")
+def test_force_purges_the_directory_it_uses(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
+) -> None:
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other.warm(mul)
+    cache.warm(mul)
+    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    run = cache.compile(add, mode=FORCE, environment=environment)
+    assert cache.fate(run, mul) is REMOVED
+    assert other.entry(mul).is_valid, "force reached into ASCEND_CACHE_PATH"
+    run = other.compile(add, mode=FORCE, cache_dir=None, environment=environment)
+    assert other.fate(run, mul) is REMOVED
+    home = cache.elsewhere(_home(cache))
+    home.warm(mul)
+    run = home.compile(add, mode=FORCE, cache_dir=None)
+    assert home.fate(run, mul) is REMOVED
+
+
+@rule("cache-mode/directory-precedence")
+def test_a_relative_directory_is_below_the_working_directory(
+    cache: CacheUnderTest, add: OperatorSpec
+) -> None:
+    below = cache.elsewhere(cache.work / "relative")
+    for outcome in (Outcome(COMPILED, STORED), Outcome(REUSED, KEPT)):
+        assert below.compile(add, mode=ENABLE, cache_dir="relative")[add] == outcome
+
+
+@rule("cache-mode/directory-precedence")
+def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    home = cache.elsewhere(_home(cache))
+    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(COMPILED, STORED)
+    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/directory-precedence")
+@pytest.mark.parametrize("origin", ["option", "environment"])
+def test_missing_directory_is_created(
+    cache: CacheUnderTest, add: OperatorSpec, origin: str
+) -> None:
+    deep: Path = cache.sandbox / "a" / "b" / "c"
+    other = cache.elsewhere(deep)
+    environment = {"ASCEND_CACHE_PATH": str(deep)} if origin == "environment" else {}
+    cache_dir = deep if origin == "option" else None
+    run = other.compile(add, mode=ENABLE, cache_dir=cache_dir, environment=environment)
+    assert run[add] == Outcome(COMPILED, STORED)

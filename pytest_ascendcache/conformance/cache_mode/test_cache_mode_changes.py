@@ -1,0 +1,185 @@
+"""Document C: what happens when something outside of the key changes, and beside others."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    DISABLE,
+    ENABLE,
+    FORCE,
+    KEPT,
+    REUSED,
+    REWRITTEN,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import KernelRunError, StagedChange, Toolchain
+
+
+def _changed_kernels(cache: CacheUnderTest, change: StagedChange) -> tuple[bytes, bytes]:
+    """Warm the cache, make the change; the fresh kernels before and after it."""
+    operator, environment = change.operator, change.environment
+    before = cache.fresh(operator, environment=environment)
+    cache.warm(operator, environment=environment)
+    change.apply()
+    after = cache.fresh(operator, environment=environment)
+    if before == after:
+        raise NotDecidable(f"the change makes no difference to {operator}")
+    return before, after
+
+
+def _force_brings_it_in(cache: CacheUnderTest, change: StagedChange) -> None:
+    operator, environment = change.operator, change.environment
+    _, after = _changed_kernels(cache, change)
+    run = cache.compile(operator, mode=FORCE, environment=environment)
+    assert run[operator] == Outcome(COMPILED, REWRITTEN)
+    assert run.kernel(operator) == after, "force delivered the kernel of before the change"
+    cache.marks = False
+    run = cache.compile(operator, mode=ENABLE, environment=environment)
+    assert run.kernel(operator) == after, "enable served the kernel of before the change"
+
+
+@rule("cache-mode/force-applies-knowledge-base")
+def test_force_applies_a_changed_knowledge_base(
+    cache: CacheUnderTest, toolchain: Toolchain, exp: OperatorSpec
+) -> None:
+    change = toolchain.stage(Capability.KNOWLEDGE_BASE, exp, cache.sandbox)
+    _force_brings_it_in(cache, change)
+
+
+@rule("cache-mode/force-applies-knowledge-base")
+def test_force_applies_it_to_every_operator(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """An entry of an operator that was not part of the force run must not survive it."""
+    change = toolchain.stage(Capability.KNOWLEDGE_BASE, exp, cache.sandbox)
+    cache.marks = False
+    _, after = _changed_kernels(cache, change)
+    cache.compile(add, mode=FORCE, environment=change.environment)
+    run = cache.compile(exp, mode=ENABLE, environment=change.environment)
+    assert run.kernel(exp) == after, "the old kernel survived force"
+
+
+@rule("cache-mode/force-applies-toolchain-change")
+def test_force_applies_a_changed_dependency(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    _force_brings_it_in(cache, toolchain.stage(Capability.TOOLCHAIN_CHANGE, add, cache.sandbox))
+
+
+@rule("cache-mode/enable-after-change")
+@pytest.mark.parametrize("what", [Capability.KNOWLEDGE_BASE, Capability.TOOLCHAIN_CHANGE])
+def test_what_enable_serves_after_a_change(
+    cache: CacheUnderTest, toolchain: Toolchain, exp: OperatorSpec, what: Capability
+) -> None:
+    if what not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {what.lacking}")
+    change = toolchain.stage(what, exp, cache.sandbox)
+    cache.marks = False
+    before, after = _changed_kernels(cache, change)
+    run = cache.compile(change.operator, mode=ENABLE, environment=change.environment)
+    kernel = run.kernel(change.operator)
+    assert kernel in (before, after), "enable delivered neither the old kernel nor the new one"
+    which = "the old kernel (as documented)" if kernel == before else "a refreshed kernel"
+    cache.evidence.readings.append(f"after a change of {WHAT[what]}, enable serves {which}")
+
+
+WHAT = {
+    Capability.KNOWLEDGE_BASE: "the knowledge base",
+    Capability.TOOLCHAIN_CHANGE: "a dependency",
+}
+
+
+@rule("cache-mode/transparent")
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
+@pytest.mark.parametrize("before", EntryState)
+def test_the_kernel_equals_a_fresh_one(
+    cache: CacheUnderTest, add: OperatorSpec, before: EntryState, mode: CacheMode
+) -> None:
+    """Twice in a row; once under every combination of options is ``test_combinations.py``."""
+    cache.marks = False
+    bring_into(cache, add, before)
+    for _ in range(2):
+        run = cache.compile(add, mode=mode)
+        assert run.kernel(add) == cache.fresh(add), "not the kernel of a fresh compile"
+
+
+@rule("cache-mode/transparent")
+def test_a_served_kernel_of_every_operator_equals_a_fresh_one(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    cache.marks = False
+    cache.warm(*probes)
+    run = cache.compile(*probes, mode=ENABLE)
+    for operator in probes:
+        assert run.kernel(operator) == cache.fresh(operator), f"{operator}: not a fresh kernel"
+
+
+@rule("cache-mode/transparent")
+def test_a_served_kernel_computes_the_operator(
+    cache: CacheUnderTest, toolchain: Toolchain, probes: tuple[OperatorSpec, ...]
+) -> None:
+    if Capability.RUN_KERNELS not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.RUN_KERNELS.lacking}")
+    from pytest_ascendcache.operators.semantics import evaluate, sample_inputs, ulp_error
+
+    cache.warm(*probes)
+    fresh = cache.compile(*probes, mode=DISABLE)
+    served = cache.compile(*probes, mode=ENABLE)
+    for operator in probes:
+        assert served[operator] == Outcome(REUSED, KEPT)
+        inputs = sample_inputs(operator, seed=1)
+        # That a fresh kernel runs is this check's own positive control.
+        toolchain.run_kernel(fresh.model(operator), operator, inputs)
+        try:
+            measured = toolchain.run_kernel(served.model(operator), operator, inputs)
+        except KernelRunError as error:
+            pytest.fail(f"the served kernel does not run: {error}")
+        for output, exact in zip(measured, evaluate(operator, inputs), strict=True):
+            # Far above what any implementation mode costs, far below another operator's result.
+            assert ulp_error(output, exact).max() <= 64, f"{operator}: wrong numbers"
+
+
+@rule("cache-mode/transparent")
+@pytest.mark.parametrize("listed", ["probe_add", "OpType::Add"])
+def test_beside_a_debug_list_kernels_equal_fresh_ones(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, listed: str
+) -> None:
+    take_debug_config(cache)
+    config = DebugConfig(("ccec_g",), (listed,))
+    cache.marks = False
+    cache.warm(add, exp)
+    run = cache.compile(add, exp, mode=ENABLE, debug_config=config)
+    assert run.kernel(exp) == cache.fresh(exp), "the unlisted operator was compiled for debugging"
+    alone = DebugConfig(("ccec_g",))
+    assert run.kernel(add) == cache.fresh(add, debug_config=alone), "the listed one was not"
+
+
+@rule("cache-mode/parallel-force")
+@pytest.mark.parametrize("beside", ["force", "enable"])
+def test_force_beside_other_compiles(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...], beside: str
+) -> None:
+    operators = probes[:4]
+    cache.marks = False
+    cache.warm(*operators)
+    modes = (FORCE, FORCE, FORCE, FORCE) if beside == "force" else (FORCE, ENABLE, FORCE, ENABLE)
+    for _ in range(3):
+        runs = cache.together(
+            [cache.request(*operators[i:], *operators[:i], mode=m) for i, m in enumerate(modes)]
+        )
+        for run in runs:
+            assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+            for operator in operators:
+                assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
+        assert cache.problems() == []
+    cache.marks = True
+    cache.warm(*operators)
+    run = cache.compile(*operators, mode=ENABLE)
+    assert [run[operator] for operator in operators] == [Outcome(REUSED, KEPT)] * len(operators)

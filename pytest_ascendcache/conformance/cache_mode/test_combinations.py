@@ -1,0 +1,72 @@
+"""Documents C and I together: operators under every combination of options.
+
+Which combinations is ``--ascend-matrix``'s business; ``combinations/factors.py`` has the factors.
+Each one is judged by the central table, by its kernel and its numbers, and, where an entry was
+damaged, by what became of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_ascendcache.combinations import Cell
+from pytest_ascendcache.conformance.kit.cell_runs import Caches, CellRuns, Problems
+from pytest_ascendcache.conformance.kit.cells import (
+    healing_problems,
+    kernel_problems,
+    number_problems,
+    outcome_problems,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.observation import Evidence
+from pytest_ascendcache.toolchains import Toolchain
+
+
+@pytest.fixture(scope="session")
+def cell_runs(ascend_session: Caches, ascend_toolchain: Toolchain) -> Iterator[CellRuns]:
+    """Compiles cells, those of one batch in one start."""
+    runs = CellRuns(ascend_session, ascend_toolchain)
+    yield runs
+    runs.close()
+
+
+def judge(runs: CellRuns, cell: Cell, evidence: Evidence, problems: Problems) -> None:
+    """Fail with everything that is wrong, and the smallest combination that still goes wrong."""
+    found = runs.problems(cell, evidence, problems)
+    if found:
+        pytest.fail("\n".join([*found, *runs.explain(cell, problems)]))
+
+
+@rule("combinations/outcome")
+def test_outcome(cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence) -> None:
+    judge(cell_runs, ascend_cell, ascend_evidence, outcome_problems)
+
+
+@rule("cache-mode/transparent")
+def test_kernel_is_a_fresh_one(
+    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
+) -> None:
+    judge(cell_runs, ascend_cell, ascend_evidence, kernel_problems)
+
+
+@rule("combinations/numbers")
+@pytest.mark.ascend_cells(dtype="float16")
+def test_numbers_are_of_the_mode(
+    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence, toolchain: Toolchain
+) -> None:
+    judge(
+        cell_runs,
+        ascend_cell,
+        ascend_evidence,
+        lambda observed, cell: number_problems(observed, cell, toolchain),
+    )
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.ascend_cells(cache_mode="enable", before=("damaged", "half-object", "half-metadata"))
+def test_damage_is_healed(
+    cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence
+) -> None:
+    judge(cell_runs, ascend_cell, ascend_evidence, healing_problems)

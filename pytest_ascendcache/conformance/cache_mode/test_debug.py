@@ -1,0 +1,310 @@
+"""Document C, debug switches: ``--op_debug_level``, ``--op_debug_config``, ``op_debug_list``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    ABSENT,
+    COMPILED,
+    DISABLE,
+    ENABLE,
+    KEPT,
+    MODES,
+    NONE,
+    REUSED,
+    STORED,
+    VALID,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import (
+    CacheMode,
+    DebugConfig,
+    EntryState,
+    bystander_fates,
+    expected_outcomes,
+    is_under_debug,
+)
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+
+LEVELS = (1, 2, 3, 4)
+SWITCHES = {
+    "ccec_g": ("ccec_g",),
+    "oom": ("oom",),
+    "dump_cce": ("dump_cce",),
+    "ccec_O0": ("ccec_O0",),
+    "several": ("dump_cce", "ccec_O0", "ccec_g"),
+}
+LISTS = {
+    "name": ("probe_add",),
+    "type": ("OpType::Add",),
+    "name-among-others": ("elsewhere", "probe_add", "OpType::Conv2D"),
+    "type-among-others": ("elsewhere", "OpType::Conv2D", "OpType::Add"),
+    "name-and-type": ("probe_add", "OpType::Add"),
+}
+"""Lists that name ``probe_add`` and not ``probe_exp``."""
+
+LISTED_CASES = [
+    *(("type", mode, before) for mode in MODES for before in (NONE, VALID)),
+    *((listed, ENABLE, VALID) for listed in LISTS if listed != "type"),
+]
+"""Every mode and state with one list, and every list with one mode and state."""
+
+NEAR_MISSES = {
+    "name-prefix": ("probe",),
+    "name-longer": ("probe_add_2",),
+    "type-prefix": ("OpType::Ad",),
+    "type-longer": ("OpType::AddN",),
+    "type-as-name": ("Add",),
+    "name-as-type": ("OpType::probe_add",),
+}
+"""Lists that name something close to ``probe_add``, a node of type ``Add``."""
+
+
+@rule("debug/level-bypasses")
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("before", [NONE, VALID])
+def test_a_debug_level_bypasses_the_cache(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    exp: OperatorSpec,
+    before: EntryState,
+    mode: CacheMode,
+    level: int,
+) -> None:
+    cache.warm(exp)
+    bring_into(cache, add, before)
+    options = cache.options.but(cache_mode=mode, debug_level=level)
+    run = cache.compile(add, exp, mode=mode, debug_level=level)
+    assert run[add] == Outcome(COMPILED, KEPT if before is VALID else ABSENT)
+    assert run[exp] == Outcome(COMPILED, KEPT)
+    assert cache.fate(run, exp) in bystander_fates(options)
+    assert run.written == {}, "the cache was written to"
+
+
+@rule("debug/level-bypasses")
+def test_a_debug_level_reaches_beyond_a_list(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    take_debug_config(cache)
+    cache.warm(add, exp)
+    config = DebugConfig(listed=("OpType::Add",))
+    run = cache.compile(add, exp, mode=ENABLE, debug_level=1, debug_config=config)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[exp] == Outcome(COMPILED, KEPT)
+
+
+@rule("debug/config-bypasses")
+@pytest.mark.parametrize("switches", SWITCHES)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_debug_config_bypasses_the_cache(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, mode: CacheMode, switches: str
+) -> None:
+    cache.warm(add)
+    config = DebugConfig(SWITCHES[switches])
+    options = cache.options.but(cache_mode=mode, debug_config=config)
+    run = cache.compile(add, exp, mode=mode, debug_config=config)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[exp] == Outcome(COMPILED, ABSENT)
+    assert cache.fate(run, add) in bystander_fates(options)
+    assert run.written == {}, "the cache was written to"
+
+
+@rule("debug/list-bypasses-listed")
+@pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
+def test_a_listed_operator_always_compiles(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    exp: OperatorSpec,
+    listed: str,
+    mode: CacheMode,
+    before: EntryState,
+) -> None:
+    bring_into(cache, add, before)
+    config = DebugConfig(listed=LISTS[listed])
+    run = cache.compile(add, exp, mode=mode, debug_config=config)
+    assert run[add] in expected_outcomes(mode, True, before, listed=True)
+    assert run.new_stems(add.type) == [], "the listed operator was stored"
+
+
+@rule("debug/list-caches-unlisted")
+@pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
+def test_an_unlisted_operator_follows_the_mode(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    exp: OperatorSpec,
+    listed: str,
+    mode: CacheMode,
+    before: EntryState,
+) -> None:
+    bring_into(cache, exp, before)
+    config = DebugConfig(listed=LISTS[listed])
+    run = cache.compile(add, exp, mode=mode, debug_config=config)
+    assert run[exp] in expected_outcomes(mode, False, before)
+
+
+@rule("debug/list-caches-unlisted")
+@pytest.mark.parametrize("listed", NEAR_MISSES)
+def test_a_list_names_exactly_what_it_says(
+    cache: CacheUnderTest, add: OperatorSpec, listed: str
+) -> None:
+    cache.warm(add)
+    config = DebugConfig(listed=NEAR_MISSES[listed])
+    assert not is_under_debug(cache.options.but(debug_config=config), add.type, add.name)
+    run = cache.compile(add, mode=ENABLE, debug_config=config)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+def _second_add(add: OperatorSpec) -> OperatorSpec:
+    """Another node of type ``Add``, with a kernel of its own."""
+    tensor = TensorDesc.of("float32", 2, 8)
+    return replace(add, inputs=(tensor, tensor), outputs=(tensor,), name="second_add")
+
+
+@rule("debug/list-caches-unlisted")
+def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = _second_add(add)
+    cache.warm(add, other)
+    config = DebugConfig(listed=(add.name,))
+    run = cache.compile(add, other, mode=ENABLE, debug_config=config)
+    assert run[other] == Outcome(REUSED, KEPT)
+
+
+@rule("debug/list-bypasses-listed")
+def test_a_listed_type_is_every_node_of_it(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    other = _second_add(add)
+    cache.warm(add, other)
+    config = DebugConfig(listed=(f"OpType::{add.type}",))
+    run = cache.compile(add, other, mode=ENABLE, debug_config=config)
+    assert run[add] == Outcome(COMPILED, KEPT)
+    assert run[other] == Outcome(COMPILED, KEPT)
+
+
+@rule("debug/list-without-options")
+def test_which_reading_of_a_list_alone(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add, exp)
+    config = DebugConfig(switches=None, listed=("OpType::Add",))
+    run = cache.attempt(add, exp, mode=ENABLE, debug_config=config)
+    if not run.succeeded:
+        cache.evidence.readings.append("a list without op_debug_config is refused")
+        return
+    compiled, reused = Outcome(COMPILED, KEPT), Outcome(REUSED, KEPT)
+    readings = {
+        (compiled, reused): "a list without op_debug_config counts: listed operators compile",
+        (reused, reused): "a list without op_debug_config counts as no debugging",
+    }
+    found = (run[add], run[exp])
+    assert found in readings, f"listed: {found[0]}; unlisted: {found[1]}: neither reading"
+    cache.evidence.readings.append(readings[found])
+
+
+DEBUGGED: dict[str, dict[str, Any]] = {
+    "level-1": {"debug_level": 1},
+    "level-2": {"debug_level": 2},
+    "level-4": {"debug_level": 4},
+    "config": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"))},
+    "list": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"), ("OpType::Add",))},
+}
+
+
+def _takes(cache: CacheUnderTest, how: str) -> None:
+    if "level" not in how:
+        take_debug_config(cache)
+
+
+@rule("debug/results-not-cached")
+@pytest.mark.parametrize("how", DEBUGGED)
+def test_a_debug_kernel_is_not_served_later(
+    cache: CacheUnderTest, add: OperatorSpec, how: str
+) -> None:
+    _takes(cache, how)
+    cache.compile(add, mode=ENABLE, **DEBUGGED[how])
+    run = cache.compile(add, mode=ENABLE)
+    assert run[add] == Outcome(COMPILED, STORED)
+    assert run.kernel(add) == cache.fresh(add), "the kernel is not the normal one"
+
+
+@rule("debug/results-not-cached")
+@pytest.mark.parametrize("how", DEBUGGED)
+def test_a_normal_kernel_is_not_served_to_debugging(
+    cache: CacheUnderTest, add: OperatorSpec, how: str
+) -> None:
+    _takes(cache, how)
+    cache.warm(add)
+    run = cache.compile(add, mode=ENABLE, **DEBUGGED[how])
+    assert run[add] == Outcome(COMPILED, KEPT)
+    run = cache.compile(add, mode=ENABLE)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+KEPT_FILES = {
+    0: frozenset[str](),
+    1: frozenset({".o", ".json", ".cce", "_loc.json"}),
+    2: frozenset({".o", ".json", ".cce", "_loc.json"}),
+    3: frozenset({".o", ".json"}),
+    4: frozenset({".o", ".json", ".cce"}),
+}
+
+
+def _kinds(kernel_meta: list[Path]) -> frozenset[str]:
+    special = ("_loc.json", "_compute.json")
+    return frozenset(
+        next((each for each in special if path.name.endswith(each)), path.suffix)
+        for path in kernel_meta
+        if path.is_file()
+    )
+
+
+@rule("debug/outputs")
+@pytest.mark.parametrize("level", KEPT_FILES)
+def test_what_a_level_keeps(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, level: int
+) -> None:
+    cache.compile(add, exp, mode=DISABLE, debug_level=level)
+    for operator in (add, exp):
+        files = [*cache.work.glob(f"**/kernel_meta/**/te_{operator.type.lower()}_*")]
+        # Level 4 may add the computation of fused operators.
+        kept = _kinds(files) - {"_compute.json"}
+        assert sorted(kept) == sorted(KEPT_FILES[level])
+        assert [path.name for path in files if path.stat().st_size == 0] == []
+
+
+BAD_FILES = {
+    "missing": None,
+    "empty": "",
+    "no-value": "op_debug_config =\n",
+    "no-equals-sign": "op_debug_config ccec_g\n",
+    "other-words": "debug everything, please\n",
+    "empty-list": "op_debug_config = ccec_g\nop_debug_list =\n",
+    "binary": "\x7fELF\x02\x01\x00\udc80",
+    "a-directory": None,
+}
+
+
+@rule("debug/rejects-bad-file")
+@pytest.mark.parametrize("contents", BAD_FILES)
+def test_a_bad_debug_file_is_refused(
+    cache: CacheUnderTest, add: OperatorSpec, contents: str
+) -> None:
+    cache.warm(add)
+    path = cache.sandbox / "bad.cfg"
+    text = BAD_FILES[contents]
+    if text is not None:
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    elif contents == "a-directory":
+        path.mkdir()
+    run = cache.attempt(add, mode=ENABLE, debug_file=path)
+    assert not run.succeeded, "the file was accepted"
+    assert run.result.returncode != 0, "the exit status says success"
+    assert "bad.cfg" in run.output, "the error does not name the file"
+    assert run.changes == {}, "the cache was touched"

@@ -1,0 +1,1 @@
+"""Checks of ATC ``--op_select_implmode``."""

@@ -1,0 +1,448 @@
+"""Document I, ``--op_select_implmode``: which implementation is compiled, and what shares it.
+
+Expectations come from the toolchain's own tables. "Which kernel was served" is decided twice:
+by its mark and entry, and, where kernels can be run, by its numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.implementations import (
+    EXP,
+    EXP_FLOAT32,
+    FAST_ULP,
+    MUL,
+    PRECISE_ULP,
+    PROBES,
+    SQRT,
+    TANH,
+    accuracy,
+    measured_operators,
+    wrong_numbers,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    ENABLE,
+    FORCE,
+    KEPT,
+    REUSED,
+    STORED,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+PRECISION, PERFORMANCE = SelectMode.HIGH_PRECISION, SelectMode.HIGH_PERFORMANCE
+PRECISION_FOR_ALL = SelectMode.HIGH_PRECISION_FOR_ALL
+PERFORMANCE_FOR_ALL = SelectMode.HIGH_PERFORMANCE_FOR_ALL
+
+Options = dict[str, Any]
+Numbers = Callable[[Run], list[str]]
+
+
+def select(mode: SelectMode, *types: str) -> Options:
+    """``--op_select_implmode``, with ``--optypelist_for_implmode`` where types are given."""
+    return {"select_implmode": mode, **({"implmode_types": types} if types else {})}
+
+
+def by_file(modes: dict[str, str], names: dict[str, str] | None = None) -> Options:
+    """``--op_precision_mode`` with a mode for each type and, in its section, node name."""
+    return {"precision_file": PrecisionFile.of(modes, names)}
+
+
+@pytest.fixture
+def tables(toolchain: Toolchain) -> ImplModeTables:
+    """The tables of the toolchain under test."""
+    try:
+        return ImplModeTables.read(toolchain.impl_mode_tables())
+    except KeyError as missing:
+        raise NotDecidable(f"{toolchain.name} has no table {missing}.ini") from None
+
+
+@pytest.fixture
+def numbers(toolchain: Toolchain, tables: ImplModeTables) -> Numbers:
+    """Operators of a run whose numbers are of the wrong mode."""
+    if Capability.RUN_KERNELS not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.RUN_KERNELS.lacking}")
+    return lambda run: wrong_numbers(toolchain, run, tables, run.operators)
+
+
+def switch(
+    cache: CacheUnderTest,
+    tables: ImplModeTables,
+    before: Options,
+    after: Options,
+    operators: tuple[OperatorSpec, ...] = PROBES,
+) -> Run:
+    """Warm under some options, compile under others: whatever keeps its mode is reused, and
+    whatever changes it is compiled and stored beside the other mode's entry, which stays."""
+    cache.warm(*operators, **before)
+    run = cache.compile(*operators, mode=ENABLE, **after)
+    for operator in operators:
+        same = tables.same_kernel(cache.options.but(**before), cache.options.but(**after), operator)
+        if same:
+            assert run[operator] == Outcome(REUSED, KEPT), f"{operator}"
+        elif same is False:
+            assert run[operator] == Outcome(COMPILED, STORED), f"{operator}"
+            assert cache.fate(run, operator, **before) is KEPT
+    return run
+
+
+@rule("impl-mode/default-is-performance")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, select(PERFORMANCE)), (select(PERFORMANCE), {})],
+    ids=["default-first", "high_performance-first"],
+)
+def test_the_default_shares_every_kernel_with_high_performance(
+    cache: CacheUnderTest, tables: ImplModeTables, before: Options, after: Options
+) -> None:
+    run = switch(cache, tables, before, after)
+    assert [run[each] for each in PROBES] == [Outcome(REUSED, KEPT)] * len(PROBES)
+
+
+@rule("impl-mode/default-is-performance")
+def test_the_default_is_not_high_precision(cache: CacheUnderTest, tables: ImplModeTables) -> None:
+    switch(cache, tables, {}, select(PRECISION))
+
+
+@rule("impl-mode/default-is-performance")
+def test_default_kernels_compute_like_high_performance(
+    cache: CacheUnderTest, numbers: Numbers
+) -> None:
+    assert numbers(cache.compile(*PROBES)) == []
+
+
+@rule("impl-mode/list-limits")
+@pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
+def test_a_plain_mode_gives_what_its_table_says(
+    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+) -> None:
+    """Its table may well give some operators the other mode."""
+    assert numbers(cache.compile(*PROBES, **select(mode))) == []
+
+
+@rule("impl-mode/list-limits")
+@pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
+def test_operators_outside_the_table_are_left_alone(
+    cache: CacheUnderTest, tables: ImplModeTables, mode: SelectMode
+) -> None:
+    other = PRECISION if mode is PERFORMANCE else PERFORMANCE
+    outside = tuple(each for each in PROBES if tables.selected[mode].mode(each) is None)
+    same = tuple(
+        each
+        for each in PROBES
+        if tables.selected[mode].mode(each) == tables.selected[other].mode(each)
+    )
+    run = switch(cache, tables, select(other), select(mode), (*outside, *same))
+    assert {run[each] for each in run.operators} == {Outcome(REUSED, KEPT)}
+
+
+@rule("impl-mode/for-all")
+@pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
+def test_a_for_all_mode_gives_what_its_table_says(
+    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+) -> None:
+    assert numbers(cache.compile(*PROBES, **select(mode))) == []
+
+
+@rule("impl-mode/for-all")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(PERFORMANCE, PERFORMANCE_FOR_ALL), (PRECISION, PRECISION_FOR_ALL)],
+    ids=["performance", "precision"],
+)
+def test_for_all_differs_from_the_plain_mode_where_the_tables_differ(
+    cache: CacheUnderTest, tables: ImplModeTables, before: SelectMode, after: SelectMode
+) -> None:
+    switch(cache, tables, select(before), select(after))
+
+
+@rule("impl-mode/by-dtype")
+@pytest.mark.parametrize("mode", list(SelectMode)[1:])
+def test_another_data_type_is_compiled_once(
+    cache: CacheUnderTest, tables: ImplModeTables, mode: SelectMode
+) -> None:
+    run = switch(cache, tables, select(PRECISION), select(mode), (EXP_FLOAT32, EXP))
+    assert run[EXP_FLOAT32] == Outcome(REUSED, KEPT)
+
+
+@rule("impl-mode/by-dtype")
+def test_float16_input_has_two_kernels(cache: CacheUnderTest) -> None:
+    precise, fast = (cache.fresh(EXP, **by_file({"Exp": mode})) for mode in _BOTH)
+    assert precise != fast, "both modes give one kernel for float16"
+    precise, fast = (cache.fresh(EXP_FLOAT32, **by_file({"Exp": mode})) for mode in _BOTH)
+    assert precise == fast, "the mode changes the kernel for float32"
+
+
+_BOTH = (HIGH_PRECISION, HIGH_PERFORMANCE)
+
+
+@rule("impl-mode/single-implementation")
+@pytest.mark.parametrize("mode", list(SelectMode)[1:])
+def test_an_operator_with_one_implementation_is_compiled_once(
+    cache: CacheUnderTest, tables: ImplModeTables, mode: SelectMode
+) -> None:
+    _has_one(tables, MUL)
+    run = switch(cache, tables, select(PRECISION), select(mode), (MUL,))
+    assert run[MUL] == Outcome(REUSED, KEPT)
+
+
+@rule("impl-mode/single-implementation")
+def test_naming_an_operator_with_one_implementation_changes_nothing(
+    cache: CacheUnderTest, tables: ImplModeTables
+) -> None:
+    _has_one(tables, MUL)
+    kernels = {cache.fresh(MUL, **select(mode, "Mul")) for mode in (PRECISION, PERFORMANCE)}
+    kernels |= {cache.fresh(MUL, **by_file({"Mul": mode})) for mode in _BOTH}
+    assert kernels == {cache.fresh(MUL)}, "the mode changes a kernel of one implementation"
+
+
+def _has_one(tables: ImplModeTables, operator: OperatorSpec) -> None:
+    if tables.has_two(operator):
+        raise NotDecidable(f"this toolchain has two implementations of {operator}")
+
+
+@rule("impl-mode/type-list")
+@pytest.mark.parametrize(
+    "types", [("Exp",), ("Exp", "Tanh"), ("Tanh", "Sqrt", "Mul")], ids="-".join
+)
+def test_only_listed_types_follow_the_mode(
+    cache: CacheUnderTest, tables: ImplModeTables, types: tuple[str, ...]
+) -> None:
+    switch(cache, tables, select(PERFORMANCE, *types), select(PRECISION, *types))
+
+
+@rule("impl-mode/type-list")
+def test_a_type_that_begins_like_a_listed_one_is_not_listed(
+    cache: CacheUnderTest, tables: ImplModeTables
+) -> None:
+    gelu = replace(EXP, type="Gelu")
+    operators = (gelu, replace(gelu, type="GeluV2").named("gelu_v2"))
+    switch(cache, tables, select(PERFORMANCE, "Gelu"), select(PRECISION, "Gelu"), operators)
+
+
+@rule("impl-mode/type-list")
+@pytest.mark.parametrize("mode", [PRECISION, PERFORMANCE])
+def test_listed_types_get_the_mode(
+    cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
+) -> None:
+    """Also those whose table gives them the other one, as a list is there to add types."""
+    assert numbers(cache.compile(EXP, SQRT, TANH, **select(mode, "Exp", "Tanh"))) == []
+
+
+@rule("impl-mode/precision-file")
+@pytest.mark.parametrize("exp", _BOTH)
+def test_each_line_sets_the_mode_of_its_operator(
+    cache: CacheUnderTest, numbers: Numbers, exp: str
+) -> None:
+    others = dict.fromkeys(("Sqrt", "Tanh"), _BOTH[exp == HIGH_PRECISION])
+    assert numbers(cache.compile(EXP, SQRT, TANH, **by_file({"Exp": exp, **others}))) == []
+
+
+@rule("impl-mode/precision-file")
+@pytest.mark.parametrize(
+    "beside",
+    [select(PRECISION), select(PRECISION_FOR_ALL), select(PRECISION, "Exp", "Sqrt", "Tanh")],
+    ids=["select", "for_all", "type-list"],
+)
+def test_the_file_wins_over_the_other_options(
+    cache: CacheUnderTest, tables: ImplModeTables, numbers: Numbers, beside: Options
+) -> None:
+    file = by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PERFORMANCE})
+    run = switch(cache, tables, file, {**beside, **file}, (EXP, SQRT, TANH))
+    assert {run[each] for each in run.operators} == {Outcome(REUSED, KEPT)}
+    assert numbers(run) == []
+
+
+@rule("impl-mode/precision-file")
+def test_a_name_goes_before_a_type(
+    cache: CacheUnderTest, tables: ImplModeTables, numbers: Numbers
+) -> None:
+    named = EXP.named("impl_exp_named")
+    before = by_file({"Exp": HIGH_PERFORMANCE})
+    after = by_file({"Exp": HIGH_PERFORMANCE}, {named.name: HIGH_PRECISION})
+    run = switch(cache, tables, before, after, (EXP, named))
+    assert numbers(run) == []
+
+
+@rule("impl-mode/precision-file")
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"Exp={HIGH_PRECISION}\r\nTanh={HIGH_PERFORMANCE}\r\n",
+        f"# a comment\n[ByOpType]\nExp = {HIGH_PRECISION}\n\nTanh={HIGH_PERFORMANCE}",
+        f"Exp={HIGH_PRECISION}\nTanh={HIGH_PERFORMANCE}\nExp={HIGH_PERFORMANCE}\n",
+    ],
+    ids=["carriage-returns", "comment-section-no-newline", "first-of-two-lines"],
+)
+def test_a_file_means_its_lines(
+    cache: CacheUnderTest, tables: ImplModeTables, content: str
+) -> None:
+    plain = by_file({"Exp": HIGH_PRECISION, "Tanh": HIGH_PERFORMANCE})
+    run = switch(cache, tables, plain, {"precision_file": PrecisionFile(content)}, (EXP, TANH))
+    assert {run[EXP], run[TANH]} == {Outcome(REUSED, KEPT)}
+
+
+@rule("impl-mode/user-copy")
+@pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
+def test_a_copied_table_selects_the_same_kernels(
+    cache: CacheUnderTest, tables: ImplModeTables, toolchain: Toolchain, mode: SelectMode
+) -> None:
+    copy = PrecisionFile(toolchain.impl_mode_tables()[mode.value])
+    run = switch(cache, tables, select(mode), {"precision_file": copy})
+    assert {run[each] for each in PROBES} == {Outcome(REUSED, KEPT)}
+
+
+@rule("impl-mode/user-copy")
+@pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
+@pytest.mark.parametrize("changed", [EXP, TANH], ids=lambda each: each.type)
+def test_changing_one_line_changes_that_operator_alone(
+    cache: CacheUnderTest,
+    tables: ImplModeTables,
+    toolchain: Toolchain,
+    numbers: Numbers,
+    mode: SelectMode,
+    changed: OperatorSpec,
+) -> None:
+    copy = PrecisionFile(toolchain.impl_mode_tables()[mode.value])
+    other = _BOTH[tables.selected[mode].mode(changed) == HIGH_PRECISION]
+    edited = {"precision_file": copy.but(changed.type, other)}
+    run = switch(cache, tables, {"precision_file": copy}, edited, (EXP, SQRT, TANH, MUL))
+    compiled = [each for each in run.operators if run[each].delivered is COMPILED]
+    assert compiled == [changed]
+    assert numbers(run) == []
+
+
+@rule("impl-mode/unsupported")
+@pytest.mark.parametrize("operator", [EXP, MUL, TANH], ids=lambda each: each.type)
+def test_a_mode_not_offered_is_no_mode(
+    cache: CacheUnderTest, tables: ImplModeTables, operator: OperatorSpec
+) -> None:
+    """The operator is compiled as by a file that says nothing of it."""
+    others = {mode for modes in tables.offered.values() for mode in modes}
+    refused = sorted(others - tables.offered.get(operator.type, frozenset()))
+    if not refused:
+        raise NotDecidable(f"this toolchain offers every mode to {operator.type}")
+    silent = by_file({"Sqrt": HIGH_PRECISION})
+    for mode in refused:
+        given = by_file({"Sqrt": HIGH_PRECISION, operator.type: mode})
+        run = switch(cache, tables, silent, given, (SQRT, operator))
+        assert run[operator] == Outcome(REUSED, KEPT), f"{operator} under {mode}"
+
+
+@rule("impl-mode/rejects-bad")
+@pytest.mark.parametrize(
+    "value", ["fast", "High_Precision", "high_precision,high_performance", "1"]
+)
+def test_an_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value: str) -> None:
+    cache.warm(add)
+    _refuses(cache, add, "op_select_implmode", value, *SelectMode)
+
+
+@rule("impl-mode/rejects-bad")
+@pytest.mark.parametrize("name", ["missing.ini", "missing/network.ini"])
+def test_a_missing_precision_file_is_refused(
+    cache: CacheUnderTest, add: OperatorSpec, name: str
+) -> None:
+    cache.warm(add)
+    _refuses(cache, add, "op_precision_mode", str(Path(cache.work) / name))
+
+
+def _refuses(
+    cache: CacheUnderTest, operator: OperatorSpec, option: str, value: str, *named: str
+) -> None:
+    # Under force, so that a purge before the error shows.
+    run = cache.attempt(operator, mode=FORCE, raw_options={option: value})
+    assert not run.succeeded, "the value was accepted"
+    assert run.result.returncode != 0, "the exit status says success"
+    assert run.result.delivered == (None,), "a kernel was delivered"
+    for word in (option, value, *named):
+        assert word in run.output, f"the error does not name {word}"
+    assert run.changes == {}, "the cache was touched"
+
+
+@rule("impl-mode/key-separates")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    list(permutations(SelectMode, 2)),
+    ids=lambda mode: mode.value.replace("high_", ""),
+)
+def test_switching_recompiles_what_changes_its_mode(
+    cache: CacheUnderTest, tables: ImplModeTables, before: SelectMode, after: SelectMode
+) -> None:
+    switch(cache, tables, select(before), select(after))
+
+
+@rule("impl-mode/key-separates")
+@pytest.mark.parametrize("first", _BOTH)
+def test_switching_by_precision_file_recompiles_what_changes_its_mode(
+    cache: CacheUnderTest, tables: ImplModeTables, first: str
+) -> None:
+    before, after = first, _BOTH[first == HIGH_PRECISION]
+    switch(
+        cache,
+        tables,
+        by_file({"Exp": before, "Tanh": before, "Sqrt": before, "Mul": before}),
+        by_file({"Exp": after, "Tanh": after, "Sqrt": before, "Mul": after}),
+        (EXP, TANH, SQRT, MUL, EXP_FLOAT32),
+    )
+
+
+@rule("impl-mode/key-separates")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (select(PRECISION_FOR_ALL), select(PERFORMANCE_FOR_ALL)),
+        (
+            by_file({"Exp": HIGH_PRECISION, "Tanh": HIGH_PERFORMANCE}),
+            by_file({"Exp": HIGH_PERFORMANCE, "Tanh": HIGH_PRECISION}),
+        ),
+    ],
+    ids=["for_all", "precision-file"],
+)
+def test_served_kernels_compute_as_their_mode_promises(
+    cache: CacheUnderTest, numbers: Numbers, one: Options, other: Options
+) -> None:
+    """Both modes' entries in one cache, served in turn."""
+    for options in (one, other):
+        cache.compile(EXP, TANH, mode=ENABLE, **options)
+    for options in (one, other, one):
+        run = cache.compile(EXP, TANH, mode=ENABLE, **options)
+        assert {run[EXP], run[TANH]} == {Outcome(REUSED, KEPT)}
+        assert numbers(run) == []
+
+
+@rule("impl-mode/accuracy")
+def test_high_precision_beats_high_performance_on_every_float16(
+    cache: CacheUnderTest, tables: ImplModeTables, toolchain: Toolchain
+) -> None:
+    operators = measured_operators(tables)
+    runs = {
+        mode: cache.compile(*operators, **by_file(dict.fromkeys((o.type for o in operators), mode)))
+        for mode in _BOTH
+    }
+    wrong = []
+    for operator in operators:
+        precise, fast = (
+            accuracy(toolchain, runs[mode], operator, mode, exhaustive=True) for mode in _BOTH
+        )
+        cache.evidence.accuracy += [precise, fast]
+        if precise.max_ulp > PRECISE_ULP:
+            wrong.append(f"{operator.type}: high precision is {precise.max_ulp:g} ulp off")
+        if fast.max_ulp > FAST_ULP:
+            wrong.append(f"{operator.type}: high performance is {fast.max_ulp:g} ulp off")
+        if not (precise.max_ulp < fast.max_ulp and precise.mean_ulp < fast.mean_ulp):
+            wrong.append(f"{operator.type}: high precision does not beat high performance")
+    assert wrong == []

@@ -1,0 +1,1 @@
+"""Checks of MindSpore's incremental operator build and its ranks."""

@@ -1,0 +1,448 @@
+"""Incremental build on one rank. Source: document M, in its order.
+
+Which kernels were compiled is decided by impostors: kernels that give another output, put in
+the place of those on disk. See ``observation.impostor``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.caches import RankKernel, Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
+from pytest_ascendcache.faults import DAMAGES, Damage
+from pytest_ascendcache.observation import (
+    DATA,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    probe_network,
+)
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.network import Network, Node
+
+LEAKY = Probe("LeakyRelu", attributes=(("negative_slope", "float", 0.25),))
+OPERATORS = (Probe("Square"), Probe("Exp"), Probe("Abs"), LEAKY)
+NETWORK = probe_network(*OPERATORS)
+NAMES = frozenset(each.node_name for each in OPERATORS)
+
+
+def square_network() -> Network:
+    """The document's example: one operator, data 1 4 9."""
+    tensors = {name: TensorDesc.of("float32", 3, name=name) for name in ("x", "output")}
+    tensor = TensorDesc.of("float32", 3)
+    node = Node(OperatorSpec("Square", (tensor,), (tensor,), name="square"), ("x",), ("output",))
+    return Network("square", tensors, {"x": (1.0, 4.0, 9.0)}, (node,), ("output",))
+
+
+def chain_network() -> Network:
+    """Operators that feed each other, one kernel used by two, listed out of order."""
+    names = ("data", "squared", "scaled", "summed", "again", "output")
+    tensors = {name: TensorDesc.of("float32", 4, 8, name=name) for name in names}
+    tensor = TensorDesc.of("float32", 4, 8)
+
+    def node(kind: str, output: str, *inputs: str) -> Node:
+        operator = OperatorSpec(kind, (tensor,) * len(inputs), (tensor,), name=output)
+        return Node(operator, inputs, (output,))
+
+    nodes = (
+        node("Add", "output", "again", "summed"),
+        node("Square", "squared", "data"),
+        node("Exp", "scaled", "data"),
+        node("Add", "summed", "squared", "scaled"),
+        node("Sqrt", "again", "summed"),
+    )
+    return Network("chain", tensors, {"data": DATA}, nodes, ("output", "summed"))
+
+
+@rule("incremental/on-by-default")
+@pytest.mark.parametrize("make", [square_network, chain_network, lambda: NETWORK])
+def test_a_run_leaves_three_files_an_operator(
+    network: NetworkUnderTest, make: Callable[[], Network]
+) -> None:
+    wanted = make()
+    run = network.run(wanted, environment={"MS_COMPILER_CACHE_PATH": ""})
+    different = expected_compiles(wanted.operators, Scenario(), ())
+    kernels = read_kernel_meta(network.work / "rank_0" / "kernel_meta")
+    problems = {stem: kernel.problems() for stem, kernel in kernels.items() if not kernel.is_valid}
+    assert problems == {}, "files of a kernel are missing or do not fit each other"
+    assert sorted(each.operator_type.replace("_", "") for each in kernels.values()) == sorted(
+        each.type.lower() for each in different
+    )
+    assert run.wrong == {}
+
+
+@rule("incremental/reuses")
+def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
+    network.run(NETWORK)
+    network.mark()
+    for _ in range(2):
+        run = network.run(NETWORK)
+        assert run.wrong == {}
+        assert run.compiled == frozenset(), "operators were compiled again"
+        assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
+
+
+@rule("incremental/reuses")
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param(replace(NETWORK, name="renamed"), id="network-renamed"),
+        pytest.param(
+            probe_network(*(replace(each, name=f"node_{each.type}") for each in OPERATORS)),
+            id="operators-renamed",
+        ),
+        pytest.param(probe_network(*reversed(OPERATORS)), id="operators-reordered"),
+        pytest.param(probe_network(*OPERATORS[1:]), id="operator-left-out"),
+        pytest.param(
+            probe_network(*OPERATORS, data=tuple(2 * each for each in DATA)), id="other-data"
+        ),
+        pytest.param(
+            probe_network(*OPERATORS, Probe("Exp", name="second_exp")), id="operator-used-twice"
+        ),
+    ],
+)
+def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same: Network) -> None:
+    network.warm(NETWORK)
+    run = network.run(same)
+    assert run.wrong == {}
+    assert run.compiled == frozenset(), "operators were compiled again"
+    assert run.stored == frozenset()
+
+
+@rule("incremental/reuses")
+def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest) -> None:
+    network.warm(NETWORK)
+    network.work = network.site / "elsewhere"
+    run = network.run(NETWORK)
+    assert run.wrong == {}
+    assert run.compiled == frozenset(), "operators were compiled again"
+
+
+def changed(which: str, /, **changes: Any) -> tuple[Probe, ...]:
+    """The probes with one of them changed."""
+    return tuple(
+        replace(each, **changes) if each.node_name == which else each for each in OPERATORS
+    )
+
+
+CHANGES: dict[str, tuple[Probe, ...]] = {
+    "type": changed("square", type="Neg", name="square"),
+    "attribute": changed("leakyrelu", attributes=(("negative_slope", "float", 0.5),)),
+    "attribute-left-out": changed("leakyrelu", attributes=()),
+    "shape": changed("square", shape=(2, 2, 4, 4)),
+    "shape-of-equal-size": changed("square", shape=(2, 1, 4, 4)),
+    "dtype": changed("square", dtype="float16"),
+    "format": changed("square", format="NCHW"),
+}
+
+
+@rule("incremental/compiles-changed-only")
+@pytest.mark.parametrize("change", CHANGES)
+def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: str) -> None:
+    probes = CHANGES[change]
+    other = probe_network(*probes)
+    expected = {
+        probe.node_name for probe, old in zip(probes, OPERATORS, strict=True) if probe != old
+    }
+    network.warm(NETWORK)
+    run = network.attempt(network.request(other))
+    assert run.wrong == {}
+    assert run.compiled == expected
+    assert (len(run.stored), run.disturbed) == (1, {})
+
+
+def single_network(operator: OperatorSpec) -> Network:
+    """One operator on the probes' data."""
+    names = [f"input{number}" for number, _ in enumerate(operator.inputs)]
+    described = dict(zip([*names, "output"], (*operator.inputs, *operator.outputs), strict=True))
+    constants = {
+        name: DATA[: tensor.elements]
+        for name, tensor in described.items()
+        if name != "output" and not tensor.is_const
+    }
+    node = Node(operator.named("node"), tuple(names), ("output",))
+    tensors = {name: replace(tensor, name=name) for name, tensor in described.items()}
+    return Network("single", tensors, constants, (node,), ("output",))
+
+
+def _subtract(first: tuple[int, ...], second: tuple[int, ...]) -> OperatorSpec:
+    inputs = (TensorDesc.of("float32", *first), TensorDesc.of("float32", *second))
+    return OperatorSpec("Sub", inputs, (TensorDesc.of("float32", *max(first, second)),))
+
+
+def _sum_along(*axes: int) -> OperatorSpec:
+    constant = replace(TensorDesc.of("int32", len(axes)), is_const=True, const_value=axes)
+    cube, reduced = TensorDesc.of("float32", 2, 2, 2), TensorDesc.of("float32", 2)
+    keep = Attribute("keep_dims", "bool", False)
+    return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,))
+
+
+INPUTS = {
+    "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
+    "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
+    "constant-input": (_sum_along(0, 1), _sum_along(0, 2)),
+}
+"""What changes of an operator of several inputs, which no impostor fits."""
+
+
+@rule("incremental/compiles-changed-only")
+@pytest.mark.parametrize("change", INPUTS)
+def test_an_operator_with_other_inputs_is_compiled(network: NetworkUnderTest, change: str) -> None:
+    before, after = map(single_network, INPUTS[change])
+    network.run(before)
+    run = network.attempt(network.request(after))
+    assert run.wrong == {}, "a kernel for other inputs is used"
+    assert (len(run.stored), run.disturbed) == (1, {})
+    again = network.attempt(network.request(before))
+    assert (again.wrong, again.stored, again.disturbed) == ({}, frozenset(), {})
+
+
+@rule("incremental/compiles-changed-only")
+def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
+    network.run(NETWORK)
+    network.run(probe_network(*CHANGES["attribute"]))
+    network.mark()
+    for again in (NETWORK, probe_network(*CHANGES["attribute"])):
+        run = network.run(again)
+        assert run.wrong == {}
+        assert run.compiled == frozenset()
+
+
+@rule("incremental/compiles-changed-only")
+def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUnderTest) -> None:
+    probes = (
+        Probe("Sigmoid"),
+        *CHANGES["attribute"],
+        Probe("Relu"),
+        Probe("Relu", name="second_relu"),
+    )
+    network.warm(NETWORK)
+    run = network.run(probe_network(*probes))
+    assert run.wrong == {}
+    assert run.compiled == {"sigmoid", "leakyrelu", "relu", "second_relu"}
+    assert (len(run.stored), run.disturbed) == (3, {}), "one kernel for each, the others stay"
+
+
+@rule("incremental/compiles-changed-only")
+def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
+    network.warm(NETWORK)
+    lost = _kernel(network, "exp")
+    for path in lost.paths:
+        path.unlink()
+    run = network.run(NETWORK)
+    assert run.wrong == {}
+    assert run.compiled == {"exp"}
+    assert run.stored == {lost.stem}
+    assert run.disturbed == {}
+
+
+def _kernel(network: NetworkUnderTest, operator_type: str) -> RankKernel:
+    found = [
+        kernel
+        for kernel in network.kernels().values()
+        if kernel.operator_type.replace("_", "") == operator_type
+    ]
+    assert len(found) == 1, f"{len(found)} kernels are named after {operator_type}"
+    kernel: RankKernel = found[0]
+    return kernel
+
+
+def _leaves(value: Any) -> list[Any]:
+    """Every key, string and number of a JSON value."""
+    if isinstance(value, dict):
+        return [leaf for pair in value.items() for each in pair for leaf in _leaves(each)]
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in _leaves(each)]
+    return [value]
+
+
+@rule("incremental/info-describes")
+def test_info_holds_name_attributes_formats_and_types(network: NetworkUnderTest) -> None:
+    probes = (
+        replace(LEAKY, format="NCHW", dtype="float16"),
+        Probe("Square", format="NHWC"),
+    )
+    network.run(probe_network(*probes))
+    for probe in probes:
+        leaves = [str(each).lower() for each in _leaves(_kernel(network, probe.node_name).info)]
+        said = [probe.type, probe.dtype, probe.format, *probe.shape]
+        said += [each for name, _, value in probe.attributes for each in (name, value)]
+        missing = [each for each in said if str(each).lower() not in leaves]
+        assert missing == [], f".info of {probe.type} does not say everything"
+
+
+def _replaced(value: Any, old: object, new: object, places: Iterator[bool]) -> Any:
+    """A JSON value with some occurrences of a string or number replaced: those of ``places``."""
+    if isinstance(value, dict):
+        return {key: _replaced(each, old, new, places) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_replaced(each, old, new, places) for each in value]
+    return new if type(value) is type(old) and value == old and next(places) else value
+
+
+def _replaced_once(value: Any, old: object, new: object, where: str) -> Any:
+    """The first or the last occurrence alone: of an input's field, or of an output's."""
+    count = sum(type(each) is type(old) and each == old for each in _leaves(value))
+    place = 0 if where == "first" else count - 1
+    return _replaced(value, old, new, (number == place for number in range(count)))
+
+
+EDITS = {
+    "attribute-value": (0.25, 0.5),
+    "attribute-name": ("negative_slope", "positive_slope"),
+    "format": ("ND", "NCHW"),
+    "dtype": ("float32", "float16"),
+    "name": ("LeakyRelu", "Relu"),
+    "shape": (2, 3),
+}
+
+
+@rule("incremental/info-describes")
+@pytest.mark.parametrize("where", ["first", "last"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_info_that_describes_something_else_is_not_reused(
+    network: NetworkUnderTest, edit: str, where: str
+) -> None:
+    network.warm(NETWORK)
+    kernel = _kernel(network, "leakyrelu")
+    edited = _replaced_once(kernel.info, *EDITS[edit], where)
+    if edited == kernel.info:
+        raise NotDecidable(f"there is no {EDITS[edit][0]!r} in .info to be changed")
+    _write_info(kernel, json.dumps(edited))
+    run = network.attempt(network.request(NETWORK))
+    assert run.wrong == {}
+    assert run.compiled == {"leakyrelu"}
+    network.mark()
+    assert network.run(NETWORK).compiled == frozenset(), "the kernel is not reused from then on"
+
+
+def _write_info(kernel: RankKernel, text: str) -> None:
+    """Change ``.info`` as a file that may be read-only; its times stay as they were."""
+    times = kernel.info_path.stat()
+    kernel.info_path.unlink()
+    kernel.info_path.write_text(text, encoding="utf-8")
+    os.utime(kernel.info_path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@rule("incremental/info-describes")
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", None])
+def test_without_a_readable_info_nothing_is_reused(
+    network: NetworkUnderTest, content: str | None
+) -> None:
+    network.warm(NETWORK)
+    kernel = _kernel(network, "exp")
+    kernel.info_path.unlink()
+    if content is not None:
+        kernel.info_path.write_text(content)
+    run = network.attempt(network.request(NETWORK))
+    assert run.wrong == {}
+    assert run.compiled == {"exp"}
+    assert _kernel(network, "exp").problems() == []
+
+
+@rule("incremental/info-describes")
+def test_infos_that_changed_places_give_no_wrong_kernel(network: NetworkUnderTest) -> None:
+    network.run(NETWORK)
+    one, other = _kernel(network, "exp"), _kernel(network, "square")
+    texts = one.info_path.read_text(), other.info_path.read_text()
+    _write_info(one, texts[1])
+    _write_info(other, texts[0])
+    for _ in range(2):
+        assert network.attempt(network.request(NETWORK)).wrong == {}
+
+
+@rule("incremental/info-describes")
+def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
+    network.warm(NETWORK)
+    for number, kernel in enumerate(network.kernels().values()):
+        for path in kernel.paths:
+            os.utime(path, ns=(0, 10**18 + number))
+    (network.cache / "rank_0" / "kernel_meta" / "foreign.info").write_text("{}")
+    run = network.run(NETWORK)
+    assert run.wrong == {}
+    assert run.compiled == frozenset()
+
+
+@rule("incremental/result-correct")
+def test_the_square_of_1_4_9_is_1_16_81(network: NetworkUnderTest) -> None:
+    for _ in range(3):
+        run = network.attempt(network.request(square_network()))
+        assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
+        assert run.result.outputs is not None
+        assert run.result.outputs["output"].tolist() == [1.0, 16.0, 81.0]
+
+
+@rule("incremental/result-correct")
+@pytest.mark.parametrize("others", ["alone", "among-others"])
+def test_a_network_is_right_cold_and_warm(network: NetworkUnderTest, others: str) -> None:
+    if others == "among-others":
+        for each in (NETWORK, square_network()):
+            network.run(each)
+    for _ in range(3):
+        assert network.attempt(network.request(chain_network())).wrong == {}
+
+
+@rule("incremental/result-correct")
+def test_operators_of_one_type_are_told_apart(network: NetworkUnderTest) -> None:
+    steep = replace(LEAKY, name="steep", attributes=(("negative_slope", "float", 4.0),))
+    for _ in range(2):
+        assert network.attempt(network.request(probe_network(LEAKY, steep))).wrong == {}
+
+
+@rule("incremental/result-correct")
+def test_other_data_gives_other_outputs(network: NetworkUnderTest) -> None:
+    for factor in (1.0, -2.0, 0.5):
+        data = tuple(factor * each for each in DATA)
+        run = network.attempt(network.request(probe_network(*OPERATORS, data=data)))
+        assert run.wrong == {}
+
+
+@rule("incremental/reuses")
+def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> None:
+    network.run(NETWORK)
+    before = Snapshot.take(network.site)
+    run = network.run(NETWORK)
+    assert run.wrong == {}
+    assert {path: each for path, each in run.changes.items() if path in before.files} == {}
+
+
+@rule("incremental/result-correct")
+def test_many_runs_at_once_in_one_directory_are_right(network: NetworkUnderTest) -> None:
+    """Cards on their own without RANK_ID share rank_0."""
+    for run in network.together(*(network.request(NETWORK) for _ in range(4))):
+        assert run.wrong == {}
+    assert {stem: kernel.problems() for stem, kernel in network.kernels().items()} == {
+        stem: [] for stem in network.kernels()
+    }
+    network.mark()
+    again = network.run(NETWORK)
+    assert (again.wrong, again.compiled) == ({}, frozenset())
+
+
+BATCHES = [DAMAGES[start : start + len(OPERATORS)] for start in range(0, len(DAMAGES), 4)]
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("damages", BATCHES, ids=lambda batch: f"{batch[0].name}-and-more")
+def test_damaged_kernels_of_a_rank_heal(
+    network: NetworkUnderTest, damages: tuple[Damage, ...]
+) -> None:
+    network.warm(NETWORK)
+    for damage, kernel in zip(damages, network.kernels().values(), strict=False):
+        damage.apply(kernel)
+    run = network.attempt(network.request(NETWORK))
+    assert run.succeeded, f"the run {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run.wrong == {}
+    problems = {stem: kernel.problems() for stem, kernel in network.kernels().items()}
+    assert problems == {stem: [] for stem in problems}, "damaged kernels are still there"
+    network.mark()
+    again = network.run(NETWORK)
+    assert (again.wrong, again.compiled) == ({}, frozenset())

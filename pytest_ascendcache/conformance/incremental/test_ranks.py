@@ -1,0 +1,490 @@
+"""Incremental build on many cards. Source: document M, common questions.
+
+Waiting is decided by the order of events, not by clocks. The vendor's shortest timeout is two
+minutes, so where it has to pass the toolchain is asked to let a second last a moment
+(``TrainRequest.second``); ``--ascend-real-waits`` waits the two minutes instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.ranks import (
+    LONGEST_WAIT,
+    SHORTEST_WAIT,
+    TIMEOUT,
+    Phase,
+    is_rank_id,
+    kernel_meta,
+)
+from pytest_ascendcache.observation import (
+    Address,
+    NetworkRun,
+    NetworkUnderTest,
+    Watch,
+    meeting_place,
+    probe_network,
+)
+from pytest_ascendcache.ranks import Rank
+from pytest_ascendcache.toolchains import RankProcess, Toolchain
+
+NETWORK = probe_network("Square", "Exp")
+EVERYTHING = frozenset({"square", "exp"})
+TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
+
+
+Story = Callable[[float], None]
+HANGS = 20.0
+"""True seconds, beside its timeout, after which a rank that has not ended will not end."""
+
+
+@pytest.fixture
+def rehearse(
+    request: pytest.FixtureRequest, toolchain: Toolchain, network: NetworkUnderTest
+) -> Callable[[Story], None]:
+    """Plays a story in which a timeout passes; it is told how long a second of waiting lasts.
+
+    Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
+    played once more with ten times of it, in directories of its own.
+    """
+    if request.config.getoption("--ascend-real-waits"):
+        return lambda story: story(1.0)
+    if Capability.REHEARSED_WAITS not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
+
+    def play(story: Story) -> None:
+        try:
+            story(1 / 400)
+        except AssertionError:
+            network.cache = network.site / "second-cache"
+            story(1 / 40)
+
+    return play
+
+
+def wait(watch: Watch, process: RankProcess, second: float) -> NetworkRun:
+    """How a rank ended that had a timeout of the shortest length to end in."""
+    run = watch.wait(process, HANGS + SHORTEST_WAIT * second)
+    if run.result.returncode is None:
+        rank = run.result.request.environment["RANK_ID"]
+        pytest.fail(f"rank {rank} waits for ever: {run.output.strip()[-300:]}")
+    return run
+
+
+def ended_well(*runs: NetworkRun) -> None:
+    """Every rank ended well, with the right outputs."""
+    for run in runs:
+        rank = run.result.request.environment.get("RANK_ID")
+        assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-300:]}"
+        assert run.wrong == {}, f"rank {rank} gives wrong outputs"
+
+
+def named(run: NetworkRun) -> set[int]:
+    """The ranks an error names: numbers after the word rank, however they are written."""
+    words = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", run.output, re.IGNORECASE)
+    return {int(number) for each in words for number in re.findall(r"\d+", each)}
+
+
+ENVIRONMENTS: dict[str, dict[str, str]] = {
+    "nothing-set": {"MS_COMPILER_CACHE_PATH": ""},
+    "empty-rank": {"RANK_ID": ""},
+    "rank-in-the-working-directory": {"MS_COMPILER_CACHE_PATH": "", "RANK_ID": "300"},
+    "both-set": {"RANK_ID": "2"},
+    "relative-path": {"MS_COMPILER_CACHE_PATH": "below/here", "RANK_ID": "10"},
+    "other-variables": {
+        "RANK_ID": "2",
+        "DEVICE_ID": "1",
+        "RANK": "5",
+        "LOCAL_RANK": "6",
+        "OMPI_COMM_WORLD_RANK": "7",
+    },
+}
+
+
+@rule("ranks/directory")
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_kernels_are_kept_where_the_environment_says(
+    network: NetworkUnderTest, environment: dict[str, str]
+) -> None:
+    run = network.run(NETWORK, environment=environment)
+    ended_well(run)
+    place = kernel_meta(run.result.request.environment, network.work)
+    kernels = read_kernel_meta(Path(place))
+    assert len(kernels) == len(EVERYTHING), f"{place} holds {sorted(kernels) or 'nothing'}"
+    elsewhere = [path for path in run.written if not path.startswith(f"{run.place}/")]
+    assert elsewhere == [], "files were written elsewhere"
+    again = network.run(NETWORK, environment=environment)
+    assert (again.written, again.wrong) == (frozenset(), {}), "the next run does not find them"
+
+
+@rule("ranks/directory")
+def test_each_rank_looks_in_its_own_directory(network: NetworkUnderTest) -> None:
+    network.run(NETWORK, rank=1)
+    network.mark(rank=1)
+    other = network.run(NETWORK, rank=2, environment={"DEVICE_ID": "0"})
+    ended_well(other)
+    assert other.compiled == EVERYTHING, "rank 2 used kernels of rank 1"
+    again = network.run(NETWORK, rank=1)
+    assert again.compiled == frozenset(), "rank 1 does not find its own kernels"
+
+
+@contextmanager
+def address_of(rank: Rank) -> Iterator[Address]:
+    """Where the gang of a test meets; rank 0 keeps the address until everybody is done."""
+    hosts = rank.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
+    with ExitStack() as kept:
+        own = kept.enter_context(meeting_place(rank.size, None, host)) if rank.rank == 0 else None
+        port = rank.gather(own.port if own else None)[0]
+        yield Address(rank.size, port, None, host)
+        rank.barrier()
+
+
+TYPES = ("Square", "Exp", "Abs", "Sigmoid", "Relu", "Neg")
+
+
+@rule("ranks/directory")
+@pytest.mark.ascend_ranks
+def test_all_cards_of_a_gang_have_their_directories(
+    network: NetworkUnderTest, ascend_rank: Rank
+) -> None:
+    """The body runs once per rank, at the same time; the directory is one of all ranks."""
+    network.share(ascend_rank.directory)
+    kind = TYPES[ascend_rank.rank % len(TYPES)]
+    with address_of(ascend_rank) as gang:
+        environment = {**ascend_rank.environment, **gang.environment}
+        run = network.attempt(network.request(probe_network(kind), environment=environment))
+    ended_well(run)
+    own = [kernel.operator_type for kernel in network.kernels(ascend_rank.rank).values()]
+    assert own == [kind.lower()], "the directory does not hold this rank's kernel, and no other"
+
+
+@rule("ranks/isolated")
+@pytest.mark.ascend_ranks
+def test_a_cold_card_among_warm_ones_compiles(network: NetworkUnderTest, ascend_rank: Rank) -> None:
+    network.share(ascend_rank.directory)
+    with address_of(ascend_rank) as gang:
+        environment = {**ascend_rank.environment, **gang.environment, "DEVICE_ID": "0"}
+        request = network.request(NETWORK, environment=environment)
+        ended_well(network.attempt(request))
+        cold = ascend_rank.rank == ascend_rank.size - 1
+        if cold:
+            shutil.rmtree(network.cache / f"rank_{ascend_rank.rank}")
+        else:
+            network.mark(ascend_rank.rank)
+        ascend_rank.barrier()
+        run = network.attempt(request)
+    ended_well(run)
+    assert run.compiled == (EVERYTHING if cold else frozenset())
+
+
+@rule("ranks/isolated")
+def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnderTest) -> None:
+    types = ("Square", "Exp", "Abs")
+    with meeting_place(len(types)) as gang:
+        runs = network.together(
+            *(
+                network.request(probe_network(each), rank, gang, {"DEVICE_ID": "0"})
+                for rank, each in enumerate(types)
+            )
+        )
+    ended_well(*runs)
+    for rank, each in enumerate(types):
+        kernels = network.kernels(rank).values()
+        assert [kernel.operator_type for kernel in kernels] == [each.lower()]
+        assert [kernel.problems() for kernel in kernels] == [[]]
+    own = tuple(f"cache/rank_{rank}/" for rank in range(len(types)))
+    assert [path for path in runs[0].written if not path.startswith(own)] == []
+
+
+@rule("ranks/isolated")
+def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
+    same = {"DEVICE_ID": "0"}
+    with meeting_place(3) as gang:
+        requests = [network.request(NETWORK, rank, gang, same) for rank in range(3)]
+        ended_well(*network.together(*requests))
+        for path in network.kernels(1).values():
+            for each in path.paths:
+                each.unlink()
+        network.mark(0)
+        network.mark(2)
+        runs = network.together(*requests)
+    ended_well(*runs)
+    assert [run.compiled for run in runs] == [frozenset(), EVERYTHING, frozenset()]
+    assert runs[0].disturbed == runs[2].disturbed == {}
+
+
+@rule("ranks/scenarios-separate")
+@pytest.mark.parametrize(("first", "then"), [(TRAINING, INFERENCE), (INFERENCE, TRAINING)])
+def test_training_and_inference_are_not_mixed(
+    network: NetworkUnderTest, first: Phase, then: Phase
+) -> None:
+    network.run(NETWORK, phase=first)
+    network.mark()
+    other = network.run(NETWORK, phase=then)
+    ended_well(other)
+    assert other.compiled == EVERYTHING, f"{then.value} used kernels of {first.value}"
+    for phase in (first, then):
+        network.mark()
+        again = network.run(NETWORK, phase=phase)
+        ended_well(again)
+        assert again.compiled == frozenset(), f"kernels of {phase.value} did not stay"
+
+
+@rule("ranks/scenarios-separate")
+@pytest.mark.parametrize("first", ["one-card", "several-cards"])
+def test_one_card_and_several_are_not_mixed(network: NetworkUnderTest, first: str) -> None:
+    with meeting_place(2) as gang:
+        alone = [network.request(NETWORK, 0)]
+        together = [network.request(NETWORK, rank, gang) for rank in range(2)]
+        before, after = (alone, together) if first == "one-card" else (together, alone)
+        ended_well(*network.together(*before))
+        network.mark()
+        run = network.together(*after)[0]
+    ended_well(run)
+    assert run.compiled == EVERYTHING, "kernels of the other scenario were used"
+
+
+@rule("ranks/scenarios-separate")
+@pytest.mark.parametrize("phases", [(TRAINING, INFERENCE), (INFERENCE, TRAINING)])
+def test_phases_of_several_cards_are_not_mixed(
+    network: NetworkUnderTest, phases: tuple[Phase, Phase]
+) -> None:
+    """Beside both scenarios of one card, which are marked as well."""
+    for phase in phases:
+        network.run(NETWORK, 0, phase=phase)
+    with meeting_place(2) as gang:
+        for phase in phases:
+            network.mark()
+            requests = [network.request(NETWORK, rank, gang, phase=phase) for rank in range(2)]
+            runs = network.together(*requests)
+            ended_well(*runs)
+            assert runs[0].compiled == EVERYTHING, (
+                f"several cards used kernels of another scenario for {phase.value}"
+            )
+
+
+@rule("ranks/partial-deletion")
+def test_warm_ranks_wait_for_a_cold_one(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    """Two gangs miss their last rank. The one with the shorter timeout fails and names it; after
+    that the last rank of the other comes, in time for its longer one."""
+
+    def story(second: float) -> None:
+        _warm_ranks(network)
+        # The other gang's directories are a copy, impostors included.
+        copy = {"MS_COMPILER_CACHE_PATH": str(network.copy_cache())}
+        with (
+            meeting_place(3, SHORTEST_WAIT) as short,
+            meeting_place(3, LONGEST_WAIT) as long,
+            network.watch() as watch,
+        ):
+            waiting = [
+                watch.start(network.request(NETWORK, rank, long, copy, second=second))
+                for rank in range(2)
+            ]
+            missing = [
+                watch.start(network.request(NETWORK, rank, short, second=second))
+                for rank in range(2)
+            ]
+            for process in missing:
+                run = wait(watch, process, second)
+                _ended_without(run, 2)
+                assert TIMEOUT in run.output, f"{TIMEOUT} is not named: {run.output.strip()}"
+                assert run.result.outputs is None, "a rank ran the network without rank 2"
+                assert run.disturbed == {}, "kernels of waiting ranks did not stay"
+            cold = watch.start(network.request(NETWORK, 2, long, copy, second=second))
+            came = [wait(watch, process, second) for process in (*waiting, cold)]
+        ended_well(*came)
+        assert [run.compiled for run in came] == [frozenset(), frozenset(), EVERYTHING]
+
+    rehearse(story)
+
+
+def _warm_ranks(network: NetworkUnderTest) -> None:
+    """Three ranks, marked; then the kernels of rank 2 are deleted."""
+    with meeting_place(3) as gang:
+        ended_well(*network.together(*(network.request(NETWORK, rank, gang) for rank in range(3))))
+    network.mark(0)
+    network.mark(1)
+    for kernel in network.kernels(2).values():
+        for path in kernel.paths:
+            path.unlink()
+
+
+@rule("ranks/partial-deletion")
+def test_a_warm_rank_waits_for_a_cold_rank_0(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    """Nobody listens yet. Rank 0 comes when a rank of another gang has lost patience, which came
+    later and has less of it."""
+
+    def story(second: float) -> None:
+        with (
+            meeting_place(2, SHORTEST_WAIT) as short,
+            meeting_place(2, LONGEST_WAIT) as long,
+            network.watch() as watch,
+        ):
+            first = watch.start(network.request(NETWORK, 1, long, second=second))
+            own = {"MS_COMPILER_CACHE_PATH": str(network.site / "other-gang")}
+            other = watch.start(network.request(NETWORK, 1, short, own, second=second))
+            _ended_without(wait(watch, other, second), 0)
+            late = watch.start(network.request(NETWORK, 0, long, second=second))
+            ended_well(*(wait(watch, process, second) for process in (first, late)))
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("timeout", [SHORTEST_WAIT, None], ids=["shortest", "default"])
+def test_when_rank_0_is_cold_the_others_wait_for_it(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], timeout: int | None
+) -> None:
+    def story(second: float) -> None:
+        with meeting_place(2, timeout) as gang, network.watch() as watch:
+            process = watch.start(network.request(NETWORK, 1, gang, second=second))
+            run = wait(watch, process, second)
+        _ended_without(run, 0)
+        assert TIMEOUT in run.output, f"{TIMEOUT} is not named: {run.output.strip()}"
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("value", ["119", "7201", "-120", "soon", "120.5"])
+def test_a_timeout_out_of_range_is_refused(network: NetworkUnderTest, value: str) -> None:
+    before = Snapshot.take(network.site)
+    with meeting_place(2) as gang:
+        requests = [
+            network.request(NETWORK, rank, gang, {TIMEOUT: value}, second=1.0) for rank in range(2)
+        ]
+        for run in network.together(*requests):
+            _refused(run, TIMEOUT, value)
+    assert before.changes(Snapshot.take(network.site)) == {}, "something was written"
+
+
+def _refused(run: NetworkRun, variable: str, value: str) -> None:
+    assert run.result.returncode is not None
+    assert run.result.returncode > 0, f"{variable}={value!r}: the rank {run.result.ending}"
+    assert variable in run.output, f"the error does not name {variable}: {run.output.strip()}"
+    assert value.strip() in run.output, f"the error does not show {value!r}: {run.output.strip()}"
+
+
+BAD_RANKS = ("-1", "one", "../x", "1/../2", "0/../../escaped", "..", "1 2", "1.0", "0x1", "٣")
+
+
+@rule("ranks/bad-rank-id")
+@pytest.mark.parametrize("text", BAD_RANKS)
+def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> None:
+    assert not is_rank_id(text)
+    run = network.attempt(network.request(NETWORK, environment={"RANK_ID": text}))
+    _refused(run, "RANK_ID", text)
+    assert run.written == frozenset(), "kernels were written all the same"
+    assert _escaped(network) == []
+
+
+def _escaped(network: NetworkUnderTest) -> list[str]:
+    """Directories of ranks outside the cache directory."""
+    found = network.sandbox.rglob("kernel_meta")
+    return [str(path) for path in found if not path.is_relative_to(network.cache)]
+
+
+@rule("ranks/bad-rank-id")
+def test_a_rank_beyond_the_gang_is_refused(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    assert not is_rank_id("2", size=2)
+
+    def story(second: float) -> None:
+        with meeting_place(2, SHORTEST_WAIT) as gang, network.watch() as watch:
+            process = watch.start(network.request(NETWORK, 2, gang, second=second))
+            run = wait(watch, process, second)
+        _refused(run, "RANK_ID", "2")
+        assert run.written == frozenset()
+
+    rehearse(story)
+
+
+@rule("ranks/bad-rank-id")
+def test_two_ranks_of_one_number_do_not_merge(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    types = ("Square", "Exp", "Abs")
+
+    def story(second: float) -> None:
+        with meeting_place(3, SHORTEST_WAIT) as gang, network.watch() as watch:
+            processes = [
+                watch.start(network.request(probe_network(each), rank, gang, second=second))
+                for rank, each in zip((0, 1, 1), types, strict=True)
+            ]
+            runs = [wait(watch, process, second) for process in processes]
+        for run in runs:
+            assert run.result.returncode, "a rank ended well beside a second rank 1"
+            assert run.result.returncode > 0, f"a rank {run.result.ending}"
+        words = "\n".join(run.output for run in runs)
+        assert "RANK_ID" in words, f"no error names RANK_ID: {words}"
+        assert re.search(r"\b1\b", words), f"no error names the number: {words}"
+        kept = [kernel.operator_type for kernel in network.kernels(1).values()]
+        assert len(kept) <= 1, f"one directory holds kernels of two processes: {kept}"
+
+    rehearse(story)
+
+
+@rule("ranks/killed-rank")
+@pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_ends_the_others(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], victim: int, moment: str
+) -> None:
+    def story(second: float) -> None:
+        with meeting_place(3, SHORTEST_WAIT) as gang:
+            requests = [network.request(NETWORK, rank, gang, second=second) for rank in range(3)]
+            with network.watch() as watch:
+                # The last rank comes when the victim is gone: they cannot all meet before.
+                started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
+                if moment == "with-its-kernels":
+                    wait_until(lambda: len(_published(network, victim)) == len(EVERYTHING))
+                started[0].kill()
+                wait(watch, started[0], second)
+                for process in (started[1], watch.start(requests[2])):
+                    _ended_without(wait(watch, process, second), victim)
+            again = [network.request(NETWORK, rank, gang) for rank in range(3)]
+            ended_well(*network.together(*again))
+
+    rehearse(story)
+
+
+def _published(network: NetworkUnderTest, rank: int) -> list[str]:
+    """Kernels of a rank that are whole."""
+    return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for something that is seen in files; a rank that does not come so far hangs."""
+    deadline = time.monotonic() + HANGS
+    while not happened():
+        if time.monotonic() > deadline:
+            pytest.fail("a rank does not come so far as to publish its kernels")
+        os.sched_yield()
+
+
+def _ended_without(run: NetworkRun, missing: int) -> None:
+    """A rank ended with an error that names the missing rank, and no other but itself."""
+    own = int(run.result.request.environment["RANK_ID"])
+    assert run.result.returncode, f"rank {own} {run.result.ending} without rank {missing}"
+    assert run.result.returncode > 0, f"rank {own} {run.result.ending}"
+    assert named(run) - {own} == {missing}, f"rank {missing} is missing: {run.output.strip()}"
+    assert run.result.left_behind == 0, "a rank left processes behind"

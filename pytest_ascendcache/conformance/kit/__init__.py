@@ -1,0 +1,1 @@
+"""What the suite's checks are written with."""

@@ -1,0 +1,218 @@
+"""What the checks of MindSpore's caches have in common: networks, deadlines, and a held linker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.caches import GRAPH_CACHE
+from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.observation import (
+    SLOPES,
+    NetworkRun,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    probe_network,
+)
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import RankProcess, TrainRequest
+
+HANGS = 60.0
+"""Seconds after which a run that has not ended will not end. The slowest takes ten."""
+
+GANG_HANGS = 150.0
+"""The same for a gang, whose launcher takes a minute to notice that a rank has failed."""
+
+
+def leaky(slope: float, name: str) -> Probe:
+    """An operator that can be marked in either cache."""
+    return Probe("LeakyRelu", name=name, attributes=(("negative_slope", "float", slope),))
+
+
+LEAKY = (leaky(SLOPES[0], "first"), leaky(SLOPES[1], "second"))
+KERNELS = (*LEAKY, Probe("Square"), Probe("Relu"))
+ONE = probe_network(LEAKY[0])
+"""A network of one operator."""
+
+
+def is_graph(network: NetworkUnderTest) -> bool:
+    """Whether what is cached is the network as a whole."""
+    return network.layout is GRAPH_CACHE
+
+
+def probes_of(network: NetworkUnderTest) -> tuple[Probe, ...]:
+    """Operators that show by themselves whether they were compiled."""
+    return LEAKY if is_graph(network) else KERNELS
+
+
+def usual(network: NetworkUnderTest) -> Network:
+    """The network most checks run."""
+    return probe_network(*probes_of(network))
+
+
+def needs_kernels(network: NetworkUnderTest) -> None:
+    """Not applicable where the network is cached as a whole."""
+    if is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: caches networks as a whole, no kernels")
+
+
+def changed(probes: tuple[Probe, ...], which: str, **changes: Any) -> tuple[Probe, ...]:
+    """The probes with one of them changed."""
+    return tuple(replace(each, **changes) if each.node_name == which else each for each in probes)
+
+
+def ended(network: NetworkUnderTest, *requests: TrainRequest) -> list[NetworkRun]:
+    """Runs at the same time; one that does not end breaks the promise."""
+    with network.watch() as watch:
+        started = [watch.start(request) for request in requests]
+        runs = [waited(watch, process) for process in started]
+    return [replace(run, after=runs[-1].after) for run in runs]
+
+
+def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> NetworkRun:
+    """How a run ended; one that does not end breaks the promise."""
+    run: NetworkRun = watch.wait(process, patience)
+    if run.returncode is None:
+        pytest.fail(f"a run has not ended after {patience:g} s and was killed")
+    return run
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    """Wait for something that is seen from outside.
+
+    Raises:
+        NotDecidable: where it does not happen.
+    """
+    deadline = time.monotonic() + HANGS
+    while not happened():
+        if time.monotonic() > deadline:
+            raise NotDecidable("a run did not come so far as it was to be met")
+        os.sched_yield()
+
+
+def right(run: NetworkRun, which: str = "the run") -> None:
+    """A run ended well with the right outputs."""
+    assert run.succeeded, f"{which} {run.result.ending}: {last_words(run)}"
+    wrong = [f"{name} {how}" for name, how in run.wrong.items()]
+    assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
+
+
+def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run") -> NetworkRun:
+    """One run that has to end well."""
+    (run,) = ended(network, network.request(wanted))
+    right(run, which)
+    return run
+
+
+def last_words(run: NetworkRun) -> str:
+    """The last line of a run's output that names an error, or else says something."""
+    lines = [line.strip() for line in run.output.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("-", "[", "="))]
+    errors = [line for line in said if "Error" in line]
+    return (errors or said or ["without a word"])[-1][:200]
+
+
+def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
+    """The next run is right and leaves everything whole, and the one after it reuses it all.
+
+    ``between`` has one more run in between, for damage that is only put off by the first.
+    """
+    run_once(network, wanted, f"{where}: the next run")
+    if between:
+        run_once(network, wanted, f"{where}: the second run")
+    units = network.kernels().values()
+    problems = [each for unit in units for each in unit.problems()]
+    assert not problems, f"{where}: what is cached stays damaged: {'; '.join(problems)}"
+    assert units, f"{where}: nothing is cached"
+    try:
+        network.mark()
+    except NotDecidable as error:
+        pytest.fail(f"{where}: {error}")
+    run = run_once(network, wanted, f"{where}: the last run")
+    assert run.compiled == frozenset(), f"{where}: the last run compiles again"
+
+
+_LINKER = """\
+#!/bin/sh
+{early}
+"{gxx}" "$@" || exit
+{late}
+"""
+_STAND = 'echo > "{reached}"; head -c 1 < "{go}" > /dev/null'
+
+
+@contextmanager
+def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]:
+    """Builds stand still before their ``g++`` (``late``: after it) until they are let go."""
+    gxx = shutil.which("g++")
+    assert gxx is not None
+    with Gate(network.sandbox / f"gate-{late}") as gate:
+        stand = _STAND.format(reached=gate.reached, go=gate.go)
+        directory = network.sandbox / f"linker-{late}"
+        directory.mkdir()
+        program = directory / "g++"
+        text = _LINKER.format(early="" if late else stand, gxx=gxx, late=stand if late else "")
+        program.write_text(text)
+        program.chmod(0o755)
+        yield Held(gate, directory)
+
+
+class Held:
+    """Where builds stand, and the environment that makes them stand there."""
+
+    def __init__(self, gate: Gate, directory: Path) -> None:
+        self.gate = gate
+        self._directory = directory
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """For a request whose build is to stand."""
+        path = os.environ.get("PATH", os.defpath)
+        return {"PATH": f"{self._directory}{os.pathsep}{path}"}
+
+
+DAMAGE = Callable[[Path], None]
+
+
+def _edit(change: Callable[[bytes], bytes]) -> DAMAGE:
+    def apply(path: Path) -> None:
+        data = path.read_bytes()
+        mode = path.stat().st_mode
+        path.unlink()
+        path.write_bytes(change(data))
+        path.chmod(mode & 0o7777)
+
+    return apply
+
+
+def _instead(make: Callable[[Path], None]) -> DAMAGE:
+    def apply(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return apply
+
+
+def _flipped(data: bytes, place: float) -> bytes:
+    index = int(place * (len(data) - 1))
+    return data[:index] + bytes([data[index] ^ 0x10]) + data[index + 1 :]
+
+
+ANY_FILE: dict[str, DAMAGE] = {
+    "missing": Path.unlink,
+    "empty": _edit(lambda _: b""),
+    "cut-in-half": _edit(lambda data: data[: len(data) // 2]),
+    "flipped": _edit(lambda data: _flipped(data, 0.4)),
+    "a-directory": _instead(Path.mkdir),
+    "a-dangling-link": _instead(lambda path: path.symlink_to("nowhere")),
+}
+"""What may befall any file of a cache, by name."""

@@ -1,0 +1,94 @@
+"""What the checks of static kernels share: operators, and what must hold of an index."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.contract.static_kernel import Index
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+
+KINDS = ("Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh")
+
+
+def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:
+    """An operator of one input, with the shape of its output."""
+    tensor = TensorDesc.of(dtype, *(shape or (4, 8)))
+    return OperatorSpec(kind, (tensor,), (tensor,))
+
+
+def leaky(slope: float) -> OperatorSpec:
+    """An operator with an attribute."""
+    tensor = TensorDesc.of("float32", 4, 8)
+    attribute = Attribute("negative_slope", "float", slope)
+    return OperatorSpec("LeakyRelu", (tensor,), (tensor,), (attribute,))
+
+
+def differences(index: Index, wanted: Index) -> list[str]:
+    """How an index differs from what it has to be, a line for each kernel."""
+    lines = []
+    for key in sorted({*index, *wanted}):
+        has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
+        if has != needs:
+            lines.append(f"{key[1]} is {has or 'not there'}, not {needs or 'gone'}")
+        elif index[key] != wanted[key]:
+            lines.append(f"{key[1]} is described otherwise")
+    return lines
+
+
+def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
+    """What a process that reads the index now would stumble over.
+
+    ``always`` has to be in it; every kernel it names has to be there and whole, or of them just
+    one, the ``only``-th.
+    """
+    installed = InstalledKernels(opp)
+    try:
+        index = installed.index()
+    except TornIndex as error:
+        return [f"the index is torn: {error}"]
+    if lacking := [key for key in always if key not in index]:
+        return [f"the index lacks {lacking[0][1]}, which is installed"]
+    entries = list(index.items())
+    for key, entry in entries if only is None else [entries[only % len(entries)]]:
+        problems = installed.problems(entry)
+        # A kernel may go once the index that named it was read; not while it names it.
+        if problems and _still_names(installed, key, entry["binPath"]):
+            return problems
+    return []
+
+
+def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -> bool:
+    try:
+        return installed.index().get(key, {}).get("binPath") == path
+    except TornIndex:
+        return True
+
+
+@contextmanager
+def reader(opp: Path, always: Index) -> Iterator[list[str]]:
+    """Somebody who reads the index all the time; gives the list of what was stumbled over.
+
+    Something has to be installed, ``always``. One kernel a time is looked at, so that the reader
+    leaves room for what it watches.
+    """
+    found: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        for number in count():
+            if done.is_set() or found:
+                return
+            found.extend(faults_of(opp, always, number))
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield found
+    finally:
+        done.set()
+        thread.join()

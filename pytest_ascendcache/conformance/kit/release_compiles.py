@@ -1,0 +1,150 @@
+"""A release compiled with the toolchain under test, in a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.contract import CacheMode, Capability, ImplModeTables
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation.evidence import Step
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.release import KernelDigest, Problem, Release, distinct_operators
+from pytest_ascendcache.toolchains import CompileRequest, Toolchain
+from pytest_ascendcache.toolchains.atc import IMPL_MODE
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Kernels of a compile no cache had a part in, by operator, and what was done for them
+    in ``sandbox``."""
+
+    kernels: Mapping[str, KernelDigest]
+    steps: tuple[Step, ...]
+    sandbox: str
+
+
+class ReleaseCompiles:
+    """Compiles the operators of a release with its options; every one in one start.
+
+    ``remembered`` keeps fresh kernels for the release's other checks.
+    """
+
+    def __init__(
+        self, release: Release, cache: CacheUnderTest, remembered: dict[Path, Fresh]
+    ) -> None:
+        self.release = release
+        self.cache = cache
+        self.operators = distinct_operators(release)
+        self._remembered = remembered
+
+    def fresh(self) -> Mapping[str, KernelDigest]:
+        """Kernels of a fresh compile, by operator."""
+        known = self._remembered.get(self.release.path)
+        if known is None:
+            first = len(self.cache.evidence.steps)
+            kernels = self._fresh()
+            steps = tuple(self.cache.evidence.steps[first:])
+            known = Fresh(kernels, steps, str(self.cache.sandbox))
+            self._remembered[self.release.path] = known
+        else:
+            # The commands that would do the same here.
+            here = str(self.cache.sandbox)
+            self.cache.evidence.steps += [
+                replace(step, command=step.command.replace(known.sandbox, here))
+                for step in known.steps
+            ]
+        return known.kernels
+
+    def confirm(self) -> None:
+        """Compile fresh once more: what differs between two such compiles tells nothing.
+
+        Raises:
+            NotDecidable: where the two differ.
+        """
+        first, second = self.fresh(), self._fresh()
+        if differing := [first[key].operator for key in first if first[key] != second[key]]:
+            raise NotDecidable(f"two fresh compiles give different kernels of {differing[0]}")
+
+    def compile(self, cache: CacheUnderTest, mode: CacheMode) -> Run:
+        """One start that compiles every operator, watched."""
+        return cache.compile(
+            *self.operators.values(),
+            mode=mode,
+            environment=self.release.kernel_environment,
+            raw_options=self.release.kernel_options,
+            soc=self.release.soc,
+        )
+
+    def request(self, rank: int) -> CompileRequest:
+        """The compile of one card among several."""
+        card = {"RANK_ID": str(rank), "DEVICE_ID": str(rank), "RANK_SIZE": str(self.release.cards)}
+        return self.cache.request(
+            *self.operators.values(),
+            mode=CacheMode.ENABLE,
+            environment={**self.release.kernel_environment, **card},
+            raw_options=self.release.kernel_options,
+            soc=self.release.soc,
+        )
+
+    def unlike_fresh(self, run: Run, who: str) -> list[Problem]:
+        """Operators whose delivered kernel is not the fresh one, as ``who`` got it.
+
+        Raises:
+            NotDecidable: where fresh compiles differ among themselves.
+        """
+        fresh = self.fresh()
+        delivered = {key: run.unmarked_sha256(each) for key, each in self.operators.items()}
+        unlike = [key for key in fresh if fresh[key].sha256 != delivered[key]]
+        if unlike:
+            self.confirm()
+        return [
+            Problem(
+                f"{who} delivers sha256 {delivered[key][:16]}... of {fresh[key].operator}",
+                f"sha256 {fresh[key].sha256[:16]}..., as a fresh compile does",
+            )
+            for key in unlike
+        ]
+
+    def served(self, run: Run) -> str:
+        """How many operators were served, in words."""
+        if run.marked is None:
+            return "which kernels were served cannot be told"
+        served = sum(bool(run.served_from(each)) for each in self.operators.values())
+        return f"{served} of {len(self.operators)} kernels served"
+
+    def _fresh(self) -> dict[str, KernelDigest]:
+        empty = self.cache.elsewhere(self.cache.new_output())
+        run = self.compile(empty, CacheMode.DISABLE)
+        return {key: _digest(run, operator) for key, operator in self.operators.items()}
+
+
+def _digest(run: Run, operator: OperatorSpec) -> KernelDigest:
+    kernel = run.kernel(operator)
+    return KernelDigest(str(operator), sha256(kernel), len(kernel))
+
+
+def release_tables(release: Release, toolchain: Toolchain) -> ImplModeTables | None:
+    """The tables of implementation modes the release is compiled with: those of the operator
+    package it names, else the toolchain's; ``None`` where there are none.
+
+    Raises:
+        NotDecidable: where a table is missing.
+    """
+    package = release.kernel_environment.get("ASCEND_OPP_PATH", "")
+    directory = Path(package) / IMPL_MODE
+    if package and directory.is_dir():
+        texts = {
+            path.stem: path.read_text(encoding="utf-8-sig", errors="replace")
+            for path in sorted(directory.glob("*.ini"))
+        }
+    elif Capability.IMPL_MODE_TABLES in toolchain.capabilities:
+        texts = dict(toolchain.impl_mode_tables())
+    else:
+        return None
+    try:
+        return ImplModeTables.read(texts)
+    except KeyError as error:
+        raise NotDecidable(f"the implementation mode table {error} is missing") from None

@@ -1,0 +1,192 @@
+"""Entries of given sizes and ages, for the stories about limits and aging.
+
+Sizes are those of sparse files, which cost no space; ages are set through file times, never
+waited for. An entry's last access is set on both of its files right before a run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
+from pytest_ascendcache.contract.aging import (
+    ENV_RATIO,
+    ENV_SIZE,
+    INI_RATIO,
+    INI_SIZE,
+    MEGABYTE,
+)
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+
+KILOBYTE = 1024
+HOUR = 3600.0
+_HEAD = b"\x7fELF, an entry nobody asks for"
+
+
+class Shelf:
+    """The entries put into one SoC's directory beside those of real operators, by name."""
+
+    def __init__(self, cache: CacheUnderTest, soc: str | None = None) -> None:
+        self._directory = cache.layout.soc(soc or cache.options.soc)
+        self._prefix = f"{self._directory.relative_to(cache.root)}/"
+        self._laid: dict[str, tuple[int, float]] = {}
+
+    def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
+        """Put in one entry a name, of ``size`` bytes in all, last accessed so many hours ago.
+
+        Modification times run the other way: the longest unused one is the youngest file.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for name, ago in zip(names, hours, strict=True):
+            entry = self.entry(name)
+            object_size = size - len(_metadata(entry.stem, "0" * 64))
+            entry.metadata_path.write_text(_metadata(entry.stem, _digest_for(object_size)))
+            with entry.object_path.open("wb") as file:
+                file.write(_HEAD)
+                file.truncate(object_size)
+            for path in (entry.object_path, entry.metadata_path):
+                path.chmod(0o640)
+                rest(path, ago * HOUR, modified=time.time() - (1000 - ago) * HOUR)
+            self._laid[name] = (size, ago * HOUR)
+        return self
+
+    def entry(self, name: str) -> Entry:
+        """The entry of a name; a stem as the layout makes them."""
+        return Entry(f"te_shelf_{hashlib.sha256(name.encode()).hexdigest()}", self._directory)
+
+    def there(self, name: str) -> list[bool]:
+        """Whether metadata and object are there."""
+        entry = self.entry(name)
+        return [entry.metadata_path.exists(), entry.object_path.exists()]
+
+    def gone(self) -> str:
+        """Names of the entries that are no longer whole, in order."""
+        return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
+
+    def torn(self) -> str:
+        """Names of the entries of which one file is left."""
+        return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
+
+    def expected(self, run: Run, limits: CacheLimits) -> Aging:
+        """Who must be gone after a run, and who must be there."""
+        entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
+        return expected_aging(entries, self._own(run), limits)
+
+    def _own(self, run: Run) -> int:
+        """Bytes of the toolchain's own files before the run."""
+        return bytes_of(run.before, self._prefix) - sum(size for size, _ in self._laid.values())
+
+    def check(self, run: Run, limits: CacheLimits, goes: str) -> None:
+        """Whether a run let go what the document says, which in this story is ``goes``.
+
+        Raises:
+            AssertionError: where something else is gone.
+            NotDecidable: where the arithmetic of the story does not hold for this toolchain,
+                whose own entries are too large for it.
+        """
+        expected = self.expected(run, limits)
+        own = self._own(run)
+        if expected.must_go != set(goes) or not expected.allows(goes):
+            raise NotDecidable(
+                f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
+            )
+        self.compare(goes)
+
+    def compare(self, goes: str) -> None:
+        """Whether exactly these entries are gone, and each of them whole.
+
+        Raises:
+            AssertionError: where not.
+        """
+        ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
+        assert self.gone() == goes, (
+            f"aged entries differ\nobserved: {self.gone() or 'none'} gone\n"
+            f"expected: {goes or 'none'} gone\nidle before the run: {ages}"
+        )
+        assert self.torn() == "", f"half of an aged entry was left behind: {self.torn()}"
+
+
+def rest(path: Path, seconds: float, modified: float | None = None) -> None:
+    """Set a file's last access to so many seconds ago (negative: in the future)."""
+    if modified is None:
+        modified = path.stat().st_mtime
+    os.utime(path, (time.time() - seconds, modified))
+
+
+def rest_entry(entry: Entry, seconds: float) -> None:
+    """Set the last access of both files of an entry; it was made long before."""
+    for path in (entry.metadata_path, entry.object_path):
+        rest(path, seconds, modified=time.time() - 1000 * HOUR)
+
+
+def accessed(entry: Entry) -> tuple[int, int]:
+    """Last access of metadata and object, in whole seconds: some toolchains note no more."""
+    return (
+        int(entry.metadata_path.stat().st_atime),
+        int(entry.object_path.stat().st_atime),
+    )
+
+
+def bytes_of(snapshot: Snapshot, prefix: str) -> int:
+    """Bytes of the regular files below a directory."""
+    return sum(
+        state.size
+        for path, state in snapshot.files.items()
+        if path.startswith(prefix) and state.kind == "file"
+    )
+
+
+def environment(size: object = None, ratio: object = None) -> dict[str, str]:
+    """The two variables: MB and percent; ``None`` leaves one out."""
+    given = {ENV_SIZE: size, ENV_RATIO: ratio}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def ini_values(size: object = None, ratio: object = None) -> dict[str, str]:
+    """The two values of ``op_cache.ini``; ``None`` leaves one out."""
+    given = {INI_SIZE: size, INI_RATIO: ratio}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
+    """Do as the document says: open the generated file and add values to its section.
+
+    Which place is right is another check's business; here it is where the toolchain put it.
+    """
+    found = [path for path in cache.layout.ini_candidates if path.exists()]
+    path = found[0] if found else cache.layout.ini_candidates[-1]
+    text = path.read_text() if found else "[op_compiler_cache]\n"
+    lines = "".join(f"{key}={value}\n" for key, value in values.items())
+    path.write_text(f"{text.rstrip()}\n{lines}")
+
+
+@lru_cache(maxsize=64)
+def _digest_for(size: int) -> str:
+    """Digest of an object of this many bytes."""
+    digest = hashlib.sha256(_HEAD)
+    zeros = bytes(MEGABYTE)
+    left = size - len(_HEAD)
+    while left > 0:
+        digest.update(zeros[:left])
+        left -= MEGABYTE
+    return digest.hexdigest()
+
+
+def _metadata(stem: str, digest: str) -> str:
+    fields = {
+        "binFileName": stem,
+        "binFileSuffix": ".o",
+        "blockDim": 1,
+        "coreType": "AiCore",
+        "kernelName": f"{stem}__kernel0",
+        "magic": "RT_DEV_BINARY_MAGIC_ELF",
+        "sha256": digest,
+    }
+    return json.dumps(fields, indent=4, sort_keys=True)

@@ -1,0 +1,1 @@
+"""Checks of both of MindSpore's caches."""

@@ -1,0 +1,75 @@
+"""Runs of MindSpore networks that were killed, out of power, or let down by the disk.
+
+What an interruption leaves of the graph cache is rebuilt from one recording. The operator cache
+is interrupted at its linker, in ``mindspore_operator_test``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import is_graph, recovers, usual
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.faults import Act, Action, CrashKind
+from pytest_ascendcache.observation import NetworkUnderTest, spread
+
+KILLED, MID_WRITE, POWER_LOSS, _ = CrashKind
+
+
+def _recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
+    if not is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: its linker's writes cannot be told from a record")
+    network.evidence.crash = kind.value
+    wanted = usual(network)
+    running = network.interruption(wanted)
+    for state in running.states(kind):
+        running.enter(state)
+        recovers(network, wanted, str(state))
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
+def test_an_interrupted_run_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
+    _recovers_from(kind, network)
+
+
+@rule("robust/power-loss")
+def test_after_a_power_loss_nothing_damaged_is_run(network: NetworkUnderTest) -> None:
+    _recovers_from(POWER_LOSS, network)
+
+
+@rule("robust/interrupted-compile")
+def test_a_run_that_is_really_killed_is_made_good(network: NetworkUnderTest) -> None:
+    if not is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: really killed at its linker instead")
+    network.evidence.crash = KILLED.value
+    wanted = usual(network)
+    running = network.interruption(wanted)
+    for operation in spread([each for each in running.operations if each.act.changes], 3):
+        running.strike(Action.KILL, operation)
+        recovers(network, wanted, f"killed before {operation}")
+
+
+_FAILING = (
+    (Action.ENOSPC, (Act.MAKE_DIRECTORY, Act.CREATE, Act.WRITE)),
+    (Action.EACCES, (Act.CREATE,)),
+)
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(("action", "acts"), _FAILING, ids=[each.name for each, _ in _FAILING])
+def test_a_failing_disk_costs_the_cache_and_not_the_run(
+    network: NetworkUnderTest, action: Action, acts: tuple[Act, ...]
+) -> None:
+    if not is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: strace cannot aim at one of its many processes")
+    wanted = usual(network)
+    running = network.interruption(wanted)
+    for operation in spread([each for each in running.operations if each.act in acts], 4):
+        run = running.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        assert run.returncode is not None, f"{where}: the run {run.result.ending}"
+        assert run.returncode >= 0, f"{where}: the run {run.result.ending}"
+        if run.succeeded:
+            assert run.wrong == {}, f"{where}: wrong outputs"
+        recovers(network, wanted, where)

@@ -1,0 +1,63 @@
+"""Several ranks of a MindSpore network, through its own launcher, with a real ``AllReduce``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import (
+    GANG_HANGS,
+    is_graph,
+    right,
+    usual,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, launched_gang
+
+SIZE = 2
+
+
+@pytest.fixture(autouse=True)
+def _launcher(network: NetworkUnderTest) -> None:
+    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
+
+
+def run_gang(network: NetworkUnderTest) -> list[NetworkRun]:
+    """A gang of two that ends well, its sum included."""
+    with launched_gang(network, usual(network), SIZE) as gang:
+        runs = gang.wait(GANG_HANGS)
+        assert runs[0].returncode is not None, f"the gang has not ended after {GANG_HANGS:g} s"
+        for rank, run in enumerate(runs):
+            right(run, f"rank {rank}")
+        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+    return runs
+
+
+@rule("ranks/isolated")
+def test_each_rank_writes_below_its_own_directory(network: NetworkUnderTest) -> None:
+    runs = run_gang(network)
+    kept = [path for path in runs[0].written if network.layout.holds(Path(path))]
+    assert kept, "nothing is kept"
+    own = tuple(f"/rank_{rank}/" for rank in range(SIZE))
+    elsewhere = [path for path in kept if not any(each in path for each in own)]
+    assert not elsewhere, f"not below the directory of a rank: {elsewhere[0]}"
+    assert all(any(each in path for path in kept) for each in own), "a rank kept nothing"
+
+
+@rule("incremental/reuses")
+def test_a_gang_compiles_nothing_again(network: NetworkUnderTest) -> None:
+    run_gang(network)
+    for rank in range(SIZE if is_graph(network) else 1):
+        network.mark(rank)
+    for rank, run in enumerate(run_gang(network)):
+        assert run.compiled == frozenset(), f"rank {rank} compiled again"
+
+
+@rule("ranks/scenarios-separate")
+def test_a_gang_does_not_use_what_one_card_compiled(network: NetworkUnderTest) -> None:
+    network.warm(usual(network))
+    for rank, run in enumerate(run_gang(network)):
+        assert run.reused == frozenset(), f"rank {rank} used what one card on its own compiled"

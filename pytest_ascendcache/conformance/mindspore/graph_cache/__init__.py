@@ -1,0 +1,1 @@
+"""Checks of MindSpore's graph cache."""

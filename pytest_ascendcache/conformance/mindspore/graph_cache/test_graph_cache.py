@@ -1,0 +1,186 @@
+"""MindSpore's graph cache: what its key has to separate, and damage to either of its files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import (
+    ANY_FILE,
+    GANG_HANGS,
+    LEAKY,
+    ONE,
+    ended,
+    last_words,
+    leaky,
+    recovers,
+    right,
+    run_once,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.faults import Gate
+from pytest_ascendcache.observation import (
+    SLOPES,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    launched_gang,
+    probe_network,
+)
+from pytest_ascendcache.toolchains import Script
+
+DAMAGED_FILES: dict[str, Callable[[Path], None]] = {
+    **ANY_FILE,
+    "foreign": lambda path: _write(path, b"#!/bin/sh\nexit 0\n"),
+}
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.unlink()
+    path.write_bytes(data)
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("file", ["mindir", "hash"])
+@pytest.mark.parametrize("damage", DAMAGED_FILES)
+def test_a_damaged_file_heals(network: NetworkUnderTest, file: str, damage: str) -> None:
+    network.run(ONE)
+    (graph,) = network.kernels().values()
+    DAMAGED_FILES[damage](graph.object_path if file == "mindir" else graph.digest_path)
+    recovers(network, ONE, f".{file} {damage}", between=True)
+
+
+@rule("robust/heals-damaged-entry")
+def test_both_files_empty_heal(network: NetworkUnderTest) -> None:
+    network.run(ONE)
+    (graph,) = network.kernels().values()
+    for path in graph.paths:
+        ANY_FILE["empty"](path)
+    recovers(network, ONE, "both empty")
+
+
+@rule("security/verify-before-load")
+def test_a_network_that_was_edited_is_not_run(network: NetworkUnderTest) -> None:
+    network.warm(ONE)
+    (run,) = ended(network, network.request(ONE))
+    right(run)
+    assert run.reused == frozenset(), "an edited network was run: nothing has its digest"
+
+
+@rule("incremental/compiles-changed-only")
+def test_networks_of_one_process_are_told_apart(network: NetworkUnderTest) -> None:
+    """The same script runs its two networks in the other order."""
+    first = probe_network(LEAKY[0], name="first_network")
+    second = probe_network(Probe("Square"), name="second_network")
+    for before, last in ((first, second), (second, first)):
+        request = network.request(last, script=Script(before=(before,)))
+        (run,) = ended(network, request)
+        right(run, f"the run with {last.name} last")
+
+
+STYLES = {
+    "script": Script(),
+    "imported-module": Script(module=True),
+    "module-imported-in-a-function": Script(late_import=True),
+}
+
+
+@rule("incremental/compiles-changed-only")
+@pytest.mark.parametrize("style", STYLES)
+def test_changed_code_is_compiled(network: NetworkUnderTest, style: str) -> None:
+    """Another operator is written in the place of the first, in the file that has the code."""
+    before = probe_network(leaky(SLOPES[0], "first"))
+    after = probe_network(Probe("Tanh", name="first"))
+    script = STYLES[style]
+    (cold,) = ended(network, network.request(before, script=script))
+    right(cold)
+    (run,) = ended(network, network.request(after, script=script))
+    right(run, "the run with changed code")
+
+
+@rule("incremental/reuses")
+@pytest.mark.parametrize("style", STYLES)
+def test_unchanged_code_is_reused(network: NetworkUnderTest, style: str) -> None:
+    script = STYLES[style]
+    for expected in (ONE.operators[0].name, None):
+        (run,) = ended(network, network.request(ONE, script=script))
+        right(run)
+        assert run.compiled == (frozenset([expected]) if expected else frozenset())
+        if expected:
+            network.mark()
+
+
+@rule("incremental/info-describes")
+def test_the_digest_alone_decides(network: NetworkUnderTest) -> None:
+    """The other file that is kept: without it nothing is reused, and it is written again."""
+    network.warm(ONE)
+    (graph,) = network.kernels().values()
+    graph.digest_path.unlink()
+    (run,) = ended(network, network.request(ONE))
+    assert run.succeeded, f"the run {run.result.ending}: {last_words(run)}"
+    assert run.compiled == {LEAKY[0].node_name}
+    assert run_once(network, ONE).wrong == {}
+    assert graph.digest_path.is_file()
+
+
+# --- ranks that come late -------------------------------------------------------------------
+
+WAIT = "MS_CPU_COMM_OP_TIMEOUT"
+"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
+def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int) -> None:
+    """Rank 1 is cold and stands; rank 0 is warm and waits, too short or long enough."""
+    with launched_gang(network, ONE, 2) as gang:
+        for run in gang.wait(GANG_HANGS):
+            right(run, "a cold rank")
+    for unit in network.kernels(1).values():
+        for path in unit.paths:
+            path.unlink(missing_ok=True)
+    network.mark(0)
+    script = Script(held=((1, network.sandbox / "gate"),))
+    with (
+        Gate(network.sandbox / "gate") as gate,
+        launched_gang(network, ONE, 2, {WAIT: str(seconds)}, script) as gang,
+    ):
+        if not gate.wait(time.monotonic() + GANG_HANGS):
+            raise NotDecidable("rank 1 did not get to its network")
+        if seconds > GANG_HANGS:
+            gate.release()
+        runs = gang.wait(GANG_HANGS)
+        if seconds > GANG_HANGS:
+            for rank, run in enumerate(runs):
+                right(run, f"rank {rank}")
+            assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+            assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
+            return
+    assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
+    assert runs[0].returncode != 0, "the gang ended well without rank 1"
+    words = runs[0].output
+    assert WAIT in words, f"the error does not name {WAIT}: {last_words(runs[0])}"
+
+
+@rule("ranks/killed-rank")
+def test_a_killed_rank_ends_the_others(network: NetworkUnderTest) -> None:
+    script = Script(held=((1, network.sandbox / "gate"),))
+    with (
+        Gate(network.sandbox / "gate") as gate,
+        launched_gang(network, ONE, 2, {WAIT: "30"}, script) as gang,
+    ):
+        if not gate.wait(time.monotonic() + GANG_HANGS):
+            raise NotDecidable("rank 1 did not get to its network")
+        os.kill(int((network.sandbox / "gate/pid").read_text()), signal.SIGKILL)
+        runs = gang.wait(GANG_HANGS)
+    assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
+    assert runs[0].returncode != 0, "the gang ended well without rank 1"
+    assert runs[0].result.left_behind == 0, "processes were left behind"
+    with launched_gang(network, ONE, 2) as gang:
+        for rank, run in enumerate(gang.wait(GANG_HANGS)):
+            right(run, f"afterwards rank {rank}")

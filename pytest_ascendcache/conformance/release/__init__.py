@@ -1,0 +1,1 @@
+"""Checks of a model's release (``--ascend-release``)."""

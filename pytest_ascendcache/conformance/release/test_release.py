@@ -1,0 +1,223 @@
+"""The release gate: is a model's release as the documents want it? Collected only if asked for.
+
+One check of a kind for each file ``--ascend-release`` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.release_compiles import (
+    Fresh,
+    ReleaseCompiles,
+    release_tables,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
+from pytest_ascendcache.contract import Capability, ImplModeTables
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.release import (
+    Manifest,
+    ManifestError,
+    Problem,
+    Release,
+    cache_mode_problems,
+    contradictions,
+    copy_kernels,
+    debug_problems,
+    debugging_option_problems,
+    has_two_implementations,
+    is_forced,
+    kept_file_problems,
+    options_digest,
+    outdated_kernels,
+    precision_file_problems,
+    rank_directories,
+    rank_problems,
+    read_manifest,
+    soc_directory,
+    story,
+    write_manifest,
+)
+from pytest_ascendcache.toolchains import Toolchain
+
+_AT_ONCE = 16
+"""Compiles at once at the most: the cards of one server."""
+
+
+@pytest.fixture
+def release(ascend_release: Release) -> Release:
+    """The release to be judged."""
+    return ascend_release
+
+
+@pytest.fixture(scope="module")
+def fresh_kernels() -> dict[Path, Fresh]:
+    """Fresh kernels by release file, compiled when first needed."""
+    return {}
+
+
+@pytest.fixture
+def compiles(
+    release: Release, fresh_kernels: dict[Path, Fresh], request: pytest.FixtureRequest
+) -> ReleaseCompiles:
+    """The release, ready to be compiled."""
+    if not release.operators:
+        pytest.skip("the release names no operators; give it a single-operator JSON file")
+    cache: CacheUnderTest = request.getfixturevalue("cache")
+    return ReleaseCompiles(release, cache, fresh_kernels)
+
+
+@pytest.fixture
+def updates_manifest(request: pytest.FixtureRequest) -> bool:
+    """Whether the manifest is to be written."""
+    return bool(request.getfixturevalue("ascend_session").settings.release.update)
+
+
+@pytest.fixture
+def tables(release: Release, toolchain: Toolchain) -> ImplModeTables:
+    """The tables of implementation modes the release is compiled with."""
+    found = release_tables(release, toolchain)
+    if found is None:
+        pytest.skip(f"{toolchain.name}: {Capability.IMPL_MODE_TABLES.lacking}")
+    return found
+
+
+@rule("cache-mode/release-setting")
+def test_cache_mode(release: Release) -> None:
+    _judge(cache_mode_problems(release))
+
+
+@rule("release/debug-off")
+def test_debug_switches(release: Release) -> None:
+    _judge(debug_problems(release))
+
+
+@rule("release/implmode-option-off")
+def test_debugging_option_for_modes(release: Release) -> None:
+    _judge(debugging_option_problems(release))
+
+
+@rule("release/precision-file-kept")
+def test_precision_file_is_kept(release: Release, toolchain: Toolchain) -> None:
+    tables = release_tables(release, toolchain)
+    if tables is not None and not has_two_implementations(release, tables):
+        pytest.skip("no operator of the release has two implementations")
+    _judge(kept_file_problems(release))
+
+
+@rule("release/precision-file-valid")
+def test_precision_file_is_valid(release: Release, tables: ImplModeTables) -> None:
+    if release.precision_file is None or not release.precision_file.is_file():
+        pytest.skip("there is no precision file")
+    text = release.precision_file.read_text(encoding="utf-8", errors="replace")
+    _judge(precision_file_problems(text, release, tables))
+
+
+@rule("release/knowledge-base-applied")
+def test_kernels_are_newer_than_the_knowledge_base(release: Release) -> None:
+    if not release.knowledge_base:
+        pytest.skip("the release names no tuning knowledge base")
+    if not any(soc_directory(cache, release.soc) for cache in release.caches):
+        pytest.skip(f"no cache of {release.soc} goes with the release")
+    try:
+        _judge(outdated_kernels(release))
+    except OSError as error:
+        raise NotDecidable(f"the age of kernels cannot be told: {error}") from None
+
+
+@rule("release/settings-agree")
+def test_settings_agree(release: Release) -> None:
+    _judge(contradictions(release))
+
+
+@rule("release/every-card-has-a-cache")
+def test_every_card_has_a_cache(release: Release) -> None:
+    if not any(map(rank_directories, release.caches)):
+        pytest.skip("no cache of the release is kept by rank")
+    _judge(rank_problems(release))
+
+
+@rule("release/cached-is-fresh")
+def test_a_new_cache_serves_fresh_kernels(compiles: ReleaseCompiles) -> None:
+    compiles.fresh()
+    cache = compiles.cache
+    problems = compiles.unlike_fresh(compiles.compile(cache, ENABLE), "the compile that stores")
+    served = compiles.compile(cache, ENABLE)
+    problems += compiles.unlike_fresh(served, "the cache")
+    if is_forced(compiles.release):
+        forced = compiles.compile(cache, FORCE)
+        problems += compiles.unlike_fresh(forced, "force, as the release is compiled,")
+    cache.evidence.notes.append(f"{compiles.release.name}, new cache: {compiles.served(served)}")
+    _judge(problems)
+
+
+@rule("release/cached-is-fresh")
+def test_caches_of_the_release_serve_fresh_kernels(compiles: ReleaseCompiles) -> None:
+    release, problems, copied = compiles.release, list[Problem](), 0
+    for number, place in enumerate(release.caches):
+        cache = compiles.cache.elsewhere(compiles.cache.sandbox / f"copy{number}")
+        if not copy_kernels(release, place, cache.root):
+            continue
+        copied += 1
+        run = compiles.compile(cache, ENABLE)
+        problems += compiles.unlike_fresh(run, str(place))
+        cache.evidence.notes.append(f"{release.name}, {place.name}: {compiles.served(run)}")
+    if not copied:
+        pytest.skip(f"no cache of {release.soc} goes with the release")
+    _judge(problems)
+
+
+@rule("release/cards-get-one-kernel")
+def test_cards_that_compile_at_once(compiles: ReleaseCompiles) -> None:
+    if compiles.release.cards == 1:
+        pytest.skip("the release is for one card")
+    compiles.fresh()
+    requests = [compiles.request(rank) for rank in range(min(compiles.release.cards, _AT_ONCE))]
+    problems = list[Problem]()
+    for rank, run in enumerate(compiles.cache.together(requests)):
+        if run.succeeded:
+            problems += compiles.unlike_fresh(run, f"card {rank}")
+        else:
+            ending = f"the compile of card {rank} {run.result.ending}"
+            problems.append(Problem(ending, "success, as a compile alone has"))
+    _judge(problems)
+
+
+@rule("release/manifest")
+def test_manifest(compiles: ReleaseCompiles, toolchain: Toolchain, updates_manifest: bool) -> None:
+    release, path = compiles.release, compiles.release.manifest
+    if path is None:
+        pytest.skip("the release names no manifest")
+    try:
+        options = options_digest(release)
+    except OSError as error:
+        raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
+    now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
+    try:
+        if updates_manifest:
+            compiles.confirm()
+            write_manifest(path, replace(now, kernels=compiles.fresh()))
+            note = f"{path} was written with {len(compiles.operators)} kernels"
+            compiles.cache.evidence.notes.append(note)
+            pytest.skip(note)
+        golden = read_manifest(path)
+    except ManifestError as error:
+        raise NotDecidable(str(error)) from None
+    if reason := golden.unlike(now):
+        raise NotDecidable(
+            f"the manifest {path} says nothing of this release: {reason}; once the new kernels are "
+            "approved, write it anew with --ascend-manifest-update."
+        )
+    problems = golden.problems(compiles.fresh())
+    if problems:
+        compiles.confirm()
+    _judge(problems)
+
+
+def _judge(problems: Sequence[Problem]) -> None:
+    if problems:
+        pytest.fail(story(problems))

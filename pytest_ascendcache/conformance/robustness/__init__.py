@@ -1,0 +1,1 @@
+"""Checks every cache has to stand: damage, interruption, races, security."""

@@ -1,0 +1,404 @@
+"""Interruption: a compile that was killed, torn, out of power, or let down by the disk.
+
+Recovery is always the same question: does the next run deliver a correct kernel, and does the
+one after that reuse it? Each story is recorded once. What an interruption leaves is rebuilt from
+the record, so that only the recovery is paid; a few compiles are killed for real.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_ascendcache.caches import find_canaries
+from pytest_ascendcache.conformance.kit.stories import (
+    AGING,
+    BESIDE,
+    COLD,
+    FORCING,
+    HEALING,
+    STORIES,
+    Story,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    Interruption,
+    NetworkUnderTest,
+    NotDecidable,
+    Probe,
+    Run,
+    probe_network,
+    spread,
+)
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
+
+KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
+
+
+def _recovers_from(
+    kind: CrashKind, story: Story, cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = kind.value
+    compiling = story.record(cache, add, exp)
+    for state in compiling.states(kind):
+        compiling.enter(state)
+        problem = cache.recovery(add, *[exp] * story.both)
+        assert problem is None, f"{state}: {problem}"
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("story", [*STORIES, AGING], ids=lambda each: each.name)
+def test_a_killed_compile_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(KILLED, story, cache, add, exp)
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.name)
+def test_a_compile_killed_in_a_write_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(MID_WRITE, story, cache, add, exp)
+
+
+@rule("robust/interrupted-compile")
+def test_a_compile_that_is_really_killed_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = KILLED.value
+    compiling = COLD.record(cache, add, exp)
+    for operation in spread(_changing(compiling), 3):
+        compiling.strike(Action.KILL, operation)
+        problem = cache.recovery(add)
+        assert problem is None, f"killed before {operation}: {problem}"
+
+
+@rule("robust/interrupted-compile")
+def test_a_compile_that_is_really_killed_in_a_write_is_made_good(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    _needs(cache.toolchain, Action.TEAR)
+    cache.evidence.crash = MID_WRITE.value
+    compiling = HEALING.record(cache, add, exp)
+    for operation in compiling.operations:
+        if operation.act is Act.WRITE and len(operation.data) > 1:
+            compiling.strike(Action.TEAR, operation)
+            problem = cache.recovery(add)
+            assert problem is None, f"killed in the middle of {operation}: {problem}"
+
+
+@rule("robust/power-loss")
+@pytest.mark.parametrize("story", STORIES, ids=lambda each: each.name)
+def test_after_a_power_loss_nothing_damaged_is_served(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, story: Story
+) -> None:
+    _recovers_from(POWER_LOSS, story, cache, add, exp)
+
+
+# --- networks -------------------------------------------------------------------------------
+
+
+@rule("robust/interrupted-compile")
+@pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
+def test_an_interrupted_rank_is_made_good(network: NetworkUnderTest, kind: CrashKind) -> None:
+    _rank_recovers_from(kind, network)
+
+
+@rule("robust/power-loss")
+def test_after_a_power_loss_a_rank_runs_nothing_damaged(network: NetworkUnderTest) -> None:
+    _rank_recovers_from(POWER_LOSS, network)
+
+
+def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
+    _builds_incrementally(network)
+    network.evidence.crash = kind.value
+    square = probe_network(Probe("Square"))
+    running = network.interruption(square)
+    for state in running.states(kind):
+        running.enter(state)
+        problem = network.recovery(square)
+        assert problem is None, f"{state}: {problem}"
+
+
+def _builds_incrementally(network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+
+
+# --- locks ----------------------------------------------------------------------------------
+
+
+@rule("robust/dead-lock-holder")
+def test_who_comes_later_is_not_blocked(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.evidence.crash = KILLED.value
+    compiling = BESIDE.record(cache, add, exp)
+    for operation in _after_a_lock(compiling)[:2]:
+        compiling.strike(Action.KILL, operation)
+        problem = cache.recovery(add)
+        assert problem is None, f"killed before {operation}: {problem}"
+
+
+@rule("robust/dead-lock-holder")
+def test_who_is_waiting_is_not_blocked(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    _needs(cache.toolchain, Action.HOLD)
+    cache.evidence.crash = KILLED.value
+    compiling = BESIDE.record(cache, add, exp)
+    locks = [each for each in compiling.operations if each.act is Act.LOCK]
+    compiling.reset()
+    with compiling.held(_after_a_lock(compiling)[0]) as holder, compiling.held(locks[-1]) as other:
+        other.release()
+        holder.kill()
+        holder.result()
+        waited = other.result()
+    assert waited.succeeded, f"who waited {waited.result.ending}"
+    problem = cache.recovery(add)
+    assert problem is None, problem
+
+
+# --- failing disks --------------------------------------------------------------------------
+
+_STRIKES = (
+    (COLD, Action.ENOSPC, {Act.CREATE, Act.WRITE, Act.MAKE_DIRECTORY}),
+    (COLD, Action.EACCES, {Act.READ, Act.LIST, Act.LOCK, Act.RENAME}),
+    (COLD, Action.SHORT, {Act.WRITE}),
+    (FORCING, Action.EIO, {Act.READ, Act.WRITE, Act.SYNC, Act.SYNC_DIRECTORY, Act.REMOVE}),
+    (FORCING, Action.EACCES, {Act.LIST, Act.CREATE, Act.LOCK, Act.REMOVE}),
+)
+"""Which operations an error befalls in which story."""
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(
+    ("story", "action", "acts"),
+    _STRIKES,
+    ids=[f"{story.name}-{action.name}" for story, action, _ in _STRIKES],
+)
+def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    exp: OperatorSpec,
+    story: Story,
+    action: Action,
+    acts: set[Act],
+) -> None:
+    _needs(cache.toolchain, action)
+    cache.evidence.crash = INJECTED_ERROR.value
+    refusal = _refusal(cache, add)
+    compiling = story.record(cache, add, exp)
+    left: set[object] = set()
+    for operation in compiling.worthwhile(_struck(action, acts, compiling)):
+        run = compiling.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        if run.succeeded:
+            assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+        else:
+            assert run.returncode == refusal, f"{where}: the compile {run.result.ending}"
+        # Many errors leave the same; recovering from it once is enough.
+        content = Tree.read(cache.root).content
+        if content not in left:
+            left.add(content)
+            problem = cache.recovery(add)
+            assert problem is None, f"{where}: {problem}"
+
+
+def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> list[Operation]:
+    """Operations an error can befall; of looks at one point, the first."""
+    return [
+        each
+        for each in compiling.operations
+        if each.act in acts
+        and (each.act not in (Act.READ, Act.LIST) or each.nth == 0)
+        and (action is not Action.SHORT or len(each.data) > 1)
+    ]
+
+
+def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
+    """The exit status of a request this toolchain refuses in so many words."""
+    run = cache.elsewhere(cache.sandbox / "refused").attempt(operator, raw_mode="no-such-mode")
+    if run.succeeded or not run.result.returncode or run.result.returncode < 0:
+        raise NotDecidable("how this toolchain refuses a request cannot be told")
+    return run.result.returncode
+
+
+_RANK_STRIKES = (
+    (Action.ENOSPC, {Act.WRITE}),
+    (Action.SHORT, {Act.WRITE}),
+    (Action.EACCES, {Act.RENAME}),
+)
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize(
+    ("action", "acts"), _RANK_STRIKES, ids=[action.name for action, _ in _RANK_STRIKES]
+)
+def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
+    network: NetworkUnderTest, action: Action, acts: set[Act]
+) -> None:
+    _builds_incrementally(network)
+    _needs(network.toolchain, action)
+    network.evidence.crash = INJECTED_ERROR.value
+    square = probe_network(Probe("Square"))
+    running = network.interruption(square)
+    left: set[object] = set()
+    for operation in running.worthwhile([each for each in running.operations if each.act in acts]):
+        run = running.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        if run.succeeded:
+            assert run.wrong == {}, f"{where}: wrong outputs"
+        else:
+            assert run.returncode is not None
+            assert run.returncode > 0, f"{where}: the rank {run.result.ending}"
+        content = Tree.read(network.cache).content
+        if content not in left:
+            left.add(content)
+            problem = network.recovery(square)
+            assert problem is None, f"{where}: {problem}"
+
+
+# --- versions -------------------------------------------------------------------------------
+
+
+@rule("robust/upgrade-stamp")
+@pytest.mark.parametrize("first", ["same-soc-first", "other-soc-first"])
+def test_an_upgrade_voids_every_soc(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str, first: str
+) -> None:
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    socs = [cache.options.soc, other_soc]
+    for soc in socs:
+        cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+    old = _marks(cache)
+    change.apply()
+    for soc in socs if first == "same-soc-first" else [other_soc, *socs]:
+        run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+        assert not _served(run, add) & old, f"an old kernel is served for {soc}"
+    for soc in socs:
+        run = cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+        assert _served(run, add), f"a new kernel is not reused for {soc}"
+
+
+@rule("robust/upgrade-stamp")
+def test_a_downgrade_voids_the_cache_too(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    newer, older = (
+        toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox / name)
+        for name in ("newer", "older")
+    )
+    newer.apply()
+    cache.compile(add, mode=ENABLE, environment=newer.environment)
+    old = _marks(cache)
+    run = cache.compile(add, mode=ENABLE, environment=older.environment)
+    assert not _served(run, add) & old, "a kernel of the newer toolchain is served"
+
+
+@dataclass
+class Upgraded:
+    """The first compile after an upgrade; ``old`` are the marks of the entries before it."""
+
+    cache: CacheUnderTest
+    operator: OperatorSpec
+    change: StagedChange
+    old: set[str]
+    compiling: Interruption[Run]
+    socs: tuple[str, str]
+
+    def goes_on(self, soc: str, where: str) -> None:
+        """The next run serves nothing from before the upgrade."""
+        environment = self.change.environment
+        run = self.cache.attempt(self.operator, mode=ENABLE, soc=soc, environment=environment)
+        assert run.succeeded, f"{where}: the next run {run.result.ending}"
+        self.serves_nothing_old(run, where)
+
+    def serves_nothing_old(self, run: Run, where: str) -> None:
+        """What a run delivered, if it did, is not from before the upgrade."""
+        served = run.succeeded and _served(run, self.operator) & self.old
+        soc = run.result.request.options.soc
+        assert not served, f"{where}: an old kernel is served for {soc}"
+
+
+@pytest.fixture
+def upgraded(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
+) -> Upgraded:
+    """An upgrade of a cache that has entries for two chips, recorded."""
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    socs = (cache.options.soc, other_soc)
+    for soc in socs:
+        cache.compile(add, mode=ENABLE, soc=soc, environment=change.environment)
+    old = _marks(cache)
+    change.apply()
+    compiling = cache.interruption(add, mode=ENABLE, environment=change.environment)
+    return Upgraded(cache, add, change, old, compiling, socs)
+
+
+@rule("robust/upgrade-stamp")
+@pytest.mark.parametrize("kind", [KILLED, POWER_LOSS], ids=lambda each: each.name)
+def test_an_upgrade_that_was_cut_short_is_taken_up_again(
+    cache: CacheUnderTest, upgraded: Upgraded, kind: CrashKind
+) -> None:
+    cache.evidence.crash = kind.value
+    for number, state in enumerate(upgraded.compiling.states(kind)):
+        upgraded.compiling.enter(state)
+        upgraded.goes_on(upgraded.socs[number % 2], str(state))
+
+
+@rule("robust/upgrade-stamp")
+def test_an_upgrade_that_cannot_purge_is_taken_up_again(
+    cache: CacheUnderTest, upgraded: Upgraded
+) -> None:
+    _needs(cache.toolchain, Action.EACCES)
+    cache.evidence.crash = INJECTED_ERROR.value
+    compiling = upgraded.compiling
+    removals = [each for each in compiling.operations if each.act is Act.REMOVE]
+    for operation in spread(removals, 4):
+        where = f"{Action.EACCES.value} at {operation}"
+        upgraded.serves_nothing_old(compiling.strike(Action.EACCES, operation), where)
+        for soc in upgraded.socs:
+            upgraded.goes_on(soc, where)
+
+
+def _marks(cache: CacheUnderTest) -> set[str]:
+    """Tokens of the marks of all entries there are."""
+    cache.mark()
+    return set(cache.known_state()[0])
+
+
+def _served(run: Run, operator: OperatorSpec) -> set[str]:
+    """Tokens of the marks the delivered kernel carries."""
+    return set(find_canaries(run.model(operator).read_bytes()))
+
+
+# --- which operations -----------------------------------------------------------------------
+
+
+def _changing(compiling: Interruption[Run]) -> list[Operation]:
+    return [each for each in compiling.operations if each.act.changes]
+
+
+def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
+    """Operations the compile does when it holds the last of its locks."""
+    numbers = [each.number for each in compiling.operations if each.act is Act.LOCK]
+    if not numbers:
+        # It need not lock: what locks are for is judged by the rules on races.
+        pytest.skip("no lock of this toolchain can be seen")
+    return [each for each in _changing(compiling) if each.number > numbers[-1]]
+
+
+def _needs(toolchain: Toolchain, action: Action) -> None:
+    try:
+        offered = toolchain.fault_route().actions
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    if action not in offered:
+        pytest.skip(f"{toolchain.name}: '{action.value}' cannot be made to happen in it")

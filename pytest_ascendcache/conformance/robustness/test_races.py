@@ -1,0 +1,115 @@
+"""Races: readers and writers that meet in the worst moments.
+
+Luck is not needed: a process is made to stand still right before one of its file operations
+while another one does all of its work.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.caches import Entry, find_canaries
+from pytest_ascendcache.conformance.kit.states import residue
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
+from pytest_ascendcache.faults import Act, Action, CrashKind
+from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.operators import OperatorSpec
+
+KILLED, MID_WRITE = CrashKind.KILLED, CrashKind.MID_WRITE
+
+
+@pytest.fixture
+def _holds(cache: CacheUnderTest) -> None:
+    """Needs a toolchain that can be made to stand still."""
+    if Action.HOLD not in cache.toolchain.fault_route().actions:
+        pytest.skip(f"{cache.toolchain.name}: it cannot be held at a file operation")
+
+
+@pytest.fixture
+def marked(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> Entry:
+    """A marked entry beside another; from here on nothing is marked."""
+    cache.warm(add, exp)
+    cache.mark()
+    cache.marks = False
+    return cache.entry(add)
+
+
+@rule("robust/no-torn-entry")
+@pytest.mark.parametrize("kind", [KILLED, MID_WRITE], ids=lambda each: each.name)
+def test_a_reader_meets_a_writer_at_every_moment(
+    cache: CacheUnderTest, add: OperatorSpec, marked: Entry, kind: CrashKind
+) -> None:
+    old = marked.object
+    writing = cache.interruption(add, mode=FORCE)
+    for state in writing.states(kind):
+        writing.enter(state)
+        whole = Entry(marked.stem, marked.directory).is_valid
+        run = cache.attempt(add, mode=ENABLE)
+        where = f"while a writer is {state.when.removeprefix('before ')}"
+        assert run.succeeded, f"{where}: the compile {run.result.ending}"
+        if find_canaries(run.model(add).read_bytes()):
+            assert whole, f"{where}: the object of one writer with metadata of another is served"
+            assert run.kernel(add) == old, f"{where}: half a kernel is served"
+        else:
+            assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+
+
+@rule("robust/no-torn-entry")
+@pytest.mark.usefixtures("_holds")
+@pytest.mark.parametrize("forced", ["the-same", "another"])
+def test_a_reader_is_overtaken_by_a_writer(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, marked: Entry, forced: str
+) -> None:
+    old = marked.object
+    reading = cache.interruption(add, mode=ENABLE)
+    for operation in reading.operations:
+        if operation.act is not Act.READ or marked.stem not in operation.path:
+            continue
+        reading.reset()
+        with reading.held(operation) as reader:
+            writer = cache.attempt(add if forced == "the-same" else exp, mode=FORCE)
+            reader.release()
+            run = reader.result()
+        where = f"overtaken by a writer before {operation}"
+        assert writer.succeeded, f"{where}: the writer {writer.result.ending}"
+        assert run.succeeded, f"{where}: the reader {run.result.ending}"
+        assert _is(run, add, old) or cache.delivers_fresh(run, add), f"{where}: a wrong kernel"
+        assert cache.problems() == [], where
+
+
+def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
+    return bool(find_canaries(run.model(operator).read_bytes())) and run.kernel(operator) == kernel
+
+
+@rule("robust/same-key-race")
+@pytest.mark.usefixtures("_holds")
+def test_two_writers_meet_at_every_moment(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.marks = False
+    cache.warm(exp)
+    writing = cache.interruption(add, mode=ENABLE)
+    locks = [each for each in writing.operations if each.act is Act.LOCK]
+    for operation in writing.operations:
+        if not operation.act.changes:
+            continue
+        writing.reset()
+        with writing.held(operation) as first:
+            if locks and operation.number > locks[-1].number:
+                # The second has to wait for the first: let both go once it is about to.
+                with writing.held(locks[-1], may_end=True) as other:
+                    other.release()
+                    first.release()
+                    second = other.result()
+            else:
+                second = cache.attempt(add, mode=ENABLE)
+                first.release()
+            runs = (first.result(), second)
+        where = f"while another stands before {operation}"
+        for run in runs:
+            assert run.succeeded, f"{where}: a compile {run.result.ending}"
+            assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
+        entries = [each for each in cache.entries().values() if each.operator_type == "add"]
+        assert len(entries) == 1, f"{where}: one key has {len(entries)} entries"
+        assert cache.problems() == [], where
+        assert residue(cache) == [], where

@@ -1,0 +1,189 @@
+"""Robustness: damaged entries, and many processes at once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.states import residue
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    ENABLE,
+    KEPT,
+    REUSED,
+    REWRITTEN,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import DAMAGES, Action, Damage, Tree
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
+from pytest_ascendcache.operators import OperatorSpec
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+def test_a_damaged_entry_heals(cache: CacheUnderTest, add: OperatorSpec, damage: Damage) -> None:
+    cache.warm(add)
+    damage.apply(cache.entry(add))
+    run = cache.attempt(add, mode=ENABLE)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
+    assert cache.problems() == []
+    assert residue(cache) == [], "what was damaged is still there"
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+_KINDS = ("object-code-flipped", "object-late-flipped", "object-missing", "metadata-missing")
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("kind", _KINDS)
+def test_every_damaged_entry_of_a_run_heals(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...], kind: str
+) -> None:
+    """Operators of every kind, large kernels among them."""
+    damage = next(each for each in DAMAGES if each.name == kind)
+    cache.warm(*probes)
+    for operator in probes:
+        damage.apply(cache.entry(operator))
+    run = cache.attempt(*probes, mode=ENABLE)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    for operator in probes:
+        assert run[operator] == Outcome(COMPILED, REWRITTEN)
+    unlike = cache.unlike_fresh(run, None)
+    assert unlike == {}, "wrong kernels were delivered"
+
+
+@rule("robust/heals-damaged-entry")
+def test_damage_to_one_entry_leaves_the_others(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    cache.warm(add, exp)
+    DAMAGES[0].apply(cache.entry(add))
+    run = cache.attempt(add, exp, mode=ENABLE)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert run[exp] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/same-key-race")
+@pytest.mark.parametrize("before", ["empty", "damaged"])
+@pytest.mark.parametrize("round", range(2))
+def test_many_processes_compile_one_key(
+    cache: CacheUnderTest, add: OperatorSpec, before: str, round: int
+) -> None:
+    if before == "damaged":
+        cache.warm(add)
+        DAMAGES[round].apply(cache.entry(add))
+    cache.marks = False
+    for run in cache.together([cache.request(add, mode=ENABLE) for _ in range(6)]):
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+        assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
+    entries = [each for each in cache.entries().values() if each.operator_type == "add"]
+    assert len(entries) == 1, "one key has several entries"
+    assert cache.problems() == []
+    assert residue(cache) == []
+    cache.marks = True
+    assert cache.compile(add, mode=ENABLE)[add] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/same-key-race")
+def test_many_processes_compile_the_same_operators_in_any_order(
+    cache: CacheUnderTest, probes: tuple[OperatorSpec, ...]
+) -> None:
+    operators = probes[:4]
+    requests = [cache.request(*operators[i:], *operators[:i], mode=ENABLE) for i in range(4)]
+    for run in cache.together(requests):
+        assert run.succeeded, f"a compile {run.result.ending}: {run.output.strip()[-200:]}"
+        for operator in operators:
+            assert run.kernel(operator) == cache.fresh(operator), f"{operator}: wrong kernel"
+    assert cache.problems() == []
+    assert residue(cache) == []
+
+
+# --- where a cache may be, and what may be done there ----------------------------------------
+
+
+@rule("robust/relocatable")
+@pytest.mark.parametrize("how", ["copied", "moved"])
+def test_a_cache_gives_hits_under_another_root(
+    cache: CacheUnderTest, add: OperatorSpec, how: str
+) -> None:
+    cache.warm(add)
+    cache.mark()
+    root = cache.sandbox / "another" / "root"
+    root.parent.mkdir()
+    if how == "copied":
+        # As plain cp does it: file times say nothing of a copy.
+        shutil.copytree(cache.root, root, symlinks=True, copy_function=shutil.copyfile)
+        for number, path in enumerate(sorted(root.rglob("te_*"))):  # the object is the younger
+            os.utime(path, (now := time.time() - 60 + 10 * number, now))
+    else:
+        cache.root.rename(root)
+    run = cache.elsewhere(root).compile(add, mode=ENABLE)
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("robust/read-only-cache")
+def test_a_read_only_file_system_gives_hits(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    if Capability.FAULT_POINTS not in cache.toolchain.capabilities:
+        pytest.skip(f"{cache.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    if Action.EROFS not in cache.toolchain.fault_route().actions:
+        pytest.skip(f"{cache.toolchain.name}: a read-only file system cannot be made for it")
+    cache.warm(add)
+    cache.mark()
+    for operator in (add, exp):
+        compiling = cache.interruption(operator, mode=ENABLE)
+        run = compiling.strike(Action.EROFS, compiling.operations[0])
+        _reads_only(cache, run, operator, hit=operator is add)
+        assert Tree.read(cache.root).content == compiling.before.content
+
+
+@rule("robust/read-only-cache")
+def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderTest) -> None:
+    for needed in (Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS):
+        if needed not in network.toolchain.capabilities:
+            pytest.skip(f"{network.toolchain.name}: {needed.lacking}")
+    if Action.EROFS not in network.toolchain.fault_route().actions:
+        pytest.skip(f"{network.toolchain.name}: a read-only file system cannot be made for it")
+    square = probe_network("Square")
+    network.warm(square)
+    running = network.interruption(square)
+    run = running.strike(Action.EROFS, running.operations[0])
+    assert run.wrong == {}
+    assert run.compiled == frozenset(), "the kernel on disk is not used"
+
+
+@rule("robust/read-only-cache")
+def test_a_cache_of_another_user_gives_hits(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("modes keep nobody out who runs as root")
+    cache.warm(add)
+    cache.mark()
+    below = [cache.root, *cache.root.rglob("*")]
+    for path in below:
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    try:
+        for operator in (add, exp):
+            run = cache.unwatched(cache.request(operator, mode=ENABLE))
+            _reads_only(cache, run, operator, hit=operator is add)
+    finally:
+        for path in below:
+            path.chmod(0o700 if path.is_dir() else 0o600)
+
+
+def _reads_only(cache: CacheUnderTest, run: Run, operator: OperatorSpec, hit: bool) -> None:
+    assert run.succeeded, f"{operator}: the compile {run.result.ending}"
+    if hit:
+        assert run.served_from(operator), f"{operator}: its entry is not reused"
+    else:
+        assert cache.delivers_fresh(run, operator), f"{operator}: a wrong kernel is delivered"

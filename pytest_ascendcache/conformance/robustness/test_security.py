@@ -1,0 +1,218 @@
+"""Security: what a cache directory may contain, and who may change it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import Change, Entry, Snapshot, find_canaries, plant_canary
+from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    ENABLE,
+    FORCE,
+    MODES,
+    rule,
+)
+from pytest_ascendcache.contract import CacheMode, Capability
+from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
+from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
+from pytest_ascendcache.operators import OperatorSpec
+
+
+def _poison(victim: Entry, other: Entry, how: str) -> bytes:
+    """Put a marked kernel where it does not belong; returns the marked object."""
+    if how == "object-replaced":
+        # The operator's own object, marked, while the metadata keeps the old digest.
+        metadata = victim.metadata_path.read_bytes()
+        plant_canary(victim)
+        victim.metadata_path.write_bytes(metadata)
+        return Entry(victim.stem, victim.directory).object or b""
+    plant_canary(other)
+    poison = Entry(other.stem, other.directory).object or b""
+    victim.object_path.unlink()
+    if how == "entry-of-another":
+        # Both files, so that digest and object agree with each other.
+        victim.object_path.write_bytes(poison)
+        victim.metadata_path.write_bytes(other.metadata_path.read_bytes())
+    elif how == "object-behind-a-link":
+        victim.object_path.symlink_to(other.object_path)
+    else:
+        victim.object_path.write_bytes(poison)
+    return poison
+
+
+@rule("security/verify-before-load")
+@pytest.mark.parametrize(
+    "how", ["object-of-another", "object-behind-a-link", "object-replaced", "entry-of-another"]
+)
+def test_an_object_with_a_wrong_digest_is_not_served(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, how: str
+) -> None:
+    cache.marks = False
+    cache.warm(add, mul)
+    poison = _poison(cache.entry(add), cache.entry(mul), how)
+    run = cache.attempt(add, mode=ENABLE)
+    if run.succeeded:
+        delivered = find_canaries(run.model(add).read_bytes())
+        assert not delivered & find_canaries(poison), "an unverified object was delivered"
+        assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
+
+
+@rule("security/private-modes")
+@pytest.mark.parametrize("mode", [ENABLE, FORCE])
+def test_nothing_of_the_cache_is_world_writable(
+    cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode
+) -> None:
+    for _ in range(2):
+        cache.compile(add, mode=mode, umask=0)
+        assert _world_writable(cache) == {}
+
+
+@rule("security/private-modes")
+def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    DAMAGES[1].apply(cache.entry(add))
+    cache.compile(add, mode=ENABLE, umask=0)
+    assert _world_writable(cache) == {}
+
+
+@rule("security/private-modes")
+def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    for rank in (None, 1):
+        request = replace(network.request(probe_network("Square"), rank), umask=0)
+        assert network.attempt(request).wrong == {}
+    assert _world_writable(network) == {}
+
+
+def _world_writable(caches: CacheUnderTest | NetworkUnderTest) -> dict[str, str]:
+    """Paths of the cache that everybody may write, with their modes; links have none."""
+    root = caches.cache if isinstance(caches, NetworkUnderTest) else caches.root
+    files = Snapshot.take(root.parent).files
+    below = {path: each for path, each in files.items() if path.split("/")[0] == root.name}
+    assert len(below) > 1, "there is no cache to look at"
+    return {
+        path: oct(state.mode)
+        for path, state in below.items()
+        if state.mode & 0o002 and state.kind != "link"
+    }
+
+
+@rule("security/private-modes")
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_is_left_in_the_working_directory(
+    cache: CacheUnderTest, add: OperatorSpec, mode: CacheMode
+) -> None:
+    cache.compile(add, mode=mode)
+    assert [path.name for path in cache.work.iterdir()] == []
+
+
+@rule("security/private-modes")
+def test_debugging_leaves_only_kernel_meta_there(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.compile(add, mode=ENABLE, debug_level=1)
+    names = {path.name for path in cache.work.iterdir()}
+    assert [name for name in names if not name.startswith("kernel_meta")] == []
+
+
+# --- names and links that lead elsewhere ------------------------------------------------------
+
+
+@pytest.fixture
+def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path:
+    """A directory beside the cache with a marked kernel of ``add``; the cache holds both
+    operators, as the toolchain wrote them."""
+    cache.marks = False
+    cache.warm(add, mul)
+    entry = cache.entry(add)
+    directory = cache.sandbox / "outside"
+    directory.mkdir()
+    for path in (entry.object_path, entry.metadata_path):
+        shutil.copy2(path, directory)
+    plant_canary(Entry(entry.stem, directory))
+    return directory
+
+
+def _unchanged(directory: Path, before: Snapshot) -> None:
+    changes = before.changes(Snapshot.take(directory))
+    changed = {path: each.value for path, each in changes.items() if each is not Change.READ}
+    assert changed == {}, f"outside of the cache: {changed}"
+
+
+_NAMES = {
+    "relative": ("../../../outside/{stem}", ".o"),
+    "absolute": ("{outside}/{stem}", ".o"),
+    "suffix": ("{stem}", "/../../../../outside/{stem}.o"),
+}
+"""Name and suffix of the object in the metadata, relative to the SoC's directory."""
+
+
+@rule("security/no-path-escape")
+@pytest.mark.parametrize("how", _NAMES)
+@pytest.mark.parametrize("what", ["enable", "force", "aging"])
+def test_a_name_in_metadata_leads_nowhere(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, how: str, what: str
+) -> None:
+    entry = cache.entry(add)
+    name, suffix = (part.format(stem=entry.stem, outside=outside) for part in _NAMES[how])
+    lure = Entry(entry.stem, outside)
+    fields = {**lure.metadata, "binFileName": name, "binFileSuffix": suffix}
+    entry.metadata_path.write_text(json.dumps(fields))
+    if how == "suffix":  # a directory of the entry's name, so that the path leads somewhere
+        (entry.directory / entry.stem).mkdir()
+    before = Snapshot.take(outside)
+    run = _run_past(cache, what, add, mul)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    if what == "enable":
+        assert not find_canaries(run.model(add).read_bytes()), "an object from outside is served"
+        assert cache.delivers_fresh(run, add), "a wrong kernel is delivered"
+    _unchanged(outside, before)
+
+
+@rule("security/no-symlink-follow")
+@pytest.mark.parametrize("what", ["enable", "force", "aging"])
+@pytest.mark.parametrize("link", ["entry", "directory", "file", "soc"])
+def test_what_a_link_points_to_stays(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, link: str, what: str
+) -> None:
+    entry = cache.entry(add)
+    lure = Entry(entry.stem, outside)
+    if link == "entry":
+        for path, target in (
+            (entry.object_path, lure.object_path),
+            (entry.metadata_path, lure.metadata_path),
+        ):
+            path.unlink()
+            path.symlink_to(target)
+    elif link == "directory":
+        (entry.directory / "te_linked").symlink_to(outside)
+    elif link == "file":
+        (entry.directory / f"te_linked_{'0' * 64}.o").symlink_to(lure.object_path)
+    else:
+        shutil.rmtree(entry.directory)
+        entry.directory.symlink_to(outside)
+    before = Snapshot.take(outside)
+    run = _run_past(cache, what, add, mul)
+    assert run.succeeded or link == "soc", f"the compile {run.result.ending}"
+    if link != "soc" or what != "enable":  # whether a linked SoC is used is not judged here
+        _unchanged(outside, before)
+
+
+def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: OperatorSpec) -> Run:
+    """Compile so that the entry of ``add`` is looked up, purged, or aged."""
+    if what == "aging":
+        directory = cache.layout.soc(cache.options.soc)
+        if not directory.is_symlink():
+            Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
+            long_ago = time.time_ns() - int(5 * HOUR) * 10**9
+            for path in directory.iterdir():
+                os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
+        return cache.attempt(mul, mode=ENABLE, environment={ENV_SIZE: "1", ENV_RATIO: "1"})
+    return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))

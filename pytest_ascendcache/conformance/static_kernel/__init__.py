@@ -1,0 +1,1 @@
+"""Checks of TorchAir's static kernel compilation."""

@@ -1,0 +1,394 @@
+"""Static kernels of one card. Source: document K."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.conformance.kit.clients import NETWORK, OTHER, packages, refused, trees
+from pytest_ascendcache.conformance.kit.packages import differences
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.static_kernel import (
+    DOCUMENT,
+    LATER,
+    MODE,
+    PACKAGE_NAME,
+    PRODUCTS,
+    TreeNames,
+    is_refused_with_profiler,
+)
+from pytest_ascendcache.observation import (
+    IMPOSTOR,
+    OWN,
+    StandIn,
+    StaticKernelsUnderTest,
+    probe_network,
+    state_of,
+)
+from pytest_ascendcache.operators.opinfo_json import read_opinfo
+from pytest_ascendcache.toolchains import Toolchain
+
+BUILD_DIRECTORY = "_aclnn_static_shape_kernel_build_dir"
+
+
+@pytest.fixture(autouse=True)
+def _client(toolchain: Toolchain) -> None:
+    """Some rules of op_compiler are judged through a client as well."""
+    if Capability.STATIC_KERNEL_CLIENT not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.STATIC_KERNEL_CLIENT.lacking}")
+
+
+@pytest.fixture
+def stand_in(kernels: StaticKernelsUnderTest) -> StandIn:
+    """An op_compiler that has the kernels of the check's networks ready."""
+    return kernels.stand_in(*NETWORK.operators, *OTHER.operators)
+
+
+@pytest.fixture
+def marked(kernels: StaticKernelsUnderTest) -> StandIn:
+    """The same, with packages that install impostors."""
+    return kernels.stand_in(*NETWORK.operators, *OTHER.operators, marked=True)
+
+
+@rule("static-kernel/off-by-default")
+def test_nothing_is_made_without_the_option(kernels: StaticKernelsUnderTest) -> None:
+    before = state_of(kernels.sandbox)
+    run = kernels.run(NETWORK, static=False)
+    assert run.kernels == {OWN}
+    made = state_of(kernels.sandbox).keys() - before.keys()
+    assert {path for path in made if not path.startswith(run.directory.name)} == set()
+    assert trees(run.directory) == []
+    assert state_of(kernels.opp) == {}
+
+
+@rule("static-kernel/output-tree")
+@pytest.mark.parametrize("names", [DOCUMENT, LATER], ids=lambda names: names.name)
+def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeNames) -> None:
+    kernels.run(NETWORK, OTHER, options=["--output-tree", names.name])
+    found = trees(kernels.build)
+    assert [each for each, _, _ in found] == [names] * 2, "not one folder for each compile"
+    assert len({pid for _, _, pid in found}) == 1, "one process, two numbers"
+    for _, path, pid in found:
+        everything = _contents(path / f"{pid}_debug")
+        assert everything, "the folder of all operators is missing or empty"
+        for suffix in names.target:
+            target = _contents(path / f"{pid}{suffix}")
+            assert target <= everything or suffix == "_opcompile_gathered"
+        assert _contents(path / pid), "the folder of target operators is missing or empty"
+        made = [each.name for each in path.glob("*.run")]
+        assert len(made) == 1, f"the packages are {made}"
+        assert PACKAGE_NAME.fullmatch(made[0])
+        allowed = {f"{pid}{suffix}" for suffix in (*names.target, "_debug")}
+        others = {each.name for each in path.iterdir()} - allowed - set(made)
+        assert others == set(), "something else stays"
+
+
+def _contents(folder: Path) -> set[str]:
+    """The operators in a folder, each file named and readable as documented."""
+    contents = set()
+    for path in folder.iterdir() if folder.is_dir() else []:
+        info = read_opinfo(path)
+        number = path.stem.rpartition("_")[2]
+        assert path.name == info.file_name(int(number)), f"{path.name} is not named as documented"
+        contents.add(path.read_text())
+    return contents
+
+
+@rule("static-kernel/output-tree")
+def test_the_dump_has_every_operator_of_the_network(kernels: StaticKernelsUnderTest) -> None:
+    network = probe_network("Square", "Exp", "Abs", "Neg")
+    kernels.run(network)
+    ((_, path, pid),) = trees(kernels.build)
+    types = {read_opinfo(each).type for each in (path / f"{pid}_debug").iterdir()}
+    assert types == {"Square", "Exp", "Abs", "Neg"}
+
+
+@rule("static-kernel/build-directory")
+def test_the_default_is_beside_the_script(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn
+) -> None:
+    run = kernels.run(NETWORK, build=None, op_compiler=stand_in.path)
+    assert len(trees(run.directory)) == 1, "there is no output beside the script"
+    assert trees(kernels.work) == [], "there is output in the working directory"
+
+
+@rule("static-kernel/build-directory")
+@pytest.mark.parametrize(
+    "kind", ["missing", "a-file", "below-a-file", "a-link", "through-a-link", "parent", "closed"]
+)
+def test_a_bad_build_directory_is_refused(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn, kind: str
+) -> None:
+    directory = _bad_directory(kernels, kind)
+    before = {path: state_of(path) for path in (kernels.build, kernels.opp, kernels.work)}
+    request = kernels.client(NETWORK, build=directory, op_compiler=stand_in.path)
+    refused(kernels.together(request)[0], BUILD_DIRECTORY)
+    assert {path: state_of(path) for path in before} == before, "something was made"
+    assert stand_in.calls == [], "op_compiler was called"
+
+
+def _bad_directory(kernels: StaticKernelsUnderTest, kind: str) -> Path | str:
+    (kernels.build / "real" / "inner").mkdir(parents=True)
+    (kernels.build / "file").touch()
+    (kernels.build / "link").symlink_to("real")
+    closed = kernels.build / "closed"
+    closed.mkdir()
+    closed.chmod(0o500)
+    if kind == "closed" and os.access(closed, os.W_OK):
+        pytest.skip("to this user no directory is closed")
+    directories: dict[str, Path | str] = {
+        "missing": kernels.build / "nowhere",
+        "a-file": kernels.build / "file",
+        "below-a-file": kernels.build / "file" / "below",
+        "a-link": kernels.build / "link",
+        "through-a-link": kernels.build / "link" / "inner",
+        "parent": f"{kernels.build}/real/../real",
+        "closed": closed,
+    }
+    return directories[kind]
+
+
+@rule("static-kernel/mode")
+@pytest.mark.parametrize("mode", ["max-autotune", "fast", "", "Reduce-Overhead"])
+def test_other_modes_compile_nothing_ahead(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn, mode: str
+) -> None:
+    request = kernels.client(NETWORK, mode=mode, build=kernels.build, op_compiler=stand_in.path)
+    run = kernels.together(request)[0]
+    if mode != "max-autotune" or not run.succeeded:
+        # A mode there is may as well be run without static kernels.
+        refused(run, MODE)
+    assert (trees(kernels.build), stand_in.calls, state_of(kernels.opp)) == ([], [], {})
+
+
+PROFILERS = [(True, 0), (True, 1), (False, 0)]
+
+
+@rule("static-kernel/profiler")
+@pytest.mark.parametrize(("record", "skip"), PROFILERS)
+def test_statistics_from_the_first_step_exclude_it(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn, record: bool, skip: int
+) -> None:
+    options = ["--skip-first", str(skip), *(["--record-op-args"] if record else [])]
+    request = kernels.client(
+        NETWORK, build=kernels.build, op_compiler=stand_in.path, options=options
+    )
+    run = kernels.together(request)[0]
+    if is_refused_with_profiler(record, skip):
+        refused(run, "record_op_args", "skip_first")
+        assert (trees(kernels.build), stand_in.calls) == ([], [])
+    else:
+        assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
+        assert len(trees(kernels.build)) == 1
+
+
+@rule("static-kernel/products")
+@pytest.mark.parametrize(
+    "soc", ["Ascend910B3", "Ascend910_9391", "Ascend310P3", "Ascend910A", "Ascend910B"]
+)
+def test_only_listed_products_have_static_kernels(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn, soc: str
+) -> None:
+    request = kernels.client(
+        NETWORK, build=kernels.build, op_compiler=stand_in.path, options=["--soc_version", soc]
+    )
+    run = kernels.together(request)[0]
+    if PRODUCTS.fullmatch(soc):
+        assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
+        assert stand_in.calls == [0]
+    else:
+        refused(run, soc)
+        assert (trees(kernels.build), stand_in.calls) == ([], [])
+
+
+@rule("static-kernel/result-correct")
+def test_static_kernels_give_right_outputs(kernels: StaticKernelsUnderTest) -> None:
+    network = probe_network("Square", "Exp", "Abs", "Sigmoid")
+    run = kernels.run(network, network)
+    assert run.kernels == {OWN}
+
+
+@rule("static-kernel/result-correct")
+def test_the_network_runs_what_was_installed(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    run = kernels.run(NETWORK, op_compiler=marked.path)
+    assert run.kernels == {IMPOSTOR}, "it does not run the installed kernels"
+
+
+@rule("static-kernel/result-correct")
+def test_other_processes_run_what_is_installed(kernels: StaticKernelsUnderTest) -> None:
+    kernels.install(kernels.package(*NETWORK.operators))
+    assert kernels.run(NETWORK, static=False).kernels == {OWN}
+    kernels.mark()
+    assert kernels.run(NETWORK, static=False).kernels == {IMPOSTOR}
+    assert kernels.run(OTHER, static=False).kernels == {OWN}, "an operator runs another's kernel"
+
+
+@rule("static-kernel/verified")
+def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -> None:
+    kernels.install(kernels.package(*NETWORK.operators))
+    installed = kernels.installed
+    entries = installed.index().values()
+    metadata = {path: path.read_bytes() for path in installed.ai_core.rglob("*.json")}
+    kernels.mark()
+    assert kernels.run(NETWORK, static=False).kernels == {IMPOSTOR}, "positive control"
+    for path, data in metadata.items():
+        path.write_bytes(data)  # with the digest of what was there before
+    assert [each for entry in entries for each in installed.problems(entry)] != []
+    assert kernels.run(NETWORK, static=False).kernels == {OWN}, "a changed kernel was run"
+
+
+@rule("static-kernel/verified")
+def test_a_package_kept_from_an_earlier_process_is_checked(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    """A client may keep packages for later processes, and need not; none that were changed."""
+    options = ["--output-tree", LATER.name]
+    first = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    again = kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert first.kernels == again.kernels == {IMPOSTOR}
+    called, ran = len(marked.calls), kernels.sandbox / "ran"
+    for package in packages(kernels.build):
+        head, _, rest = package.read_text().partition("\n")
+        package.write_text(f"{head}\ntouch {ran}\n{rest}")
+    kernels.run(NETWORK, op_compiler=marked.path, options=options)
+    assert not ran.exists(), "a package that was changed was run"
+    assert len(marked.calls) == called + 1, "op_compiler was not called anew"
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_a_shape_that_was_met_before_is_not_compiled_again(
+    kernels: StaticKernelsUnderTest, marked: StandIn
+) -> None:
+    run = kernels.run(NETWORK, NETWORK, OTHER, op_compiler=marked.path)
+    assert marked.calls == [0, 0], "op_compiler was called for what it had compiled"
+    assert run.kernels == {IMPOSTOR}
+
+
+@rule("static-kernel/failed-operator")
+def test_the_next_call_tries_again(kernels: StaticKernelsUnderTest) -> None:
+    """The first call of op_compiler fails, the second does not."""
+    fails = "[ $(wc -l < {log}) -ge 2 ] || exit 1"
+    stand_in = kernels.stand_in(*NETWORK.operators, before=fails, marked=True)
+    request = kernels.client(NETWORK, NETWORK, build=kernels.build, op_compiler=stand_in.path)
+    run = kernels.together(request)[0]
+    assert run.returncode != 0, "the failure is not reported"
+    assert "op_compiler" in run.output
+    assert stand_in.calls == [0, 0], "what failed was not compiled again"
+    assert set(run.origins(1).values()) == {IMPOSTOR}, "the second call has no static kernels"
+
+
+@rule("static-kernel/failed-operator")
+@pytest.mark.parametrize("ending", ["exit 0", "kill -9 $$"], ids=["no-package", "killed"])
+def test_an_op_compiler_without_a_package_has_failed(
+    kernels: StaticKernelsUnderTest, ending: str
+) -> None:
+    stand_in = kernels.stand_in(*NETWORK.operators, before=ending)
+    request = kernels.client(NETWORK, build=kernels.build, op_compiler=stand_in.path)
+    refused(kernels.together(request)[0], "op_compiler")
+    assert state_of(kernels.opp) == {}
+
+
+ENDINGS = {
+    "well": ":",
+    "error": "[ $(wc -l < {log}) -lt 2 ] || exit 1",
+    "SIGTERM": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -TERM $PPID; sleep 3; exit 1; }}",
+    "SIGINT": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -INT $PPID; sleep 3; exit 1; }}",
+    "SIGHUP": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -HUP $PPID; sleep 3; exit 1; }}",
+}
+
+
+@rule("static-kernel/uninstalled-at-exit")
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_what_was_installed_goes_with_its_process(
+    kernels: StaticKernelsUnderTest, ending: str
+) -> None:
+    """It comes to its end, whichever that is, while a package is installed."""
+    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
+    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
+    run = kernels.together(request)[0]
+    assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
+    if "kill" in ending:
+        assert run.returncode != 0
+        assert run.outputs(1) is None, "the process went on"
+    assert state_of(kernels.opp) == {}, "something stays installed"
+
+
+KILLS = {
+    "at-the-next-compile": {
+        "before": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit; }}"
+    },
+    "right-after-the-install": {"after": "kill -KILL $PPID"},
+}
+
+
+@rule("static-kernel/uninstalled-at-exit")
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS)
+def test_the_next_start_cleans_up_after_a_killed_one(
+    kernels: StaticKernelsUnderTest, kill: dict[str, str]
+) -> None:
+    """A package somebody installed by hand stays."""
+    by_hand = kernels.package(*probe_network("Neg").operators)
+    kernels.install(by_hand)
+    stand_in = kernels.stand_in(
+        *NETWORK.operators, before=kill.get("before", ""), after=kill.get("after", "")
+    )
+    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
+    run = kernels.together(request)[0]
+    assert run.returncode == -9
+    left = kernels.installed.packages - {by_hand.stem}
+    assert left == {stand_in.package.stem}, "a killed process cannot clean up"
+    kernels.run(OTHER, op_compiler=kernels.stand_in(*OTHER.operators).path)
+    assert kernels.installed.packages == {by_hand.stem}
+    assert differences(kernels.installed.index(), kernels.alone(by_hand)) == []
+
+
+@rule("static-kernel/uninstalled-at-exit")
+def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> None:
+    """Another client starts and ends while the first one's package is installed."""
+    before, after = kernels.directory("meet") / "before", kernels.directory("meet") / "after"
+    for fifo in (before, after):
+        os.mkfifo(fifo)
+    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ echo > {before}; read go < {after}; }}}}"
+    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=waits)
+    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path)
+    with kernels.started(request.request) as (process,):
+        _wait_for(before)
+        second = kernels.stand_in(*probe_network("Neg").operators)
+        kernels.run(probe_network("Neg"), op_compiler=second.path)
+        there = InstalledKernels(kernels.opp).packages
+        _tell(after)
+        run = kernels.observed(request, process.wait())
+    assert there == {first.package.stem}, "the package of a living process is gone"
+    assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
+    assert packages(kernels.opp) == []
+    assert state_of(kernels.opp) == {}
+
+
+def _wait_for(fifo: Path) -> None:
+    """Wait until somebody writes; not for ever."""
+    import select
+
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(60_000):
+            pytest.fail("the client does not come to its second network")
+        os.read(descriptor, 16)
+    finally:
+        os.close(descriptor)
+
+
+def _tell(fifo: Path) -> None:
+    """Let whoever reads go on; whoever does not read any more is not waited for."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        os.write(descriptor, b"go\n")
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,218 @@
+"""Static kernels on several cards. Source: document K, constraints.
+
+Cards are processes with torchrun's environment; each node has an operator package of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.conformance.kit.clients import NETWORK, card, gang, packages, refused, trees
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.static_kernel import (
+    LOCAL_WORLD_SIZE,
+    first_cards,
+    local_world_size,
+)
+from pytest_ascendcache.observation import (
+    IMPOSTOR,
+    OWN,
+    ClientRun,
+    Probe,
+    StandIn,
+    StaticKernelsUnderTest,
+    meeting_place,
+    probe_network,
+    state_of,
+)
+from pytest_ascendcache.ranks import Rank
+from pytest_ascendcache.toolchains import Toolchain
+
+MOMENT = 1 / 400
+"""True seconds of a second of waiting, where cards wait in vain; a compile may take 1800."""
+HANGS = 60.0
+"""True seconds after which a card that has not ended will not end."""
+
+
+@pytest.fixture
+def marked(kernels: StaticKernelsUnderTest) -> StandIn:
+    """An op_compiler whose packages install impostors."""
+    return kernels.stand_in(*NETWORK.operators, marked=True)
+
+
+REFUSED = ["", "abc", "0", "-1", "2.0", "3", None]
+
+
+@rule("static-kernel/local-world-size")
+@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value))
+def test_a_local_world_size_that_does_not_fit_is_refused(
+    kernels: StaticKernelsUnderTest, marked: StandIn, value: str | None
+) -> None:
+    assert local_world_size(value, 2) is None
+    with meeting_place(2) as place:
+        requests = gang(kernels, [NETWORK] * 2, place.port, [value] * 2, marked.path)
+        runs = kernels.together(*requests)
+    for run in runs:
+        refused(run, LOCAL_WORLD_SIZE)
+    _nothing_was_done(kernels, marked)
+
+
+def _nothing_was_done(kernels: StaticKernelsUnderTest, marked: StandIn) -> None:
+    assert marked.calls == [], "op_compiler was called"
+    assert trees(kernels.build) == [], "there is an output directory"
+    assert [state_of(path) for path in kernels.sandbox.glob("node*") if state_of(path)] == []
+
+
+@rule("static-kernel/local-world-size")
+@pytest.mark.parametrize("values", [("2", "1"), ("1", "2"), ("2", None)], ids=str)
+def test_it_has_to_be_the_same_on_every_card(
+    kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, str | None]
+) -> None:
+    with meeting_place(2) as place:
+        requests = gang(kernels, [NETWORK] * 2, place.port, values, marked.path)
+        runs = kernels.together(*requests)
+    for run in runs:
+        refused(run, LOCAL_WORLD_SIZE)
+    _nothing_was_done(kernels, marked)
+
+
+@rule("static-kernel/local-world-size")
+@pytest.mark.parametrize("value", [None, "abc"])
+def test_one_card_needs_none(
+    kernels: StaticKernelsUnderTest, marked: StandIn, value: str | None
+) -> None:
+    assert local_world_size(value, 1) == 1
+    run = kernels.run(NETWORK, op_compiler=marked.path, environment=card(0, 1, 29500, value))
+    assert run.kernels == {IMPOSTOR}
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.parametrize("local", [1, 2, 4])
+def test_each_first_card_compiles_once_for_its_node(
+    kernels: StaticKernelsUnderTest, marked: StandIn, local: int
+) -> None:
+    assert local_world_size(str(local), 4) == local
+    with meeting_place(4) as place:
+        requests = gang(kernels, [NETWORK] * 4, place.port, [str(local)] * 4, marked.path)
+        runs = kernels.together(*requests)
+    _all_ran_installed_kernels(runs)
+    assert sorted(marked.calls) == sorted(first_cards(4, local)), "these cards called op_compiler"
+    assert len(packages(kernels.build)) == 4 // local
+    assert {pid for _, _, pid in trees(kernels.build)} != set()
+    assert len(trees(kernels.build)) == 4, "not every card has its output"
+    left = [path.name for path in kernels.sandbox.glob("node*") if state_of(path)]
+    assert left == [], "packages stay installed"
+
+
+def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
+    for rank, run in enumerate(runs):
+        assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-400:]}"
+        assert run.kernels == {IMPOSTOR}, f"rank {rank} does not run the installed kernels"
+
+
+@rule("static-kernel/first-card")
+def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnderTest) -> None:
+    """Two operators whose files have the same name, and one that both cards have."""
+    networks = [
+        probe_network(
+            "Square", Probe("LeakyRelu", attributes=(("negative_slope", "float", slope),))
+        )
+        for slope in (0.5, 0.25)
+    ]
+    operators = {each.named("") for network in networks for each in network.operators}
+    marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
+    with meeting_place(2) as place:
+        requests = gang(kernels, networks, place.port, ["2"] * 2, marked.path)
+        runs = kernels.together(*requests)
+    _all_ran_installed_kernels(runs)
+    files = (marked.path.parent / "operators").read_text().split()
+    assert len(files) == len(set(files)) == 3, f"op_compiler was given {sorted(files)}"
+
+
+def named(run: ClientRun) -> set[int]:
+    """The ranks an error names."""
+    return {int(number) for number in re.findall(r"rank[^\w\n]{0,3}(\d+)", run.output)}
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.parametrize("how", ["exit 1", "kill -9 $PPID; exit 1"], ids=["error", "killed"])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_first_card_that_fails_ends_the_others(
+    kernels: StaticKernelsUnderTest, victim: int, how: str
+) -> None:
+    """The seconds of waiting are true ones here: whoever waits does so for half an hour."""
+    fails = f'[ "$RANK" != {victim} ] || {{{{ {how}; }}}}'
+    stand_in = kernels.stand_in(*NETWORK.operators, before=fails)
+    with meeting_place(4) as place:
+        requests = gang(kernels, [NETWORK] * 4, place.port, ["2"] * 4, stand_in.path)
+        with kernels.started(*(each.request for each in requests)) as processes:
+            runs = [
+                kernels.observed(request, process.wait(HANGS))
+                for request, process in zip(requests, processes, strict=True)
+            ]
+    for rank, run in enumerate(runs):
+        assert run.returncode is not None, f"rank {rank} waits for rank {victim}"
+        assert run.returncode != 0, f"rank {rank} ended well without rank {victim}"
+        if rank != victim:
+            assert victim in named(run), f"rank {victim} is not named: {run.output.strip()[-300:]}"
+    if "kill" not in how:
+        left = [path.name for path in kernels.sandbox.glob("node*") if state_of(path)]
+        assert left == [], "packages stay installed"
+
+
+@rule("static-kernel/first-card")
+def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolchain) -> None:
+    """A first card that does not come to its end; seconds of waiting last a moment."""
+    if Capability.REHEARSED_WAITS not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
+    stand_in = kernels.stand_in(*NETWORK.operators, before="exec sleep 100")
+    with meeting_place(2) as place:
+        requests = gang(kernels, [NETWORK] * 2, place.port, ["1"] * 2, stand_in.path, MOMENT)
+        requests[0] = gang(
+            kernels,
+            [NETWORK] * 2,
+            place.port,
+            ["1"] * 2,
+            kernels.stand_in(*NETWORK.operators).path,
+            MOMENT,
+        )[0]
+        with kernels.started(*(each.request for each in requests)) as processes:
+            run = kernels.observed(requests[0], processes[0].wait(HANGS))
+    assert run.returncode is not None, "rank 0 waits for ever"
+    assert run.returncode > 0, f"rank 0 {run.result.ending}"
+    assert 1 in named(run), f"rank 1 is not named: {run.output.strip()[-300:]}"
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.ascend_ranks(2)
+def test_the_cards_of_a_gang_share_their_kernels(
+    kernels: StaticKernelsUnderTest, ascend_rank: Rank
+) -> None:
+    """The body runs once per rank, at the same time; packages are of the reference's own making."""
+    opp, build = ascend_rank.directory / "opp", ascend_rank.directory / "build"
+    for path in (opp, build):
+        path.mkdir(exist_ok=True)
+    hosts = ascend_rank.gather(socket.gethostname())
+    host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
+    local = ascend_rank.environment[LOCAL_WORLD_SIZE]
+    with ExitStack() as kept:
+        own = kept.enter_context(meeting_place(2, None, host)) if ascend_rank.rank == 0 else None
+        port = ascend_rank.gather(own.port if own else None)[0]
+        environment = {
+            **ascend_rank.environment,
+            **card(ascend_rank.rank, 2, port, local),
+            "MASTER_ADDR": host,
+        }
+        request = kernels.client(NETWORK, build=build, environment=environment, opp=opp)
+        run = kernels.together(request)[0]
+        ascend_rank.barrier()
+    assert run.succeeded, f"{run.result.ending}: {run.output.strip()[-300:]}"
+    assert run.kernels == {OWN}
+    assert len(packages(build)) == 1, "not one package for the cards of this host"
+    assert InstalledKernels(opp).packages == frozenset()

@@ -1,0 +1,298 @@
+"""op_compiler and its packages. Source: document K; facts ``static-kernel`` sections 2 and 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.packages import (
+    KINDS,
+    differences,
+    faults_of,
+    leaky,
+    operator,
+    reader,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
+from pytest_ascendcache.faults import CrashKind, CrashState
+from pytest_ascendcache.observation import Interruption, StaticKernelsUnderTest, spread, state_of
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.toolchains import StaticResult, Toolchain
+
+Damage = Callable[[bytes], bytes]
+AT_ONCE = 16
+INSTALLS = 100
+MOST_CRASHES = 8
+ORDERS = [(0, 1, 2), (2, 1, 0)]
+
+
+@pytest.fixture
+def faults(toolchain: Toolchain) -> None:
+    """Checks that interrupt an install need its file operations."""
+    if Capability.FAULT_POINTS not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+
+
+DIFFERENT: dict[str, tuple[OperatorSpec, ...]] = {
+    "shape": (operator("Abs", 4, 8), operator("Abs", 8, 8), operator("Abs", 8, 4)),
+    "rank-of-the-shape": (operator("Abs", 32), operator("Abs", 1, 32), operator("Abs", 32, 1)),
+    "type": (operator("Abs", dtype="float16"), operator("Abs", dtype="float32")),
+    "operator": (operator("Abs"), operator("Neg")),
+    "attribute": (leaky(0.5), leaky(0.25)),
+}
+
+
+@rule("static-kernel/one-binary-per-shape")
+@pytest.mark.parametrize("operators", DIFFERENT.values(), ids=DIFFERENT)
+def test_each_of_these_has_a_binary_of_its_own(
+    kernels: StaticKernelsUnderTest, operators: tuple[OperatorSpec, ...]
+) -> None:
+    kernels.install(kernels.package(*operators))
+    index = kernels.installed.index()
+    plain = {key: entry for key, entry in index.items() if "/d=0," in key[1]}
+    assert len(plain) == len(operators), "not one kernel for each"
+    objects = {kernels.installed.kernel(each).read_bytes() for each in plain.values()}
+    assert len(objects) == len(operators), "two of them share a kernel"
+    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_both_settings_of_deterministic_have_one(kernels: StaticKernelsUnderTest) -> None:
+    """Facts section 2.5: a pair of kernels, ``_d0`` and ``_d1``, for the runtime's setting."""
+    kernels.install(kernels.package(operator("Abs"), operator("Neg")))
+    index = kernels.installed.index()
+    keys = {key.replace("/d=1,", "/d=0,") for _, key in index}
+    assert len(index) == 2 * len(keys) == 4
+    assert len({entry["binPath"] for entry in index.values()}) == 4
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_equal_ones_are_compiled_once(kernels: StaticKernelsUnderTest) -> None:
+    once = operator("Abs")
+    kernels.install(kernels.package(once, operator("Neg"), once.named("again"), once))
+    abs_kernels = [entry for (kind, _), entry in kernels.installed.index().items() if kind == "Abs"]
+    stems = {str(entry["binPath"]).rpartition("_d")[0] for entry in abs_kernels}
+    assert len(stems) == 1, f"equal operators have kernels {sorted(stems)}"
+    files = [path.stem.rpartition("_d")[0] for path in kernels.installed.ai_core.rglob("Abs/*.o")]
+    assert len(set(files)) == 1, f"equal operators were compiled as {sorted(set(files))}"
+
+
+@rule("static-kernel/package-names")
+def test_packages_of_the_same_second_do_not_replace_each_other(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    folder, output = kernels.dump(operator("Abs")), kernels.directory("packages")
+    started = 4
+    results = kernels.attempts([kernels.compilation(folder, output)] * started)
+    assert [each.returncode for each in results] == [0] * started
+    packages = sorted(output.glob("*.run"))
+    assert len(packages) == started, f"{started} runs left {[each.name for each in packages]}"
+    for package in packages:
+        assert PACKAGE_NAME.fullmatch(package.name), f"{package.name} is not named as documented"
+    kernels.install(*packages)
+    assert len(kernels.installed.packages) == started
+
+
+def _packages(kernels: StaticKernelsUnderTest, *names: str) -> list[Path]:
+    """Packages of one kernel each, all different; the first and the last share one."""
+    shared = operator("Abs", 2, 2)
+    return [
+        kernels.package(
+            operator(kind), *((shared,) if index in (0, len(names) - 1) else ()), name=name
+        )
+        for index, (name, kind) in enumerate(zip(names, KINDS, strict=False))
+    ]
+
+
+@rule("static-kernel/install-idempotent")
+def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> None:
+    first, other = _packages(kernels, "first", "other")
+    kernels.install(first, other)
+    before = state_of(kernels.opp)
+    again = kernels.attempt(kernels.installation(first))
+    assert again.succeeded, f"the second install {again.ending}: {again.output.strip()[-300:]}"
+    alone = {package: kernels.alone(package) for package in (first, other)}
+    index = kernels.installed.index()
+    # Whether a second install moves a package to the end of the load order is left open.
+    orders = [union(alone[each] for each in order) for order in permutations((first, other))]
+    assert index in orders, "the index is not the union of what is installed"
+    assert len(state_of(kernels.opp)) == len(before), "files were added or lost"
+
+
+@rule("static-kernel/install-idempotent")
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_uninstalling_in_any_order_leaves_the_others(
+    kernels: StaticKernelsUnderTest, order: tuple[int, ...]
+) -> None:
+    """Names begin alike, and two packages have a kernel for the same operator."""
+    before = state_of(kernels.opp)
+    packages = _packages(kernels, "pk", "pk2", "pk22")
+    alone = [kernels.alone(package) for package in packages]
+    kernels.install(*packages)
+    assert differences(kernels.installed.index(), union(alone)) == []
+    left = list(range(3))
+    for number in order:
+        left.remove(number)
+        result = kernels.attempt(kernels.removal(packages[number].stem))
+        assert result.succeeded, f"uninstalling {result.ending}: {result.output.strip()[-300:]}"
+        assert kernels.installed.packages == {packages[each].stem for each in left}
+        wanted = union(alone[each] for each in left)
+        assert differences(kernels.installed.index(), wanted) == []
+        assert faults_of(kernels.opp, {}) == []
+    assert state_of(kernels.opp) == before, "the last uninstall leaves something"
+
+
+def _interrupted(
+    kernels: StaticKernelsUnderTest, doing: str
+) -> tuple[Interruption[StaticResult], Index]:
+    """Something done beside a package that stays, whose index is given.
+
+    A kernel both have is the other's while that is installed.
+    """
+    stays, other = _packages(kernels, "pk", "pk2")
+    kernels.install(stays)
+    always = kernels.installed.index()
+    if doing == "uninstall":
+        kernels.install(other)
+    return kernels.interruption(other, doing), always
+
+
+def _cut_short(interruption: Interruption[StaticResult]) -> list[CrashState]:
+    """What is left by a kill between any two file operations, and in the middle of a write."""
+    kinds = (CrashKind.KILLED, CrashKind.MID_WRITE)
+    return [state for kind in kinds for state in interruption.states(kind)]
+
+
+@rule("static-kernel/no-half-install")
+@pytest.mark.usefixtures("faults")
+@pytest.mark.parametrize("doing", ["install", "uninstall"])
+def test_every_moment_can_be_read(kernels: StaticKernelsUnderTest, doing: str) -> None:
+    """What is on disk between two file operations is what another process may read then."""
+    interruption, always = _interrupted(kernels, doing)
+    for state in _cut_short(interruption):
+        interruption.enter(state)
+        assert faults_of(kernels.opp, always) == [], f"while it is {doing}ed, {state.when}"
+
+
+@rule("static-kernel/install-idempotent")
+@pytest.mark.usefixtures("faults")
+@pytest.mark.parametrize("doing", ["install", "uninstall"])
+def test_a_crash_is_repaired_by_the_next_install(
+    kernels: StaticKernelsUnderTest, doing: str
+) -> None:
+    interruption, _ = _interrupted(kernels, doing)
+    packages = _packages(kernels, "pk", "pk2")
+    wanted = union(kernels.alone(package) for package in packages)
+    for state in spread(_cut_short(interruption), MOST_CRASHES):
+        interruption.enter(state)
+        result = kernels.attempt(kernels.installer(packages[-1]))
+        assert result.succeeded, f"after a crash {state.when} an install {result.ending}"
+        assert kernels.installed.packages == {package.stem for package in packages}
+        wrong = differences(kernels.installed.index(), wanted)
+        assert wrong == [], f"after a crash {state.when}"
+        assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
+        hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
+        assert hidden == [], f"after a crash {state.when} something stays"
+
+
+@pytest.fixture
+def many(kernels: StaticKernelsUnderTest) -> list[Path]:
+    """Packages with kernels of their own, enough to be installed all at once."""
+    return [
+        kernels.package(operator(KINDS[number % len(KINDS)], 2 + number // len(KINDS), 4))
+        for number in range(AT_ONCE)
+    ]
+
+
+@rule("static-kernel/install-idempotent")
+def test_many_installers_at_once_lose_nothing(
+    kernels: StaticKernelsUnderTest, many: list[Path]
+) -> None:
+    results = kernels.attempts([kernels.installation(package) for package in many])
+    assert [each.ending for each in results if not each.succeeded] == []
+    assert kernels.installed.packages == {package.stem for package in many}
+    index = kernels.installed.index()
+    named = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
+    assert named == {package.stem for package in many}, "the index lost a package"
+    assert len(index) == 2 * len(many)
+    assert faults_of(kernels.opp, {}) == []
+
+
+@rule("static-kernel/no-half-install")
+def test_whoever_reads_during_many_installs_reads_whole_files(
+    kernels: StaticKernelsUnderTest, many: list[Path]
+) -> None:
+    """Installs, and uninstalls between them, many at once; one package stays all the time."""
+    quick = Capability.FAULT_POINTS in kernels.toolchain.capabilities
+    start = kernels.installer if quick else kernels.installation
+    stays = kernels.package(operator("Abs", 3, 3))
+    kernels.install(stays)
+    always = kernels.installed.index()
+    waves = -(-INSTALLS // len(many))
+    with reader(kernels.opp, always) as stumbled:
+        for _ in range(waves):
+            requests = [start(package) for package in many]
+            results = kernels.attempts(requests)
+            results += kernels.attempts([kernels.removal(each.stem) for each in many[::8]])
+            assert [each.ending for each in results if not each.succeeded] == []
+    assert stumbled == []
+
+
+BAD = OperatorSpec("NoSuchOperator", (TensorDesc.of("float32", 4),), (TensorDesc.of("float32", 4),))
+
+
+@rule("static-kernel/failed-operator")
+@pytest.mark.parametrize("beside", [0, 2], ids=["alone", "beside-others"])
+def test_an_operator_that_cannot_be_compiled_is_named(
+    kernels: StaticKernelsUnderTest, beside: int
+) -> None:
+    others = [operator("Abs"), operator("Neg")][:beside]
+    compiled = kernels.compile(*others, BAD)
+    assert compiled.result.returncode, "op_compiler reports success"
+    assert compiled.result.returncode > 0, f"op_compiler {compiled.result.ending}"
+    assert BAD.type in compiled.output, f"it is not named: {compiled.output.strip()[-300:]}"
+    assert compiled.packages == (), "there is a package all the same"
+
+
+@rule("static-kernel/failed-operator")
+def test_what_failed_is_tried_again(kernels: StaticKernelsUnderTest) -> None:
+    folder = kernels.dump(operator("Abs"), BAD)
+    kernels.compile(folder=folder)
+    bad = next(folder.glob(f"{BAD.type}_*"))
+    # The same file describes an operator there is, now.
+    bad.write_text(bad.read_text().replace(BAD.type, "Neg"))
+    compiled = kernels.compile(folder=folder)
+    assert compiled.result.succeeded, f"op_compiler {compiled.result.ending}"
+    kernels.install(*compiled.packages)
+    assert {kind for kind, _ in kernels.installed.index()} == {"Abs", "Neg"}
+
+
+def _flip(data: bytes) -> bytes:
+    place = len(data) * 2 // 3
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+DAMAGE = {
+    "flipped-byte": _flip,
+    "cut-short": lambda data: data[: len(data) // 2],
+    "longer": lambda data: data + b"more",
+}
+
+
+@rule("static-kernel/verified")
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_package_is_refused(kernels: StaticKernelsUnderTest, damage: Damage) -> None:
+    stays, other = _packages(kernels, "pk", "pk2")
+    kernels.install(stays)
+    before = state_of(kernels.opp)
+    damaged = kernels.directory("damaged") / other.name
+    damaged.write_bytes(damage(other.read_bytes()))
+    damaged.chmod(0o755)
+    result = kernels.attempt(kernels.installation(damaged))
+    assert not result.succeeded, "the install of a damaged package reports success"
+    assert state_of(kernels.opp) == before, "something was touched"

@@ -1,0 +1,1 @@
+"""Ranks at random (``--ascend-stress``)."""

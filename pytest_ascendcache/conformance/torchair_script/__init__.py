@@ -1,0 +1,1 @@
+"""Checks of what a user's TorchAir script leaves (``--ascend-torchair-script``)."""

@@ -1,0 +1,74 @@
+"""How long a run will take, said before it begins: starts a check needs, times a measured start.
+
+Starts are estimated from ``starts.json``: what each check of the suite needed on the reference.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.plugin.session import AscendSession
+
+_UNKNOWN = 2.0
+"""Starts of a check that is not in the table."""
+
+
+def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+    """The line to print; empty where a run takes no time to speak of, or cannot be told.
+
+    The toolchain is started a few times (the positive control), to see how long that takes.
+    """
+    toolchain = session.toolchain
+    if (
+        session.settings.toolchain == "reference"
+        or not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities
+    ):
+        return ""
+    starts = estimated_starts(checks, toolchain.capabilities)
+    control = session.control
+    if not starts or not control.compiles:
+        return ""
+    seconds = starts * control.seconds / workers
+    how_many = f" with {workers} workers" if workers > 1 else ""
+    return (
+        f"about {starts} starts of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
+        f"measured: about {_duration(seconds)}{how_many}"
+    )
+
+
+def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability]) -> int:
+    """Starts that checks, named by node id, need of a toolchain with these capabilities."""
+    functions = Counter(
+        check.removeprefix(SUITE_NODES).partition("[")[0]
+        for check in checks
+        if check.startswith(SUITE_NODES)
+    )
+    table = json.loads((Path(__file__).parents[1] / "conformance/starts.json").read_text("utf-8"))
+    needed = (
+        number * float(table.get(function, _UNKNOWN))
+        for function, number in functions.items()
+        if _needs(function) <= capabilities
+    )
+    return round(sum(needed))
+
+
+def _needs(function: str) -> frozenset[Capability]:
+    """What the rule of a check needs of a toolchain; workers tell no more of it than its name."""
+    name = function.partition("::")[2]
+    module = importlib.import_module(f"{PACKAGE}.{module_of(function)}")
+    for mark in getattr(getattr(module, name, None), "pytestmark", ()):
+        if mark.name == "ascend_rule" and mark.args[0] in load_rules():
+            return load_rules()[mark.args[0]].capabilities
+    return frozenset()
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

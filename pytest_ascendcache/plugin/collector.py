@@ -1,0 +1,233 @@
+"""Gathers verdict records during the run and hands them to the writers at its end."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import (
+    STALE,
+    Deviation,
+    Judged,
+    Occurrence,
+    occurrences,
+)
+from pytest_ascendcache.plugin.budget import budget
+from pytest_ascendcache.plugin.collection import has_every_file
+from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.options.settings import asked_suites
+from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
+from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.reports.baseline import News
+from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
+from pytest_ascendcache.reports.json_report import document
+from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+
+_DESELECTED = "ascendcache_deselected"
+
+
+class Collector:
+    """The part of the plugin that is there only with ``--ascend-cache``."""
+
+    def __init__(self, config: pytest.Config, toolchain: Toolchain | None) -> None:
+        self._config = config
+        self._toolchain = toolchain
+        self._alone: list[VerdictRecord] = []
+        self._gangs: dict[str, list[WorkerRank]] = {}
+        self._expected: set[str] = set()
+        self._deselected = 0
+        self._announced = False
+        self._told: list[str] = []
+        self._is_worker = hasattr(config, "workerinput")
+
+    def header(self) -> list[str]:
+        """Lines at the top of a run: what is judged, and where."""
+        host, judged = self.host(), " ".join(self._judged().values())
+        lines = [f"ascendcache: {judged}, on {host['machine']}, {host['file_system']}"]
+        if self._toolchain is not None and (details := self._toolchain.details):
+            shown = ", ".join(f"{name} {value}" for name, value in details.items())
+            lines.append(f"ascendcache: {shown}")
+        audited = ascend_session_of(self._config).settings.audit.directories
+        return lines + [f"ascendcache: audit of {each}" for each in audited]
+
+    def _judged(self) -> dict[str, str]:
+        """Name and version of the toolchain, where there is one."""
+        if self._toolchain is None:
+            return {"name": "no toolchain", "version": "is judged"}
+        return {"name": self._toolchain.name, "version": self._toolchain.version}
+
+    def host(self) -> dict[str, str]:
+        """The machine and the file system of the sandboxes."""
+        return {
+            "machine": platform.machine(),
+            "python": platform.python_version(),
+            "file_system": self._file_system(),
+        }
+
+    def _file_system(self) -> str:
+        try:
+            return str(ascend_session_of(self._config).file_system)
+        except (ToolchainError, OSError) as error:
+            # Every check will say so too; the header must not be the end of the run.
+            return f"no usable temporary directory: {error}"
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        record = getattr(report, "ascend_record", None)
+        if record is None:
+            return
+        rank = getattr(report, "ascend_rank", None)
+        if rank is None:
+            self._alone.append(VerdictRecord.from_dict(record))
+        else:
+            worker = getattr(report, "worker_id", "")
+            self._gangs.setdefault(rank["gang"], []).append(
+                WorkerRank(
+                    RankRecord(rank["rank"], rank["aborted"], VerdictRecord.from_dict(record)),
+                    rank["size"],
+                    worker,
+                )
+            )
+
+    @property
+    def _records(self) -> list[VerdictRecord]:
+        """One record a check; ranks that were tests of workers are one check again."""
+        return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
+
+    def adopt(self, records: Sequence[VerdictRecord]) -> None:
+        """Take over what an earlier run decided."""
+        self._expect(record.check for record in records)
+        self._alone += records
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        checks = [item.nodeid for item in session.items if item.get_closest_marker("ascend_rule")]
+        self._expect(checks)
+        if not self._is_worker:
+            self._announce(checks, 1)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        checks = [each for each in ids if each.startswith(SUITE_NODES)]
+        self._expect(checks)
+        self._announce(checks, len(self._config.getoption("tx", None) or "1"))
+
+    def _announce(self, checks: Sequence[str], workers: int) -> None:
+        """Say once, before it begins, how long the run will take."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if self._announced or self._config.option.collectonly or reporter is None or not checks:
+            return
+        self._announced = True
+        if self._toolchain is None:
+            return  # nothing is started that takes time
+        if line := budget(ascend_session_of(self._config), checks, workers):
+            reporter.write_line(f"ascendcache: {line}")
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected += len(items)
+        if self._is_worker:
+            # The controller collects nothing itself, and has to know that the run is not whole.
+            # xdist gives the attribute to the configuration of its workers.
+            self._config.workeroutput[_DESELECTED] = self._deselected  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._deselected += getattr(node, "workeroutput", {}).get(_DESELECTED, 0)
+
+    def _expect(self, checks: Iterable[str]) -> None:
+        self._expected.update(checks)
+
+    @property
+    def _missing(self) -> int:
+        """Checks that were selected and gave no verdict: the run was cut short."""
+        gangs = self._config.pluginmanager.getplugin(CONTROLLER)
+        expected = {gangs.check_of(each) for each in self._expected} if gangs else self._expected
+        return len(expected - {record.check for record in self._records})
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the run says something of every check of the suite."""
+        left_out = self._missing or self._deselected or self._config.getoption("lf", False)
+        return not left_out and has_every_file(self._expected, asked_suites(self._config))
+
+    @cached_property
+    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
+        """What became of the listed deviations; a run of a part of the suite cannot say."""
+        if not self._is_whole:
+            return []
+        return occurrences(
+            ascend_session_of(self._config).settings.deviations,
+            (
+                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                for each in self._records
+            ),
+        )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        settings = ascend_session_of(self._config).settings
+        if self._is_worker or self._config.option.collectonly:
+            return
+        stale = any(occurrence in STALE for _, occurrence in self._occurrences)
+        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if wants_report(settings.reports):
+            report = document(self._description(int(session.exitstatus)), self._results)
+            problems = write_files(report, settings.reports)
+            if problems:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
+
+    @property
+    def _results(self) -> list[RuleResult]:
+        return by_rule(self._records, load_rules())
+
+    @property
+    def _news(self) -> News | None:
+        """What is new and fixed, where there is a baseline."""
+        baseline = ascend_session_of(self._config).settings.reports.baseline
+        return None if baseline is None else News.of(baseline, self._records)
+
+    def _description(self, exit_status: int) -> dict[str, Any]:
+        description: dict[str, Any] = {
+            "plugin": version("pytest-ascendcache"),
+            "toolchain": {
+                **self._judged(),
+                **(self._toolchain.details if self._toolchain is not None else {}),
+            },
+            "host": self.host(),
+            "exit_status": exit_status,
+            "checks_without_verdict": self._missing,
+            "deviations": [
+                {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
+                for entry, occurrence in self._occurrences
+            ],
+        }
+        if matrix := self._matrix():
+            description["matrix"] = matrix
+        if news := self._news:
+            description["baseline"] = news.as_dict()
+        return description
+
+    def _matrix(self) -> list[str]:
+        """Which combinations were tried, and what they cover."""
+        tried = tried_cells(self._records)
+        return ascend_session_of(self._config).plan.describe(tried) if tried else []
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._records:
+            write_summary(terminalreporter, self._results, self._missing, self._matrix())
+            write_stale(terminalreporter, self._occurrences)
+            if news := self._news:
+                write_news(terminalreporter, news)
+        for line in self._told:
+            terminalreporter.line(line, red=line.startswith("ERROR"))

@@ -1,0 +1,204 @@
+"""Fixtures, for the built-in suite and for users' own tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_ascendcache.plugin.stash import EVIDENCE, FAILED, ascend_session_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_ascendcache.audit import Audit
+    from pytest_ascendcache.caches import FileSystem
+    from pytest_ascendcache.observation import (
+        CacheUnderTest,
+        Evidence,
+        NetworkControl,
+        NetworkUnderTest,
+        StaticKernelsUnderTest,
+    )
+    from pytest_ascendcache.observation.script import ScriptUnderTest
+    from pytest_ascendcache.operators import OperatorSpec
+    from pytest_ascendcache.plugin.session import AscendSession
+    from pytest_ascendcache.ranks import Rank
+    from pytest_ascendcache.stress import Campaign
+    from pytest_ascendcache.toolchains import Toolchain
+
+
+def _needs(capability: str, session: AscendSession) -> None:
+    """A test that needs what the toolchain lacks is not applicable."""
+    from pytest_ascendcache.contract import Capability
+
+    needed = Capability[capability]
+    if needed not in session.toolchain.capabilities:
+        pytest.skip(f"{session.toolchain.name}: {needed.lacking}")
+
+
+@pytest.fixture(scope="session")
+def ascend_session(pytestconfig: pytest.Config) -> AscendSession:
+    """Shared state of the session; for the fixtures below."""
+    return ascend_session_of(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def ascend_toolchain(ascend_session: AscendSession) -> Toolchain:
+    """The toolchain ``--ascend-toolchain`` names; the embedded reference by default."""
+    return ascend_session.toolchain
+
+
+@pytest.fixture(scope="session")
+def ascend_file_system(ascend_session: AscendSession) -> FileSystem:
+    """The file system caches under test are on, and how it treats access times."""
+    return ascend_session.file_system
+
+
+@pytest.fixture
+def ascend_evidence(request: pytest.FixtureRequest) -> Evidence:
+    """What this test did and saw; ends up in the report when its promise is broken."""
+    from pytest_ascendcache.observation import Evidence
+
+    evidence = Evidence()
+    request.node.stash[EVIDENCE] = evidence
+    return evidence
+
+
+@pytest.fixture
+def ascend_cache(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[CacheUnderTest]:
+    """An empty cache directory of this test's own, with HOME and working directory.
+
+    ``compile`` and ``warm`` run the toolchain and tell what it delivered and what became of
+    each entry. The directory is kept when the test fails.
+    """
+    _needs("OPERATOR_CACHE", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.cache(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
+    """What was found in one of the directories ``--ascend-audit`` names."""
+    return ascend_session.audits.of(ascend_audited)
+
+
+@pytest.fixture
+def ascend_stress(
+    pytestconfig: pytest.Config, ascend_session: AscendSession, ascend_cache: CacheUnderTest
+) -> Campaign:
+    """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
+    from pytest_ascendcache.plugin.options.settings import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.reports.progress import run_progress
+    from pytest_ascendcache.stress import Campaign
+
+    asked = ascend_session.settings.stress
+    unbounded = asked.seconds is None and asked.steps is None
+    directory = ascend_cache.sandbox / "stress"
+    directory.mkdir()
+    return Campaign(
+        toolchain=ascend_session.toolchain,
+        directory=directory,
+        history=asked.history or ascend_session.base / f"stress-{asked.seed}.jsonl",
+        seed=asked.seed,
+        seconds=asked.seconds,
+        steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
+        replay=asked.replay,
+        watched=partial(run_progress, pytestconfig, "stress"),
+    )
+
+
+@pytest.fixture(scope="session")
+def ascend_network_control(ascend_session: AscendSession) -> NetworkControl | None:
+    """What may be taken for granted of networks; ``None`` where the toolchain runs none.
+
+    It is of the session, so that ranks of a gang inherit it.
+    """
+    from pytest_ascendcache.contract import Capability
+
+    if Capability.INCREMENTAL_BUILD not in ascend_session.toolchain.capabilities:
+        return None
+    return ascend_session.network_control
+
+
+@pytest.fixture
+def ascend_network(
+    request: pytest.FixtureRequest,
+    ascend_session: AscendSession,
+    ascend_evidence: Evidence,
+    ascend_network_control: NetworkControl | None,
+) -> Iterator[NetworkUnderTest]:
+    """Ranks that run networks with incremental build, in a directory of this test's own.
+
+    ``run`` and ``together`` start ranks and tell which kernels were compiled, which reused.
+    """
+    if ascend_network_control is None:
+        _needs("INCREMENTAL_BUILD", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.networks(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_static_kernels(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[StaticKernelsUnderTest]:
+    """op_compiler, its packages and clients, with an operator package of this test's own.
+
+    ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
+    """
+    _needs("OP_COMPILER", ascend_session)
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ascend_session.static_kernels(sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture
+def ascend_script(
+    request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
+) -> Iterator[ScriptUnderTest]:
+    """The script of ``--ascend-torchair-script``, in directories of this test's own."""
+    from pytest_ascendcache.observation.script import ScriptUnderTest
+    from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+
+    toolchain = ascend_session.toolchain
+    if not isinstance(toolchain, TorchairToolchain):
+        pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
+    sandbox = ascend_session.sandbox(request.node.name)
+    ascend_evidence.sandbox = str(sandbox)
+    yield ScriptUnderTest(toolchain, sandbox, ascend_evidence)
+    if not request.node.stash.get(FAILED, False):
+        ascend_session.discard(sandbox)
+
+
+@pytest.fixture(scope="session")
+def ascend_operators() -> dict[str, OperatorSpec]:
+    """Small operators every toolchain knows, by name."""
+    from pytest_ascendcache.operators.probes import probe_operators
+
+    return probe_operators()
+
+
+@pytest.fixture
+def ascend_rank(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Rank]:
+    """This rank of the test's gang: the test runs once per rank, at the same time.
+
+    ``@pytest.mark.ascend_ranks(n)`` says how many ranks there are; ``--ascend-ranks`` where it
+    gives no number. Ranks are processes of one test, or with ``-n`` tests on distinct workers.
+    """
+    from pytest_ascendcache.plugin.gangs.items import rank_of
+
+    yield from rank_of(request, tmp_path_factory)

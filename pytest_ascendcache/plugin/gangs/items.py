@@ -1,0 +1,205 @@
+"""Gangs as pytest sees them: how many ranks a test has, and what each rank tells the others."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_ascendcache.plugin.options.settings import DEFAULT_RANKS, asked_suites
+from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS
+from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
+from pytest_ascendcache.ranks.gang import PASSED, SKIPPED
+from pytest_ascendcache.ranks.rank import GangAborted, Rank, join_gang
+from pytest_ascendcache.ranks.worker import RANK, gang_name, rank_id, rank_in
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.ranks import Rendezvous
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which rank of the item this process is, and a directory for the gang if there is one."""
+
+    rank: int
+    size: int
+    directory: Path | None = None
+
+
+PLACE: pytest.StashKey[Place] = pytest.StashKey()
+
+CONTROLLER = "ascendcache-gangs"
+_WORKER = "ascendcache-gang-worker"
+"""Names of plugins that are there only where tests are distributed."""
+
+_TIMES_TIMEOUT = 2
+"""A gang's deadline in units of ``--ascend-timeout``: a toolchain's own comes first."""
+
+_LEAVING = {"pass": PASSED, "not applicable": SKIPPED}
+"""What a verdict is to the other ranks; any other one is a failure, and says which."""
+
+
+def join_workers(config: pytest.Config) -> None:
+    """Be the controller or a worker of gangs, where tests are distributed."""
+    channel = channel_of(config)
+    if channel is not None:
+        from pytest_ascendcache.ranks.worker import GangWorker
+
+        config.pluginmanager.register(GangWorker(channel), _WORKER)
+        return
+    from pytest_ascendcache.ranks.controller import GangController, is_controller
+
+    if is_controller(config):
+        controller = GangController(config, gang_seconds(config), bool(asked_suites(config)))
+        config.pluginmanager.register(controller, CONTROLLER)
+
+
+def gang_seconds(config: pytest.Config) -> float:
+    """How long the ranks of a gang may take."""
+    return _TIMES_TIMEOUT * float(config.getoption("--ascend-timeout"))
+
+
+def _refuse(config: pytest.Config, problem: str) -> None:
+    """A usage error. Workers have the controller say it, before anything is run."""
+    worker = config.pluginmanager.getplugin(_WORKER)
+    if worker is None:
+        raise pytest.UsageError(problem)
+    worker.problems.append(problem)
+
+
+def parametrize_ranks(metafunc: pytest.Metafunc) -> None:
+    """With several workers every rank is a test of its own."""
+    config = metafunc.config
+    if channel_of(config) is None:
+        return
+    workers: int = config.workerinput["workercount"]  # type: ignore[attr-defined]
+    size, is_given = gang_size(metafunc.definition)
+    if not is_given:
+        size = min(size, workers)
+    elif size > workers:
+        _refuse(
+            config,
+            f"{metafunc.definition.nodeid}: a gang of {size} ranks needs {size} workers, but "
+            f"there are {workers}; give -n {size}, or a smaller --ascend-ranks.",
+        )
+    places = [(rank, size) for rank in range(size)]
+    ids = [rank_id(*place) for place in places]
+    metafunc.parametrize(RANK, places, indirect=True, ids=ids)
+
+
+def check_gangs(items: list[pytest.Item]) -> None:
+    """Check the marks of collected tests.
+
+    Raises:
+        pytest.UsageError: for a size that is none, or a test that does not ask for its rank.
+    """
+    for item in items:
+        gang_size(item)
+        if RANK not in getattr(item, "fixturenames", ()):
+            _refuse(
+                item.config,
+                f"{item.nodeid}: marked ascend_ranks, but it does not use the fixture "
+                "ascend_rank; add it to the test's arguments.",
+            )
+
+
+def gang_size(item: pytest.Item) -> tuple[int, bool]:
+    """How many ranks run the test, and whether anybody said so.
+
+    Raises:
+        pytest.UsageError: where its mark gives no number of ranks.
+    """
+    marker = item.get_closest_marker("ascend_ranks")
+    if marker is not None and marker.args:
+        size = marker.args[0]
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            _refuse(
+                item.config,
+                f"{item.nodeid}: ascend_ranks({size!r}) is no number of ranks; give 1 or more, "
+                "or nothing for --ascend-ranks.",
+            )
+            return 1, True
+        return size, True
+    given: int | None = item.config.getoption("--ascend-ranks")
+    return (DEFAULT_RANKS, False) if given is None else (given, True)
+
+
+def run_gang_item(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """See ``pytest_runtest_protocol``: run the item's ranks, or be one of them on a worker."""
+    channel = channel_of(item.config)
+    if channel is not None:
+        place = rank_in(item)
+        assert place is not None
+        item.stash[PLACE] = Place(*place)
+        item.stash[GANG] = gang_name(item)
+        item.stash[RENDEZVOUS] = ChannelRendezvous(channel, gang_name(item), place[0])
+        return None
+    from pytest_ascendcache.plugin.gangs.run import GangItem
+
+    assert isinstance(item, pytest.Function)
+    GangItem(item, gang_size(item)[0], gang_seconds(item.config)).run(nextitem)
+    return True
+
+
+def rank_of(request: pytest.FixtureRequest, factory: pytest.TempPathFactory) -> Iterator[Rank]:
+    """The fixture ``ascend_rank``: meet the other ranks, then be one of them for the test."""
+    item = request.node
+    place = item.stash[PLACE]
+    offer = place.directory or gang_directory(item, factory)
+    rank = join_gang(item.stash[RENDEZVOUS], place.rank, place.size, offer)
+    if item.get_closest_marker("ascend_rule"):
+        note = partial(request.getfixturevalue("ascend_evidence").happened, str(rank.rank))
+        note("start")
+        rank = replace(rank, note=note)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in rank.environment.items():
+            patch.setenv(name, value)
+        yield rank
+
+
+def tell_the_others(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> None:
+    """Leave the gang once it is known how this rank ended, so that nobody waits for it.
+
+    The report says which rank it is of: that is how the ranks' reports become one again.
+    """
+    place = item.stash[PLACE]
+    aborted = call.excinfo is not None and isinstance(call.excinfo.value, GangAborted)
+    report.ascend_rank = {  # type: ignore[attr-defined]
+        "gang": item.stash.get(GANG, item.nodeid),
+        "rank": place.rank,
+        "size": place.size,
+        "aborted": aborted,
+    }
+    if report.when == "teardown" or (report.when == "setup" and report.passed):
+        return
+    rendezvous: Rendezvous = item.stash[RENDEZVOUS]
+    verdict = getattr(report, "ascend_verdict", None)
+    outcome = _LEAVING.get(verdict, verdict) if verdict else report.outcome
+    if hasattr(report, "wasxfail"):
+        outcome = "failed"
+    rendezvous.leave(outcome, _reason(call, report))
+
+
+def _reason(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+    """The first line of why a rank did not pass."""
+    if report.skipped and isinstance(report.longrepr, tuple):
+        text = str(report.longrepr[2]).removeprefix("Skipped: ")
+    elif call.excinfo is not None:
+        text = str(call.excinfo.value).strip() or call.excinfo.typename
+    else:
+        return ""
+    return text.splitlines()[0][:300] if text else ""
+
+
+def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:
+    """A new directory for a gang. Numbered ones cost a look at all the others each time."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", item.name)[:40].strip("-")
+    return Path(tempfile.mkdtemp(prefix=f"gang-{name}-", dir=factory.getbasetemp()))

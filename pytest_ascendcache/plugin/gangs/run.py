@@ -1,0 +1,195 @@
+"""One item whose body runs once per rank, in processes: the default without xdist workers.
+
+The parent sets up what ranks share (fixtures wider than the test), each rank runs setup, call
+and teardown of the test itself, and the parent makes one report of all of theirs.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from pytest_ascendcache.plugin.gangs.items import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs.reports import (
+    PlainReport,
+    RankFate,
+    outcome_of,
+    plain,
+    record_of,
+    sections,
+)
+from pytest_ascendcache.plugin.stash import (
+    FAILED,
+    RENDEZVOUS,
+    SESSION,
+    ascend_session_of,
+    tells_a_story,
+)
+from pytest_ascendcache.ranks import RankLost
+from pytest_ascendcache.ranks.local import GangError, RankEnding, run_gang
+from pytest_ascendcache.ranks.pipes import PipeRendezvous
+
+Phase = Literal["setup", "call", "teardown"]
+
+
+class GangItem:
+    """Runs one item as a gang of ``size`` processes, which have ``seconds``."""
+
+    def __init__(self, item: pytest.Function, size: int, seconds: float) -> None:
+        self._item = item
+        self._size = size
+        self._seconds = seconds
+        self._base: Path | None = None
+
+    def run(self, nextitem: pytest.Item | None) -> None:
+        """Run it and log its reports: setup of what is shared, all ranks, teardown."""
+        item, hook = self._item, self._item.ihook
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        # The item is on the stack of what is set up, as pytest wants it, but only with what is
+        # wider than it; its own fixtures are the ranks'.
+        item.setup = self._share  # type: ignore[method-assign]
+        setup = self._phase("setup", lambda: hook.pytest_runtest_setup(item=item))
+        del item.setup
+        hook.pytest_runtest_logreport(report=setup)
+        if setup.passed and not item.config.getoption("setuponly", False):
+            report = self._run_ranks()
+            hook.pytest_runtest_logreport(report=report)
+            if not tells_a_story(report):
+                self._discard()
+        if item.session.shouldfail or item.session.shouldstop:
+            nextitem = None
+        teardown = self._phase(
+            "teardown", lambda: hook.pytest_runtest_teardown(item=item, nextitem=nextitem)
+        )
+        hook.pytest_runtest_logreport(report=teardown)
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+
+    def _phase(self, when: Phase, action: Callable[[], None]) -> pytest.TestReport:
+        call = pytest.CallInfo.from_call(
+            action, when=when, reraise=(pytest.exit.Exception, KeyboardInterrupt)
+        )
+        report: pytest.TestReport = self._item.ihook.pytest_runtest_makereport(
+            item=self._item, call=call
+        )
+        return report
+
+    def _share(self) -> None:
+        """Set up what is wider than the test once, here: ranks inherit it."""
+        item = self._item
+        for name in item.fixturenames:
+            definitions = item._fixtureinfo.name2fixturedefs.get(name)
+            if definitions and definitions[-1].scope != "function":
+                item._request.getfixturevalue(name)
+        factory: pytest.TempPathFactory = item._request.getfixturevalue("tmp_path_factory")
+        if "ascend_session" in item.fixturenames:
+            # Known from here on, and the toolchain is warm: ranks need not do it again.
+            session = ascend_session_of(item.config)
+            session.prepare()
+            self._base = session.sandbox(f"gang-{item.name}")
+        else:
+            self._base = gang_directory(item, factory)
+        (self._base / "shared").mkdir()
+        for rank in range(self._size):
+            for name in ("sandboxes", "tmp"):
+                (self._base / f"rank-{rank}" / name).mkdir(parents=True)
+
+    def _run_ranks(self) -> pytest.TestReport:
+        item = self._item
+        properties = list(item.user_properties)
+        start = time.time()
+        try:
+            run = run_gang(item.nodeid, self._size, self._be_rank, self._seconds)
+        except GangError as error:
+            return self._phase("call", partial(_raise, error))
+        stop = time.time()
+        if item.config.getoption("capture") == "no":
+            for ending in run.endings:
+                sys.stdout.write(ending.words)
+        fates = [
+            RankFate(ending.rank, ending.ending(self._seconds), ending.words, self._phases(ending))
+            for ending in run.endings
+        ]
+        report = pytest.TestReport(
+            nodeid=item.nodeid,
+            location=item.location,
+            keywords=dict.fromkeys(item.keywords, 1),
+            when="call",
+            sections=sections(fates, run.leftovers),
+            duration=stop - start,
+            start=start,
+            stop=stop,
+            user_properties=properties,
+            **outcome_of(fates),
+        )
+        item.user_properties[:] = properties
+        record = record_of(item.nodeid, fates, str(self._base))
+        if record is not None:
+            item.user_properties.append(("verdict", record.verdict.value))
+            report.user_properties = list(item.user_properties)
+            report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
+            report.ascend_verdict = record.verdict.value  # type: ignore[attr-defined]
+        return report
+
+    def _discard(self) -> None:
+        assert self._base is not None
+        if SESSION in self._item.config.stash:
+            self._item.config.stash[SESSION].discard(self._base)
+        else:
+            shutil.rmtree(self._base, ignore_errors=True)
+
+    def _phases(self, ending: RankEnding) -> list[PlainReport]:
+        """What the rank said of its phases; for one that could not, what is to be said."""
+        if ending.result is not None:
+            return [PlainReport(**each) for each in ending.result]
+        reason = f"rank {ending.rank} {ending.ending(self._seconds)}"
+        words = ending.words.strip().splitlines()
+        if words:
+            reason += f"; its last words: {words[-1]}"
+        report = self._phase("call", partial(_raise, RankLost(reason)))
+        return [replace(plain(report), text=reason)]
+
+    def _be_rank(self, rank: int, rendezvous: PipeRendezvous) -> list[dict[str, Any]]:
+        """The rank's process: the whole test, with an output and sandboxes of its own."""
+        item, config = self._item, self._item.config
+        _speak_plainly(config)
+        assert self._base is not None
+        base = self._base / f"rank-{rank}"
+        if SESSION in config.stash:
+            config.stash[SESSION].move(base / "sandboxes")
+        # Ranks would race for numbered names in the session's directory.
+        config._tmp_path_factory._basetemp = base / "tmp"  # type: ignore[attr-defined]
+        item.stash[PLACE] = Place(rank, self._size, self._base / "shared")
+        item.stash[RENDEZVOUS] = rendezvous
+        item.stash[FAILED] = True  # what a rank leaves is kept; the gang decides
+        # Down to the parent of the item, which every rank inherited, and no further.
+        item.session._setupstate.teardown_exact(item.parent)  # type: ignore[arg-type]
+        reports = runtestprotocol(item, log=False, nextitem=item.parent)  # type: ignore[arg-type]
+        return [asdict(plain(report)) for report in reports]
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _speak_plainly(config: pytest.Config) -> None:
+    """Have output go to the rank's own file, and no debugger wait for somebody to type."""
+    manager = config.pluginmanager.getplugin("capturemanager")
+    if manager is not None:
+        # The parent's temporary files are shared with all ranks, offsets included. Without
+        # global capture everything goes where descriptors 1 and 2 go; capsys and capfd work.
+        config.pluginmanager.unregister(manager)
+        plain_manager = type(manager)("no")
+        plain_manager.start_global_capturing()
+        config.pluginmanager.register(plain_manager, "capturemanager")
+    debugger = config.pluginmanager.getplugin("pdbinvoke")
+    if debugger is not None:
+        config.pluginmanager.unregister(debugger)

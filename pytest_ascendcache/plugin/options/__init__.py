@@ -1,0 +1,1 @@
+"""Command-line options: how they are declared, checked, and read into one value."""

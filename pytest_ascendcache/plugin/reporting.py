@@ -1,0 +1,75 @@
+"""Hands the report of a finished run to its writers: files, and what GitHub shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_ascendcache.plugin.options.reports import ReportSettings
+from pytest_ascendcache.reports.files import Document, write_whole
+
+_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def wants_report(settings: ReportSettings) -> bool:
+    """Whether anybody reads the report of this run besides the terminal."""
+    files = settings.json or settings.html or settings.badge
+    return bool(files or os.environ.get(_SUMMARY) or _annotates())
+
+
+def write_files(report: Document, settings: ReportSettings) -> list[str]:
+    """Write the files that were asked for; a sentence for each that cannot be written."""
+
+    def as_json() -> str:
+        from pytest_ascendcache.reports.json_report import as_json
+
+        return as_json(report)
+
+    def as_html() -> str:
+        from pytest_ascendcache.reports.html_report import html_report
+
+        return html_report(report)
+
+    def as_badge() -> str:
+        from pytest_ascendcache.reports.badge import badge
+
+        return badge(report)
+
+    problems = [
+        _write("--ascend-report", settings.json, as_json),
+        _write("--ascend-html", settings.html, as_html),
+        _write("--ascend-badge", settings.badge, as_badge),
+    ]
+    return [each for each in problems if each]
+
+
+def _write(option: str, path: Path | None, text: Callable[[], str]) -> str:
+    if path is None:
+        return ""
+    try:
+        write_whole(path, text())
+    except OSError as error:
+        # Said in the summary: what was found must not be lost with the file.
+        return f"{option}={path} cannot be written: {error.strerror}."
+    return ""
+
+
+def tell_github(report: Document) -> list[str]:
+    """Append to the summary of a job, and give the lines to print: annotations, or that the
+    summary cannot be written, which fails nothing."""
+    from pytest_ascendcache.reports.markdown import summary, workflow_commands
+
+    lines = workflow_commands(report) if _annotates() else []
+    place = os.environ.get(_SUMMARY)
+    if place:
+        try:
+            with Path(place).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(summary(report))
+        except OSError as error:
+            lines.append(f"WARNING: {_SUMMARY}={place} cannot be written: {error.strerror}.")
+    return lines
+
+
+def _annotates() -> bool:
+    return os.environ.get("GITHUB_ACTIONS") == "true"

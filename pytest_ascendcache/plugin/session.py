@@ -1,0 +1,261 @@
+"""What one test session shares: toolchain, positive control, sandboxes, the host."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shutil
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import FileSystem, probe_file_system
+from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
+from pytest_ascendcache.contract import Capability, other_soc
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    Evidence,
+    NetworkControl,
+    NetworkUnderTest,
+    PositiveControl,
+    Shared,
+    StaticKernelsUnderTest,
+    network_control,
+    positive_control,
+)
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.plugin.audits import Audits
+from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
+from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
+from pytest_ascendcache.plugin.options.settings import Settings
+from pytest_ascendcache.plugin.options.toolchain import TORCHAIR
+from pytest_ascendcache.toolchains import (
+    Toolchain,
+    ToolchainError,
+    atc_toolchain,
+    op_compiler_toolchain,
+    reference_toolchain,
+)
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+
+CONTROL_OPERATOR = OperatorSpec(
+    "Add",
+    (TensorDesc.of("float32", 4, 8), TensorDesc.of("float32", 4, 8)),
+    (TensorDesc.of("float32", 4, 8),),
+    name="control_add",
+)
+"""Small, quick to compile, and nothing any implementation mode knows of."""
+
+
+class AscendSession:
+    """Made on first use; one a process, so that every xdist worker has its own."""
+
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        self._config = config
+        self.settings = settings
+        self._numbers = itertools.count()
+        self._base: Path | None = None
+
+    @cached_property
+    def toolchain(self) -> Toolchain:
+        """The system under test; nothing is started yet.
+
+        Raises:
+            pytest.UsageError: where there is no such toolchain.
+        """
+        settings = self.settings
+        try:
+            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                name=settings.toolchain, settings=settings
+            )
+        except ToolchainError as error:
+            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
+        if made is not None:
+            return made
+        if settings.toolchain == "reference":
+            return self._reference()
+        if settings.toolchain == TORCHAIR and settings.more.script is not None:
+            return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
+        if settings.toolchain == "atc":
+            try:
+                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
+        if settings.toolchain == OP_COMPILER:
+            try:
+                return op_compiler_toolchain(
+                    settings.op_compiler or "op_compiler", settings.timeout
+                )
+            except ToolchainError as error:
+                raise pytest.UsageError(f"--ascend-toolchain={OP_COMPILER}: {error}") from None
+        if settings.toolchain in MINDSPORE_TOOLCHAINS:
+            from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+
+            return mindspore_toolchain(
+                settings.toolchain, settings.mindspore.python, settings.timeout
+            )
+        raise pytest.UsageError(
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
+            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
+            "it."
+        )
+
+    def _reference(self) -> Toolchain:
+        settings = self.settings
+        if settings.defect is not None:
+            from pytest_ascendcache.qualification import defect_names
+
+            names = defect_names()
+            if settings.defect not in names:
+                raise pytest.UsageError(
+                    f"--ascend-defect={settings.defect}: no such defect; use one of "
+                    f"{', '.join(names)}."
+                )
+        if settings.profile is not None:
+            from pytest_ascendcache.qualification import profile_names
+
+            if settings.profile not in profile_names():
+                raise pytest.UsageError(
+                    f"--ascend-profile={settings.profile}: no such profile; use "
+                    f"{', '.join(profile_names())}."
+                )
+        toolchain = reference_toolchain(
+            settings.start,
+            settings.timeout,
+            settings.defect or settings.profile,
+            settings.more.soc,
+        )
+        if settings.profile is not None:
+            toolchain.name = f"reference with profile '{settings.profile}'"
+        return toolchain
+
+    @cached_property
+    def control(self) -> PositiveControl:
+        """The positive control, done once."""
+        sandbox = self.sandbox("control")
+        control = positive_control(self.toolchain, CONTROL_OPERATOR, sandbox)
+        if not control.reason:
+            self.discard(sandbox)
+        return control
+
+    @cached_property
+    def network_control(self) -> NetworkControl:
+        """The positive control of networks, done once.
+
+        Raises:
+            ToolchainError: where not even a network of one operator runs.
+        """
+        sandbox = self.sandbox("network-control")
+        control = network_control(self.toolchain, sandbox, self.sandbox("warm-networks"))
+        if not control.reason:
+            self.discard(sandbox)
+        return control
+
+    @cached_property
+    def file_system(self) -> FileSystem:
+        """Where sandboxes are, and what it does with access times."""
+        return probe_file_system(self.base)
+
+    @cached_property
+    def shared(self) -> Shared:
+        """What checks need not compile again."""
+        return Shared(self.sandbox("warm"))
+
+    @cached_property
+    def package_shelf(self) -> Path:
+        """Where packages are kept that checks need not compile again."""
+        return self.sandbox("packages")
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
+        toolchain = self.toolchain
+        if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
+            return self.no_plan
+        installed = toolchain.installed_socs
+        second = other_soc(toolchain.soc)
+        there = installed is None or second in installed
+        socs = (toolchain.soc, second) if there else (toolchain.soc,)
+        return plan(Matrix(self.settings.matrix), toolchain.capabilities, socs)
+
+    @cached_property
+    def no_plan(self) -> Plan:
+        """The plain combination alone, for checks that will not run."""
+        model = combinations_model(self.toolchain.capabilities)
+        return Plan(Matrix(self.settings.matrix), model, (Cell(model, (0,) * len(model.factors)),))
+
+    @cached_property
+    def audits(self) -> Audits:
+        """What ``--ascend-audit`` looks at."""
+        return Audits(self._config, self.settings.audit)
+
+    @property
+    def base(self) -> Path:
+        """The directory of all sandboxes."""
+        if self._base is None:
+            # The factory is the session's own; there is no other way to it outside a fixture.
+            factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
+            base = factory.mktemp("ascendcache")
+            if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
+                raise ToolchainError(
+                    f"the temporary directory {base} contains {refused[0]!r}, which ATC "
+                    "does not take in paths; name another with --basetemp"
+                )
+            self._base = base
+        return self._base
+
+    def prepare(self) -> None:
+        """Know what every check wants to know, and have the toolchain warm."""
+        if Capability.OPERATOR_CACHE in self.toolchain.capabilities:
+            _ = self.control
+
+    def move(self, base: Path) -> None:
+        """Make sandboxes in ``base`` from now on: a rank's process has its own."""
+        known = self.__dict__.get("shared")
+        self._base = base
+        if known is not None:
+            self.shared = known.apart(self.sandbox("warm"))
+
+    def sandbox(self, name: str) -> Path:
+        """A new empty directory for one check."""
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", name)[:60].strip("-")
+        path = self.base / f"{next(self._numbers)}-{slug}"
+        path.mkdir()
+        return path
+
+    def discard(self, sandbox: Path) -> None:
+        """Remove what a check left; its processes have ended."""
+        for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
+            if not directory.is_symlink():
+                directory.chmod(0o700)
+        shutil.rmtree(sandbox, ignore_errors=True)
+
+    def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
+        """A cache under test in a sandbox.
+
+        Raises:
+            ToolchainError: where the toolchain cannot even do a plain compile.
+        """
+        evidence.control = self.control.reason
+        if not self.control.compiles:
+            raise ToolchainError(f"no check can tell anything: {self.control.reason}")
+        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)
+
+    def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
+        """Networks under test in a sandbox.
+
+        Raises:
+            ToolchainError: where nothing can be told of this toolchain.
+        """
+        evidence.control = self.network_control.reason
+        return NetworkUnderTest(self.toolchain, sandbox, self.network_control, evidence)
+
+    def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
+        """Static kernels under test in a sandbox."""
+        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+
+    def close(self) -> None:
+        """End what was started."""
+        if "toolchain" in self.__dict__:
+            self.toolchain.close()

@@ -1,0 +1,216 @@
+"""From a finished check to a verdict record: the one place a verdict is made."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
+from pytest_ascendcache.contract.rules import Level
+from pytest_ascendcache.contract.verdict import broken_promise
+from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.plugin.collection import SuiteModule
+from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of
+from pytest_ascendcache.ranks import GangAborted, RankLost
+from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
+
+_STATUS = {
+    Verdict.PASS: ("passed", ".", "PASSED"),
+    Verdict.FAIL: ("failed", "F", "FAILED"),
+    Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
+    Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
+    Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
+    Verdict.ERROR: ("error", "E", "ERROR"),
+}
+
+_PLAIN_WORDS = (
+    AssertionError,
+    pytest.fail.Exception,
+    NotDecidable,
+    ToolchainError,
+    KernelRunError,
+    GangAborted,
+    RankLost,
+)
+"""Exceptions whose text is meant for the reader of a report."""
+
+
+def prepare_items(items: list[pytest.Item]) -> None:
+    """Check the rule ids of collected checks and tell JUnit which rule each one judges.
+
+    Raises:
+        pytest.UsageError: for a rule that does not exist.
+    """
+    for item in items:
+        rule = rule_of(item)
+        item.user_properties += [
+            ("rule", rule.id),
+            ("level", rule.level.value),
+            ("title", rule.title_en),
+            ("document", rule.source.document),
+            ("source", str(rule.source)),
+        ]
+
+
+def rule_of(item: pytest.Item) -> Rule:
+    """The rule a check judges."""
+    marker = item.get_closest_marker("ascend_rule")
+    assert marker is not None
+    name = str(marker.args[0]) if marker.args else ""
+    rules = load_rules()
+    if name not in rules:
+        raise pytest.UsageError(
+            f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
+        )
+    return rules[name]
+
+
+def judge(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+) -> None:
+    """Attach a verdict record to the report of a finished phase, and the verdict's outcome.
+
+    A check gets one record: from its call, or from the setup that kept it from being called;
+    a teardown that fails says "could not tell" in addition.
+    """
+    if (report.when == "setup" and report.passed) or (report.when == "teardown" and report.passed):
+        return
+    rule = rule_of(item)
+    evidence = item.stash.get(EVIDENCE, None) or Evidence()
+    verdict = _verdict(rule, call, report, strict)
+    message = _message(call, report) if verdict is not Verdict.PASS else ""
+    evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
+    deviation = _deviation(item, rule, evidence, verdict)
+    if deviation is not None:
+        verdict = Verdict.KNOWN_DEVIATION
+    if verdict is not Verdict.PASS:
+        evidence.explain()
+    if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
+        report.outcome = "passed"
+        report.longrepr = None
+    elif report.failed and item.getparent(SuiteModule) is not None:
+        _shorten(item, call, report)
+    record = VerdictRecord(
+        rule=rule.id,
+        check=item.nodeid,
+        verdict=verdict,
+        message=message,
+        repeat=_repeat(item),
+        seconds=round(report.duration, 4),
+        evidence=evidence.as_dict(),
+        deviation=deviation,
+    )
+    # JUnit reads the properties of the last phase, which is made from the item's.
+    item.user_properties.append(("verdict", verdict.value))
+    # Plain data, so that it survives the way from an xdist worker.
+    report.ascend_record = record.as_dict()  # type: ignore[attr-defined]
+    report.ascend_verdict = verdict.value  # type: ignore[attr-defined]
+
+
+def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Replace the suite's tracebacks by their last line of code, unless ``--tb`` asks for more.
+
+    The reader knows the document, not this package; the summary tells the whole story.
+    """
+    if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
+        return
+    if not isinstance(call.excinfo.value, _PLAIN_WORDS):
+        return
+    text = str(call.excinfo.value)
+    entries = [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+    if entries:
+        place = f"{item.location[0]}:{entries[-1].lineno + 1}"
+        text = f"{place}\n>   {str(entries[-1].statement).strip()}\n{text}"
+    report.longrepr = text
+
+
+def _verdict(
+    rule: Rule, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+) -> Verdict:
+    if report.passed:
+        return Verdict.PASS
+    if report.skipped:
+        return Verdict.NOT_APPLICABLE
+    exception = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(exception, GangAborted) and exception.cause:
+        # This rank saw nothing by itself: the gang's verdict is the other rank's.
+        return Verdict(exception.cause)
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
+    if broken and report.when == "call":
+        if rule.level is Level.INFO:
+            # There is no wrong answer, but this one fits no reading of the document.
+            return Verdict.WARN
+        return broken_promise(rule.level, strict)
+    return Verdict.ERROR
+
+
+def _deviation(
+    item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
+) -> dict[str, str] | None:
+    """What a list, or the baseline, says of a broken promise; only that can be known before."""
+    if verdict not in (Verdict.FAIL, Verdict.WARN):
+        return None
+    settings, check = ascend_session_of(item.config).settings, item.stash.get(GANG, item.nodeid)
+    for entry in settings.deviations:
+        if entry.names(rule.id, check, evidence.factors):
+            return {
+                "entry": entry.origin,
+                "reason": entry.reason,
+                "link": entry.link,
+                "instead": verdict.value,
+            }
+    if settings.reports.baseline is None:
+        return None
+    return settings.reports.baseline.deviation(rule.id, check, verdict, evidence.observed)
+
+
+def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    if call.excinfo is None:
+        return ""
+    text = str(call.excinfo.value).strip() or call.excinfo.typename
+    if isinstance(call.excinfo.value, _PLAIN_WORDS):
+        return text.removeprefix("assert ")
+    return f"{call.excinfo.typename}: {text}"
+
+
+def _part(message: str, name: str) -> str:
+    """What a failed comparison said was observed, or expected."""
+    lines = (line.strip() for line in message.splitlines())
+    return next((line.partition(": ")[2] for line in lines if line.startswith(name)), "")
+
+
+def _repeat(item: pytest.Item) -> str:
+    arguments = ascend_session_of(item.config).settings.arguments
+    check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
+    if item.getparent(SuiteModule) is not None:
+        rest = check.partition("::")[2]
+        place = f"{PACKAGE}.{module_of(check)}::{rest}"
+        return shlex.join(["pytest", *arguments, "--pyargs", place])
+    return shlex.join(["pytest", *arguments, check])
+
+
+def status(verdict: str) -> Any:
+    """Category, letter and word pytest shows for a verdict."""
+    return _STATUS[Verdict(verdict)]
+
+
+def compare(op: str, left: object, right: object) -> list[str] | None:
+    """Explain a failed comparison of outcomes in the documents' words."""
+    if op == "==" and isinstance(left, Outcome) and isinstance(right, Outcome):
+        return ["outcome differs", f"observed: {left}", f"expected: {right}"]
+    if op in ("==", "is") and isinstance(left, Fate) and isinstance(right, Fate):
+        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {right.value}"]
+    if op == "in" and isinstance(left, Fate) and isinstance(right, frozenset):
+        allowed = " or ".join(sorted(each.value for each in right))
+        return ["fate differs", f"observed: entry {left.value}", f"expected: entry {allowed}"]
+    if op == "in" and isinstance(left, Outcome) and isinstance(right, frozenset):
+        allowed = " or ".join(sorted(map(str, right)))
+        return ["outcome differs", f"observed: {left}", f"expected: {allowed}"]
+    return None

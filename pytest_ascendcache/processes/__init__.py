@@ -1,0 +1,1 @@
+"""Starting, guarding and ending other processes."""

@@ -1,0 +1,376 @@
+"""Audits of existing caches: what is found in them, and what an audit leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.audit import Audit, Check, audit, holds_a_cache, story, undecided
+from pytest_ascendcache.audit.limits import Aging
+from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
+from pytest_ascendcache.qualification.catalogue import Scene, load_scenes
+from pytest_ascendcache.qualification.scenes.caches import (
+    INI,
+    cann_entry,
+    digest,
+    elf_object,
+    graphs,
+    installed_kernels,
+    kernel_cache,
+    put,
+    ranks,
+    static_outputs,
+)
+
+NOTHING: dict[str, str] = {}
+SCENES = [
+    each
+    for each in load_scenes().values()
+    if all(rule.startswith("audit/") for rule in each.breaks) and "audit" in each.build.__module__
+]
+
+
+def look(directory: Path) -> Audit:
+    """An audit with no settings in the environment."""
+    return audit(directory, environment=NOTHING)
+
+
+@pytest.fixture
+def unprivileged(tmp_path: Path) -> Iterator[Path]:
+    """A directory of somebody who is not root, who runs the test."""
+    if os.geteuid():
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="ascendcache-test-") as name:
+        os.chown(name, 65534, -1)
+        os.seteuid(65534)
+        try:
+            yield Path(name)
+        finally:
+            os.seteuid(0)
+
+
+def broken(result: Audit) -> set[str]:
+    """Ids of the rules that found fault."""
+    return {check.value for check in result.found}
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=[each.name for each in SCENES])
+def test_a_scene_is_blamed_by_exactly_its_rules(scene: Scene, tmp_path: Path) -> None:
+    if scene.needs_root and os.geteuid():
+        pytest.skip("it takes root to give a file to somebody else")
+    directory = tmp_path / "scene"
+    directory.mkdir()
+    arguments = scene.build(directory)
+    audited = [
+        Path(each.partition("=")[2]) for each in arguments if each.startswith("--ascend-audit=")
+    ]
+    found = set().union(*(broken(look(each)) for each in audited))
+    assert found == set(scene.breaks)
+
+
+def test_an_audit_leaves_no_trace(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path / "cann")
+    ranks(tmp_path / "job")
+    graphs(tmp_path / "graphs")
+    static_outputs(tmp_path / "static")
+    cache.entries[1].object.unlink()
+    (cache.soc / "link").symlink_to("/etc/hostname")
+    for path in tmp_path.rglob("*"):
+        # Older than its other times: any mount but noatime would renew it.
+        os.utime(path, (1, path.lstat().st_mtime), follow_symlinks=False)
+    before = Snapshot.take(tmp_path)
+    directories = {path: path.stat().st_atime_ns for path in tmp_path.rglob("*") if path.is_dir()}
+    # Taking a snapshot looks into directories.
+    for path in directories:
+        os.utime(path, (1, path.stat().st_mtime))
+    look(tmp_path)
+    assert before.changes(Snapshot.take(tmp_path)) == {}
+
+
+def test_access_times_of_directories_stay(tmp_path: Path) -> None:
+    kernel_cache(tmp_path)
+    directories = [tmp_path, tmp_path / "kernel_cache", tmp_path / "kernel_cache/Ascend910B1"]
+    for each in directories:
+        os.utime(each, (1, each.stat().st_mtime))
+    look(tmp_path)
+    assert [each.stat().st_atime for each in directories] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("place", ["", "kernel_cache", "kernel_cache/Ascend910B1"])
+def test_a_cann_cache_is_known_from_any_of_its_directories(place: str, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path / "any")
+    put(cache.ini, INI + "max_op_cache_size=20\nremain_cache_size_ratio=50\n")
+    result = look(cache.root / place)
+    assert result.entries == (4 if place.endswith("B1") else 5)
+    assert not result.found
+    assert any("of 20 MB" in note for note in result.notes[Check.SIZE])
+
+
+@pytest.mark.parametrize("part", ["kernel_cache", "kernel_cache/Ascend910B1"])
+def test_a_copy_under_another_name_is_known_by_its_files(part: str, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path / "any")
+    copy = shutil.copytree(cache.root / part, tmp_path / "evidence of July")
+    assert look(copy).entries == (4 if part.endswith("B1") else 5)
+    assert not look(copy).found
+
+
+def test_a_copy_of_a_ranks_kernels_is_known_by_its_files(tmp_path: Path) -> None:
+    kernels = ranks(tmp_path / "job")[1]
+    copy = shutil.copytree(kernels[0].metadata.parent, tmp_path / "from card 1")
+    result = look(copy)
+    assert (result.entries, result.found) == (3, {})
+    assert result.inapplicable[Check.RANKS_AGREE]
+
+
+def test_ranks_may_have_a_directory_of_a_device_each(tmp_path: Path) -> None:
+    ranks(tmp_path / "job")
+    for rank in range(3):
+        device = tmp_path / "devices" / f"device{rank}"
+        device.mkdir(parents=True)
+        (tmp_path / "job" / f"rank_{rank}").rename(device / f"rank_{rank}")
+    (lost,) = (tmp_path / "devices/device1/rank_1/kernel_meta").glob("add*.json")
+    for suffix in (".o", ".json", ".info"):
+        lost.with_suffix(suffix).unlink()
+    result = look(tmp_path / "devices")
+    (finding,) = result.found[Check.RANKS_AGREE].first
+    assert finding.path == "device1/rank_1/kernel_meta"
+    assert "lacks 1 of 3 kernels that other ranks have (add_" in finding.detail
+    assert "ranks 0, 2 wait until it has compiled them" in finding.detail
+    assert "HCCL_CONNECT_TIMEOUT (120 s" in finding.detail
+
+
+def test_ranks_of_different_jobs_are_not_compared(tmp_path: Path) -> None:
+    ranks(tmp_path / "big", 2)
+    ranks(tmp_path / "small", 1)
+    for path in (tmp_path / "small").rglob("square*"):
+        path.unlink()
+    assert not look(tmp_path).found
+
+
+def test_duplicates_of_ranks_are_counted(tmp_path: Path) -> None:
+    ranks(tmp_path)
+    (note,) = look(tmp_path).notes[Check.RANK_DUPLICATES]
+    assert note.startswith("3 ranks, 6 kernels (")
+
+
+def test_findings_are_counted_beyond_those_that_are_named(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path, entries=150)
+    for entry in cache.entries:
+        entry.object.unlink()
+    result = look(tmp_path)
+    found = result.found[Check.WHOLE_ENTRIES]
+    assert (found.count, len(found.first)) == (150, 100)
+    assert [each.path for each in found.first] == sorted(each.path for each in found.first)
+    told = story(result, Check.WHOLE_ENTRIES).splitlines()
+    assert told[0].startswith("150 faults, ")
+    assert told[-1] == "  and 145 more"
+
+
+@pytest.mark.parametrize("name", ["te_add\n\x1b[31m.json", "te_\udcff.json", "te_新.json"])
+def test_any_name_can_be_told(name: str, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    put(cache.soc / name, b"[]")
+    result = look(tmp_path)
+    told = story(result, Check.METADATA)
+    assert len(told.splitlines()) == 2
+    assert told.encode()  # a lone surrogate could not be
+    json.dumps([each.as_dict() for each in result.found[Check.METADATA].first])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[" * 100_000,
+        b'{"sha256": ' + b"9" * 5000 + b"}",
+        b"\xff\xfe{}",
+        b"null",
+        b'{"jsonList": [1, {"jsonFileName": 2}], "binFileName": []}',
+        b'{"binFileName": "a\\u0000b", "binFileSuffix": ".o", "kernelName": "k", "sha256": ""}',
+    ],
+)
+def test_metadata_may_be_anything(content: bytes, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    cache.entries[1].metadata.write_bytes(content)
+    assert broken(look(tmp_path)) <= {Check.METADATA.value, Check.NAMES_INSIDE.value}
+    assert broken(look(tmp_path))
+
+
+def test_results_of_autofuse_have_no_digest_and_are_no_fault(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    stem = f"te_ascbackend_{'a' * 64}"
+    put(cache.soc / f"lib{stem}.so", elf_object(b"host"))
+    put(cache.soc / f"{stem}.json", {"binFileName": f"lib{stem}", "binFileSuffix": ".so"})
+    assert not look(tmp_path).found
+
+
+def test_other_peoples_files_are_none_of_its_business(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path / "cache")
+    put(tmp_path / "notes" / "te_add.json", b"not JSON").chmod(0o666)
+    (tmp_path / "latest").symlink_to("cache")
+    put(cache.soc / "README", "kept by hand")
+    assert not look(tmp_path).found
+
+
+def test_what_is_linked_is_not_looked_at(tmp_path: Path) -> None:
+    elsewhere = kernel_cache(tmp_path / "elsewhere")
+    elsewhere.entries[0].object.unlink()
+    cache = kernel_cache(tmp_path / "cache")
+    shutil.rmtree(cache.soc)
+    cache.soc.symlink_to(elsewhere.soc)
+    assert broken(look(cache.root)) == {Check.PLAIN_FILES.value}
+
+
+def test_the_directory_itself_may_be_named_by_a_link(tmp_path: Path) -> None:
+    kernel_cache(tmp_path / "cache")
+    (tmp_path / "link").symlink_to("cache")
+    assert look(tmp_path / "link").entries == 5
+
+
+def test_an_unreadable_file_is_not_decided(unprivileged: Path) -> None:
+    cache = kernel_cache(unprivileged)
+    cache.entries[1].object.chmod(0)
+    result = look(unprivileged)
+    assert undecided(result, Check.DIGESTS).startswith("1 file in ")
+    assert "Permission denied" in undecided(result, Check.DIGESTS)
+    assert undecided(result, Check.PRIVATE_MODES) == ""
+
+
+def test_an_unreadable_directory_decides_nothing(unprivileged: Path) -> None:
+    cache = kernel_cache(unprivileged)
+    cache.soc.chmod(0)
+    try:
+        result = look(unprivileged)
+    finally:
+        cache.soc.chmod(0o700)
+    assert all("cannot be looked into" in undecided(result, check) for check in Check)
+
+
+def test_a_file_that_comes_while_it_is_read_decides_nothing(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path, entries=300)
+
+    def advance(_: int) -> None:
+        put(cache.soc / "te_new.o_1_2_3.temp", b"")
+
+    result = audit(tmp_path, environment=NOTHING, advance=advance)
+    assert "changed while it was read" in undecided(result, Check.DIGESTS)
+    assert "when nobody compiles, or audit a copy" in undecided(result, Check.RANKS_AGREE)
+
+
+def test_a_directory_that_goes_away_decides_nothing(tmp_path: Path) -> None:
+    result = look(tmp_path / "gone")
+    assert "went away" in undecided(result, Check.DIGESTS)
+
+
+def test_a_fault_that_is_being_mended_is_none(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    name = cache.entries[1].object.name
+    with Reader().folder(cache.soc, "") as folder:
+        before = folder.look(name)
+        folder.confirm(name, before)
+        cache.entries[1].replace_object(elf_object(b"a compile that went on meanwhile"))
+        with pytest.raises(ChangedWhileRead, match="was written"):
+            folder.confirm(name, before)
+
+
+def test_what_would_age_is_what_the_document_says() -> None:
+    sizes = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+    limits = CacheLimits(megabytes=20, ratio=50)
+    now = 1_000_000.0
+    aging = Aging()
+    entries = []
+    for number, size in enumerate(sizes):
+        idle = (number * 7 % 10) * 600.0 + 1
+        aging.add_entry(size << 20, now - idle, str(number))
+        aging.total += size << 20
+        entries.append(AgedEntry(str(number), size << 20, idle))
+    expected = expected_aging(entries, 0, limits)
+    assert aging.would_go(limits, now) == (
+        len(expected.must_go),
+        sum(each.size for each in entries if each.name in expected.must_go),
+    )
+    assert expected.must_go
+    assert set(aging.oldest) <= expected.must_go
+
+
+def test_what_would_age_is_told(tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
+    entry = cache.entries[1]
+    entry.replace_object(elf_object(bytes(2 << 20)))
+    os.utime(entry.metadata, (1, 1))
+    (finding,) = look(tmp_path).found[Check.SIZE].first
+    assert finding.path == "kernel_cache/Ascend910B1"
+    assert "of 1 MB (kernel_cache/op_cache.ini), 1 entries (2.0 MB) would age now" in finding.detail
+    assert entry.metadata.name in finding.detail
+
+
+def test_memory_does_not_grow_with_the_cache(tmp_path: Path) -> None:
+    directory = tmp_path / "kernel_cache" / "Ascend910B1"
+
+    def peak() -> int:
+        tracemalloc.start()
+        look(tmp_path)
+        size = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return size
+
+    for number in range(500):
+        cann_entry(directory, number)
+    small = peak()
+    for number in range(500, 3000):
+        cann_entry(directory, number)
+    assert peak() - small < 2500 * 100  # bytes; a name alone has more than that
+
+
+@pytest.mark.parametrize("content", ["", "README", "deep/a/b/c/d/e/f/kernel_cache"])
+def test_what_is_no_cache_is_not_taken_for_one(content: str, tmp_path: Path) -> None:
+    if content:
+        put(tmp_path / content / "te_x.json", b"{}")
+    assert not holds_a_cache(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".o", ".json"])
+def test_a_directory_in_place_of_a_file_is_noticed(suffix: str, tmp_path: Path) -> None:
+    cache = kernel_cache(tmp_path)
+    path = cache.entries[1].metadata.with_suffix(suffix)
+    path.unlink()
+    path.mkdir(mode=0o750)
+    assert Check.PLAIN_FILES.value in broken(look(tmp_path))
+
+
+def test_packages_of_our_own_have_a_digest_of_all_that_follows(tmp_path: Path) -> None:
+    run = static_outputs(tmp_path)
+    body = b"# a script\nexit 0\npayload"
+    head = f"#!/bin/sh\nsha256={digest(body)}\n".encode()
+    run.write_bytes(head + body)
+    assert not look(tmp_path).found
+    run.write_bytes(head + body[:-1])
+    assert broken(look(tmp_path)) == {Check.DIGESTS.value}
+
+
+def test_installed_kernels_without_an_index_are_never_found(tmp_path: Path) -> None:
+    place = installed_kernels(tmp_path)
+    (place / "config/ascend910b/binary_info_config.json").unlink()
+    assert broken(look(tmp_path)) == {Check.WHOLE_ENTRIES.value}
+
+
+def test_a_graph_of_zeros_was_lost(tmp_path: Path) -> None:
+    graphs(tmp_path)[0].write_bytes(bytes(900))
+    assert broken(look(tmp_path)) == {Check.WHOLE_OBJECTS.value}
+
+
+def test_installed_kernels_may_be_listed_and_gone(tmp_path: Path) -> None:
+    place = installed_kernels(tmp_path)
+    (place / "config.ini").write_text("load_priority=static_kernel_261121150000,gone,../evil\n")
+    result = look(tmp_path)
+    assert broken(result) == {Check.WHOLE_ENTRIES.value, Check.NAMES_INSIDE.value}

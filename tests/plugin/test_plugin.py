@@ -1,0 +1,348 @@
+"""The plugin as users meet it: another pytest, in an empty directory."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+RULE = "--ascend-rule=cache-mode/default-is-disable"
+"""Three quick checks."""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A directory without tests; options are given by each test."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    return pytester
+
+
+def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return suite.runpytest_subprocess("--ascend-cache", *arguments)
+
+
+def test_the_suite_is_collected_in_an_empty_directory(suite: pytest.Pytester) -> None:
+    result = _run(suite, "--collect-only", "-q")
+    result.stdout.fnmatch_lines(
+        [
+            "pytest_ascendcache/conformance/cache_mode/test_cache_mode.py::test_default_stores_nothing"
+        ]
+    )
+    assert int(result.outlines[-1].split()[0]) > 200
+
+
+def test_without_the_flag_nothing_is_collected(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "ascendcache:" not in result.stdout.str()
+
+
+def test_users_tests_run_beside_the_suite(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_mine="def test_mine(): pass")
+    result = _run(suite, "--collect-only", "-q")
+    result.stdout.fnmatch_lines(["test_mine.py::test_mine", "*test_default_stores_nothing"])
+
+
+def test_naming_the_package_leaves_users_tests_out(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_mine="def test_mine(): assert False")
+    result = _run(suite, RULE, "--pyargs", "pytest_ascendcache.conformance")
+    result.assert_outcomes(passed=3, deselected=result.parseoutcomes()["deselected"])
+
+
+def test_users_naming_conventions_do_not_hide_the_suite(suite: pytest.Pytester) -> None:
+    suite.makeini("[pytest]\npython_files = check_*.py\npython_functions = check_*\n")
+    result = _run(suite, RULE)
+    assert result.parseoutcomes()["passed"] == 3
+
+
+def test_the_header_names_toolchain_and_file_system(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE)
+    result.stdout.re_match_lines([r"ascendcache: reference \d.*, on \S+, \S+, \S*atime"])
+
+
+def test_the_summary_has_a_line_a_rule_and_all_six_verdicts(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*= ascend cache contract =*",
+            "*pass*3/3*cache-mode/default-is-disable*Without the option nothing is read or stored",
+            "1 rules: 1 pass, 0 fail, 0 warn, 0 known deviation, 0 not applicable, 0 error",
+            "3 checks: 3 pass, 0 fail, 0 warn, 0 known deviation, 0 not applicable, 0 error",
+        ]
+    )
+
+
+def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE, "--ascend-defect=default-is-enable")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*fail: cache-mode/default-is-disable*",
+            "The default is disable*(must; ATC --op_compiler_cache_mode: *)",
+            "check *::test_default_stores_nothing",
+            "*observed: compiled, entry stored",
+            "*expected: compiled, entry absent",
+            "request *--singleop=*--op_compiler_cache_dir=*",
+            "changed *te_add_*.json: added",
+            "repeat   pytest --ascend-cache --ascend-defect=default-is-enable --pyargs *",
+        ]
+    )
+
+
+def test_the_repeat_command_repeats(suite: pytest.Pytester) -> None:
+    import shlex
+
+    result = _run(suite, RULE, "--ascend-defect=default-is-enable")
+    (line,) = [each for each in result.outlines if each.startswith("repeat ")][:1]
+    command = shlex.split(line.removeprefix("repeat"))
+    assert command[0] == "pytest"
+    again = suite.runpytest_subprocess(*command[1:])
+    again.assert_outcomes(failed=1)
+
+
+def test_a_broken_should_rule_warns_and_fails_under_strict(suite: pytest.Pytester) -> None:
+    arguments = (
+        "--ascend-rule=cache-mode/key-ignores-names",
+        "--ascend-defect=key-with-operator-name",
+    )
+    result = _run(suite, *arguments)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*warn*3/4*cache-mode/key-ignores-names*", "*1 warned*"])
+    strict = _run(suite, *arguments, "--ascend-strict")
+    assert strict.ret == pytest.ExitCode.TESTS_FAILED
+    strict.stdout.fnmatch_lines(["*fail*3/4*cache-mode/key-ignores-names*"])
+
+
+def test_a_toolchain_that_refuses_marks_is_not_decidable(suite: pytest.Pytester) -> None:
+    result = _run(suite, "--ascend-defect=never-hits", "--ascend-rule=debug/level-bypasses")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "POSITIVE CONTROL FAILED: an untouched canary under enable is not served",
+            "*error*0/25*debug/level-bypasses*",
+            "25 checks: 0 pass, 0 fail, *, 25 error",
+        ]
+    )
+
+
+def test_the_json_report(suite: pytest.Pytester) -> None:
+    _run(suite, RULE, "--ascend-report=report.json")
+    report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
+    assert report["schema"] == 1
+    assert report["toolchain"]["name"] == "reference"
+    assert report["totals"]["checks"] == {
+        "pass": 3,
+        "fail": 0,
+        "warn": 0,
+        "known deviation": 0,
+        "not applicable": 0,
+        "error": 0,
+    }
+    (rule,) = report["rules"]
+    assert (rule["id"], rule["verdict"]) == ("cache-mode/default-is-disable", "pass")
+    assert rule["title_zh"]
+    assert all(check["evidence"]["steps"] for check in report["checks"])
+
+
+def test_a_report_that_cannot_be_written_does_not_cost_the_summary(
+    suite: pytest.Pytester,
+) -> None:
+    suite.makeconftest(
+        """
+        def pytest_collection_finish(session):
+            (session.config.rootpath / "reports").rename(session.config.rootpath / "gone")
+        """
+    )
+    (suite.path / "reports").mkdir()
+    result = _run(suite, RULE, "--ascend-report=reports/report.json")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["3 checks: 3 pass*", "ERROR: --ascend-report=*cannot be written*"])
+
+
+def test_accuracy_is_in_both_reports(suite: pytest.Pytester) -> None:
+    result = _run(suite, "--ascend-rule=impl-mode/accuracy", "--ascend-report=report.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["accuracy of delivered kernels*", "*operator*mode*max ulp*", "*Exp*high_precision*0.5*"]
+    )
+    rows = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))["accuracy"]
+    by_mode: dict[str, list[float]] = {"high_precision": [], "high_performance": []}
+    for row in rows:
+        by_mode[row["mode"]].append(row["max_ulp"])
+    assert len(by_mode["high_precision"]) == len(by_mode["high_performance"]) >= 5
+    assert max(by_mode["high_precision"]) <= 1 < min(by_mode["high_performance"])
+
+
+def test_junit_names_rule_source_and_verdict(suite: pytest.Pytester) -> None:
+    _run(suite, RULE, "--junitxml=junit.xml")
+    tree = ElementTree.parse(suite.path / "junit.xml")
+    for case in tree.iter("testcase"):
+        properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+        assert properties["rule"] == "cache-mode/default-is-disable"
+        assert (properties["source"] or "").startswith("ATC --op_compiler_cache_mode")
+        assert properties["verdict"] == "pass"
+
+
+def test_workers_give_the_same_verdicts(suite: pytest.Pytester) -> None:
+    arguments = ("--ascend-rule=debug/outputs", "--ascend-report=report.json")
+    _run(suite, *arguments)
+    alone = (suite.path / "report.json").read_text()
+    result = _run(suite, *arguments, "-n", "2")
+    assert result.ret == 0
+    together = (suite.path / "report.json").read_text()
+
+    def verdicts(text: str) -> list[tuple[str, str]]:
+        return sorted((each["check"], each["verdict"]) for each in json.loads(text)["checks"])
+
+    assert verdicts(alone) == verdicts(together)
+    result.stdout.fnmatch_lines(["5 checks: 5 pass*"])
+
+
+def test_stop_at_the_first_failure(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE, "--ascend-defect=default-is-enable", "-x")
+    result.stdout.fnmatch_lines(
+        ["1 checks: 0 pass, 1 fail*", "INCOMPLETE: 2 more checks were selected and not run"]
+    )
+
+
+def test_last_failed(pytester: pytest.Pytester) -> None:
+    arguments = ("--ascend-cache", "--ascend-defect=oom-keeps-cache")
+    rule = "--ascend-rule=debug/config-bypasses"
+    first = pytester.runpytest_subprocess(*arguments, rule).parseoutcomes()
+    again = pytester.runpytest_subprocess(*arguments, rule, "--lf").parseoutcomes()
+    assert first["passed"] > 0
+    assert again["failed"] == first["failed"] > 0
+    assert "passed" not in again
+
+
+def test_select_by_keyword(suite: pytest.Pytester) -> None:
+    result = _run(suite, "-k", "default_stores_nothing")
+    assert result.parseoutcomes()["passed"] == 1
+
+
+def test_fixtures_serve_users_own_tests(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest
+        from pytest_ascendcache.contract import CacheMode
+        from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REUSED, STORED, Outcome
+
+        def test_mine(ascend_cache, ascend_operators):
+            add = ascend_operators["add"]
+            run = ascend_cache.compile(add, mode=CacheMode.ENABLE)
+            assert run[add] == Outcome(COMPILED, STORED)
+
+        @pytest.mark.ascend_rule("cache-mode/enable-reuses")
+        def test_mine_judges_a_rule(ascend_cache, ascend_operators):
+            add = ascend_operators["add"]
+            ascend_cache.warm(add)
+            run = ascend_cache.compile(add, mode=CacheMode.ENABLE)
+            assert run[add] == Outcome(REUSED, KEPT)
+        """
+    )
+    suite.runpytest_subprocess("--strict-markers").assert_outcomes(passed=2)
+
+
+def test_a_rule_that_does_not_exist_is_a_usage_error(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.ascend_rule("cache-mode/enable-reuse")
+        def test_mine(): pass
+        """
+    )
+    result = suite.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "ascend_rule('cache-mode/enable-reuse') names no rule" in result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ascend-toolchain=mindspore"], "--ascend-toolchain=mindspore: no such toolchain"),
+        (["--ascend-atc=/nowhere/atc"], "'/nowhere/atc' is not an executable program"),
+        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "give one of the two"),
+        (["--ascend-defect=none-such"], "--ascend-defect=none-such: no such defect; use one of"),
+        (["--ascend-timeout=0"], "--ascend-timeout=0 is no time to wait"),
+        (["--ascend-timeout=nan"], "--ascend-timeout=nan is no time to wait"),
+        (["--ascend-report=/"], "--ascend-report=/ is a directory"),
+        (["--ascend-report=/nowhere/r.json"], "the directory /nowhere does not exist"),
+        (["--ascend-rule=cache-mode/enable"], "--ascend-rule=cache-mode/enable: no such rule"),
+    ],
+)
+def test_bad_options_are_one_sentence(
+    suite: pytest.Pytester, arguments: list[str], words: str
+) -> None:
+    result = _run(suite, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert words in result.stderr.str()
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+FAKES = {
+    "crash": ("kill -SEGV $$", "was ended by signal 11"),
+    "garbage": (r"printf 'a\001b\377'", "reported success but did not deliver every operator"),
+    "refuse": ("echo 'E10001: no licence'; exit 255", "exit status 255: E10001: no licence"),
+    "hang": ("sleep 600 & sleep 600", "did not end within 0.5 s and was killed"),
+}
+
+
+@pytest.mark.parametrize("fake", FAKES)
+def test_a_toolchain_that_cannot_run_is_an_error_never_a_pass(
+    suite: pytest.Pytester, fake: str
+) -> None:
+    script, words = FAKES[fake]
+    program = suite.path / "atc"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    result = _run(suite, RULE, f"--ascend-atc={program}", "--ascend-timeout=0.5")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert words in result.stdout.str()
+    result.stdout.fnmatch_lines(["3 checks: 0 pass, 0 fail, *, 3 error"])
+
+
+def test_a_temporary_directory_atc_cannot_use(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE, f"--basetemp={suite.path}/with space")
+    assert result.ret != 0
+    assert "contains ' ', which ATC does not take in paths" in result.stdout.str()
+
+
+def test_the_plugin_imports_nothing_heavy() -> None:
+    import subprocess
+
+    script = (
+        "import sys, pytest_ascendcache.plugin.hooks\n"
+        "heavy = {'numpy', 'llvmlite', 'deepdiff', 'jinja2', 'hypothesis'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "print(sorted(m for m in sys.modules if m.startswith('pytest_ascendcache.')))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    heavy, ours = ended.stdout.splitlines()
+    assert heavy == "[]"
+    names = {name.removeprefix("pytest_ascendcache.") for name in ast.literal_eval(ours)}
+    settings = {name for name in names if name.endswith("settings")}
+    assert names - settings == {"fixtures", "hookspecs", "plugin"}
+
+
+def test_a_toolchain_of_ones_own(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        from pytest_ascendcache.toolchains import reference_toolchain
+
+        def pytest_ascendcache_toolchain(name, settings):
+            if name == "mine":
+                toolchain = reference_toolchain("process", settings.timeout)
+                toolchain.name = "mine"
+                return toolchain
+        """
+    )
+    result = _run(suite, RULE, "--ascend-toolchain=mine")
+    assert result.parseoutcomes()["passed"] == 3
+    result.stdout.fnmatch_lines(["ascendcache: mine *"])

@@ -1,0 +1,94 @@
+"""The documentation is true: the rule reference is current, links lead somewhere, examples run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.reports.rule_reference import main
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+
+
+def test_what_is_made_from_the_code_is_current() -> None:
+    command = [sys.executable, "ci/write_docs.py", "--check"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_the_rule_reference_has_every_rule_in_both_languages(tmp_path: Path) -> None:
+    assert main([str(tmp_path / "rules.md")]) == 0
+    text = (tmp_path / "rules.md").read_text(encoding="utf-8")
+    for rule in load_rules().values():
+        assert (
+            f"### {rule.id}\n\n**{rule.level.value}** · {rule.title_en} · {rule.title_zh}" in text
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in link and not link.startswith("#"):
+            assert (page.parent / link.partition("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_options_of_ours_exist(page: Path, pytestconfig: pytest.Config) -> None:
+    for option in set(re.findall(r"--ascend-[a-z-]*[a-z]", page.read_text(encoding="utf-8"))):
+        pytestconfig.getoption(option)  # ValueError for one that does not exist
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as its wheel installs it, without this repository on the path."""
+    place = tmp_path_factory.mktemp("wheel")
+    source = place / "source"
+    shutil.copytree(
+        ROOT / "pytest_ascendcache",
+        source / "pytest_ascendcache",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*pip, "wheel", *offline, "--wheel-dir", place, source], check=True)
+    (wheel,) = place.glob("*.whl")
+    subprocess.run([*pip, "install", *offline, "--target", place / "site", wheel], check=True)
+    return place / "site"
+
+
+@pytest.mark.parametrize("options", [[], ["--ascend-toolchain=ours"], ["-n2"]], ids=str)
+def test_the_example_project_runs_on_an_installed_wheel(
+    installed: Path, tmp_path: Path, options: list[str]
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(DOCS / "example", project, ignore=shutil.ignore_patterns("__pycache__"))
+    # Where the plugin is installed from the repository too, the wheel comes first.
+    (project / "where.py").write_text(
+        "import pytest_ascendcache, sys\n"
+        f"assert pytest_ascendcache.__file__.startswith({str(installed)!r})\n",
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{installed}{os.pathsep}{project}"}
+    command = [sys.executable, "-m", "pytest", "-p", "where", "-p", "no:cacheprovider"]
+    ended = subprocess.run(
+        [*command, *options], cwd=project, env=environment, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert re.search(r"[56] passed", ended.stdout.splitlines()[-1])
+
+
+def test_a_wheel_has_the_parts_of_the_page(installed: Path) -> None:
+    parts = {each.name for each in (installed / "pytest_ascendcache/reports/page").iterdir()}
+    there = {each.name for each in (ROOT / "pytest_ascendcache/reports/page").iterdir()}
+    assert parts == there

@@ -1,0 +1,644 @@
+"""Static kernel packages: what installing, uninstalling and failing to leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import pty
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.faults import CrashKind, Tree, crash_states
+from pytest_ascendcache.faults.trace import read_log
+from pytest_ascendcache.faults.tree import Replay
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import write_opinfo
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.faulty import faulty
+from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
+
+SHELLS = [
+    words for words in (("dash",), ("bash",), ("busybox", "sh"), ("sh",)) if shutil.which(words[0])
+]
+AI_CORE = Path("static_kernel/ai_core")
+INDEX = AI_CORE / "config/ascend910b/binary_info_config.json"
+TOOLS = ("sh", "sha256sum", "tail", "python3", "dirname")
+
+
+def relu(*shape):
+    tensor = TensorDesc.of("float32", *shape)
+    return OperatorInfo.of(OperatorSpec("Relu", (tensor,), (tensor,)))
+
+
+def compiled(directory, name, *infos, soc="Ascend910B1"):
+    """A package with kernels of these operators."""
+    dump = directory / f"{name}-dump"
+    dump.mkdir()
+    for number, info in enumerate(infos):
+        write_opinfo(dump / info.file_name(number), info)
+    argv = ["-p", str(dump), "-v", soc, "-o", str(directory / name), "-j", "1"]
+    assert op_compiler.run(argv, {}) == 0
+    return directory / f"{name}.run"
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory):
+    """``pk`` has shapes 4 and 8, ``pk2`` 8 and 16, ``pk.3`` 4; ``other`` is for another chip."""
+    directory = tmp_path_factory.mktemp("packages")
+    return {
+        "pk": compiled(directory, "pk", relu(4), relu(8)),
+        "pk2": compiled(directory, "pk2", relu(8), relu(16)),
+        "pk.3": compiled(directory, "pk.3", relu(4)),
+        "other": compiled(directory, "other", relu(4), soc="Ascend310P3"),
+    }
+
+
+@pytest.fixture
+def opp(tmp_path):
+    """An operator package's directory with something in it."""
+    (tmp_path / "opp/built-in").mkdir(parents=True)
+    (tmp_path / "opp/version.info").write_text("Version=1.0\n")
+    return tmp_path / "opp"
+
+
+def do(package, opp, *arguments):
+    """Run a package in this process; its exit status."""
+    return install.run([str(package), "--quiet", *arguments], {"ASCEND_OPP_PATH": str(opp)})
+
+
+def run(words, opp, **changes):
+    """Run a command as a user does."""
+    environment = {**os.environ, "ASCEND_OPP_PATH": str(opp), **changes}
+    return subprocess.run(
+        list(map(str, words)), env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def index(opp):
+    return json.loads((opp / INDEX).read_bytes())
+
+
+def kernels(opp):
+    """Which package each shape's kernel (deterministic off) comes from, by the index."""
+    found = {}
+    for entry in index(opp)["Relu"]["staticList"]:
+        head, shape = entry["simplifiedKey"].split("/")[:2]
+        if head and "d=0" in entry["simplifiedKey"]:
+            extent = entry["simplifiedKey"].split("(")[1].split(")")[0]
+            found[int(extent, 16)] = entry["binPath"].split("/")[0]
+        del shape
+    return found
+
+
+def contents(opp):
+    return Tree.read(opp).content
+
+
+def test_a_reader_who_has_heard_enough_is_no_failure(packages, opp):
+    ended = run(["sh", "-c", f"'{packages['pk']}' --list | :"], opp)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_every_shell_installs_lists_and_uninstalls(packages, opp, shell):
+    before = contents(opp)
+    package = packages["pk"]
+    assert run([*shell, package, "--check"], opp).returncode == 0
+    assert contents(opp) == before
+    assert run([*shell, package], opp).stdout.startswith("[pk] is installed: 4 kernels")
+    listed = run([*shell, package, "--list"], opp).stdout.splitlines()
+    assert listed[0].split() == [
+        "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o",
+        "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
+    ]
+    assert [line.split()[0] for line in listed] == [
+        entry["binPath"] for entry in index(opp)["Relu"]["staticList"]
+    ]
+    ended = run([*shell, package, "--uninstall"], opp)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert contents(opp) == before
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_an_installed_package_uninstalls_itself(packages, opp, shell):
+    before = contents(opp)
+    assert do(packages["pk"], opp) == 0
+    script = opp / AI_CORE / "pk/uninstall.sh"
+    # ASCEND_OPP_PATH may have changed since.
+    ended = run([*shell, script], opp.parent)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert contents(opp) == before
+
+
+def test_a_package_is_executable_and_needs_nothing_of_the_project(packages, opp, tmp_path):
+    (tmp_path / "bin").mkdir()
+    for tool in TOOLS:
+        found = shutil.which(tool, path="/usr/bin:/bin") or shutil.which(tool)
+        (tmp_path / "bin" / tool).symlink_to(found)
+    mode = stat.S_IMODE(packages["pk"].stat().st_mode)
+    assert mode & 0o102 == 0o100
+    before = contents(opp)
+    for words in ([packages["pk"]], [opp / AI_CORE / "pk/uninstall.sh"]):
+        ended = run(words, opp, PATH=str(tmp_path / "bin"), PYTHONPATH="")
+        assert (ended.returncode, ended.stderr) == (0, "")
+    assert contents(opp) == before
+
+
+def test_carried_modules_import_only_pythons_own(packages):
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import pytest_ascendcache.reference"
+    script += (
+        ".static_kernel.installer; print(*sorted({each.split('.')[0] for each in sys.modules}))"
+    )
+    argv = [sys.executable, "-I", "-c", script, packages["pk"]]
+    names = subprocess.check_output(argv, text=True).split()
+    assert "argparse" in names
+    assert {"numpy", "llvmlite", "pytest", "tqdm"}.isdisjoint(names)
+
+
+def test_installing_again_changes_nothing(packages, opp):
+    assert do(packages["pk"], opp) == 0
+    before = Snapshot.take(opp)
+    assert do(packages["pk"], opp) == 0
+    assert before.changes(Snapshot.take(opp)) == {}
+
+
+@pytest.mark.parametrize("damage", ["lose", "change", "manifest", "config"])
+def test_installing_again_mends(packages, opp, damage):
+    assert do(packages["pk"], opp) == 0
+    whole = contents(opp)
+    kernel = opp / AI_CORE / "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o"
+    if damage == "lose":
+        kernel.unlink()
+    elif damage == "change":
+        kernel.write_bytes(kernel.read_bytes()[:-1] + b"?")
+    elif damage == "manifest":
+        (opp / AI_CORE / "pk/package.json").write_text("{")
+    else:
+        (opp / AI_CORE / "config.ini").unlink()
+    assert do(packages["pk"], opp) == 0
+    assert contents(opp) == whole
+
+
+def test_the_last_package_has_its_way_and_the_first_comes_back(packages, opp):
+    do(packages["pk"], opp)
+    assert kernels(opp) == {4: "pk", 8: "pk"}
+    do(packages["pk2"], opp)
+    assert kernels(opp) == {4: "pk", 8: "pk2", 16: "pk2"}
+    do(packages["pk"], opp)
+    assert kernels(opp) == {4: "pk", 8: "pk2", 16: "pk2"}
+    assert do(packages["pk2"], opp, "--uninstall") == 0
+    assert kernels(opp) == {4: "pk", 8: "pk"}
+
+
+@pytest.mark.parametrize(
+    "removed", list(itertools.permutations(["pk", "pk2", "pk.3"])), ids="-".join
+)
+def test_uninstalling_in_any_order_leaves_the_index_of_what_is_left(packages, opp, removed):
+    before = contents(opp)
+    left = sorted(removed)
+    for name in left:
+        assert do(packages[name], opp) == 0
+    for name in removed:
+        assert do(packages[name], opp, "--uninstall") == 0
+        left.remove(name)
+        fresh = opp.with_name(f"without-{name}")
+        fresh.mkdir()
+        for each in left:
+            assert do(packages[each], fresh) == 0
+        if left:
+            assert Tree.read(fresh / AI_CORE).content == Tree.read(opp / AI_CORE).content
+    assert contents(opp) == before
+
+
+def test_packages_of_two_chips_have_an_index_each(packages, opp):
+    do(packages["pk"], opp)
+    do(packages["other"], opp)
+    config = opp / AI_CORE / "config"
+    assert sorted(path.name for path in config.iterdir()) == ["ascend310p", "ascend910b"]
+    do(packages["other"], opp, "--uninstall")
+    assert sorted(path.name for path in config.iterdir()) == ["ascend910b"]
+
+
+def test_uninstalling_what_is_not_installed_is_no_error(packages, opp):
+    do(packages["pk2"], opp)
+    before = Snapshot.take(opp)
+    assert do(packages["pk"], opp, "--uninstall") == 0
+    assert before.changes(Snapshot.take(opp)) == {}
+
+
+# Interruptions.
+
+
+def recorded(opp, log, package, *arguments):
+    """The file operations of one run of a package."""
+    program = faulty(install.run)
+    argv = [json.dumps({"log": str(log)}), str(package), "--quiet", *arguments]
+    assert program(argv, {"ASCEND_OPP_PATH": str(opp)}) == 0
+    return read_log(log, opp)
+
+
+def consistent(opp):
+    """The index names only kernels that are there, whole."""
+    if not (opp / INDEX).exists():
+        return True
+    directory = opp / AI_CORE
+    for entry in index(opp)["Relu"]["staticList"]:
+        kernel = directory / entry["binPath"]
+        metadata = json.loads(kernel.with_suffix(".json").read_bytes())
+        if metadata["sha256"] != hashlib.sha256(kernel.read_bytes()).hexdigest():
+            return False
+    return True
+
+
+def worthwhile(states):
+    """The first, second and last state at each point: files of a package are all alike."""
+    by_point = {}
+    for state in states:
+        by_point.setdefault(re.search(r"\((\S+) of|$", state.when)[1], []).append(state)
+    return [each for found in by_point.values() for each in [*found[:2], *found[2:][-1:]]]
+
+
+KINDS = (CrashKind.KILLED, CrashKind.MID_WRITE, CrashKind.POWER_LOSS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
+@pytest.mark.parametrize("act", ["install", "uninstall", "replace"])
+def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, kind, act):
+    if act != "uninstall":
+        do(packages["pk2"], opp)
+    clean = Tree.read(opp)
+    do(packages["pk"], opp)
+    installed = Tree.read(opp)
+    if act == "install":
+        clean.write(opp)
+    if act == "replace":
+        (opp / AI_CORE / "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o").write_bytes(b"")
+    before = Tree.read(opp)
+    arguments = ["--uninstall"] if act == "uninstall" else []
+    operations = recorded(opp, tmp_path / "log", packages["pk"], *arguments)
+    states = worthwhile(crash_states(before, operations, kind))
+    assert states or kind is CrashKind.MID_WRITE
+    for number, state in enumerate(states):
+        state.tree.write(opp)
+        assert act == "replace" or consistent(opp), state
+        if number % 2:
+            assert do(packages["pk"], opp) == 0
+            assert contents(opp) == installed.content, state
+        else:
+            assert do(packages["pk"], opp, "--uninstall") == 0
+            assert contents(opp) == clean.content, state
+
+
+def test_what_was_said_to_be_installed_stays_after_a_power_loss(packages, opp, tmp_path):
+    before = Tree.read(opp)
+    operations = recorded(opp, tmp_path / "log", packages["pk"])
+    installed = contents(opp)
+    replay = Replay(before)
+    for operation in operations:
+        replay.do(operation)
+    lost = replay.without([each for each in replay.changes if not each.durable])
+    assert {name for name, *_ in lost.content ^ installed} <= {".static_kernel.lock"}
+
+
+ERRORS = {
+    "ENOSPC": ["create", "write", "make-directory"],
+    "EROFS": ["create", "write", "make-directory", "rename", "remove", "sync", "sync-directory"],
+    "EIO": None,
+}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("act", ["install", "uninstall"])
+def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
+    packages, opp, tmp_path, error, act
+):
+    if act == "uninstall":
+        do(packages["pk"], opp)
+    do(packages["pk2"], opp)
+    before = Tree.read(opp)
+    arguments = ["--uninstall"] if act == "uninstall" else []
+    operations = recorded(opp, tmp_path / "log", packages["pk"], *arguments)
+    wanted = Tree.read(opp)
+    acts = ERRORS[error]
+    points = {}
+    for each in operations:
+        if each.act.value in (acts or ["read", "list", *ERRORS["EROFS"]]):
+            points.setdefault(each.point, each)
+    assert len(points) > 3
+    for each in points.values():
+        before.write(opp)
+        plan = {"log": str(tmp_path / "log"), "point": each.point, "nth": each.nth, "do": error}
+        plan.update({"acts": acts} if acts else {})
+        program = faulty(install.run)
+        argv = [json.dumps(plan), str(packages["pk"]), "--quiet", *arguments]
+        status = program(argv, {"ASCEND_OPP_PATH": str(opp)})
+        assert status in (0, 1), each
+        assert consistent(opp), each
+        assert "pk2" in kernels(opp).values(), each
+        if status == 0 and error != "EROFS":
+            left = {name for name, *_ in contents(opp) - wanted.content}
+            assert left <= {".static_kernel.lock"}, each
+        assert do(packages["pk"], opp, *arguments) == 0
+        assert contents(opp) == wanted.content, each
+
+
+def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
+    """Sixteen installers at once, and a reader that looks at every moment it gets."""
+    names = ["pk", "pk2", "pk.3", "other"]
+    started = [
+        subprocess.Popen(
+            [packages[name], "--quiet"], env={**os.environ, "ASCEND_OPP_PATH": str(opp)}
+        )
+        for name in names * 4
+    ]
+    looks = 0
+    while any(each.poll() is None for each in started):
+        assert consistent(opp)
+        looks += 1
+    assert looks
+    assert [each.wait(60) for each in started] == [0] * 16
+    order = (opp / AI_CORE / "config.ini").read_text().strip().partition("=")[2].split(",")
+    assert sorted(order) == sorted(names)
+    again = opp.with_name("again")
+    again.mkdir()
+    for name in order:
+        do(packages[name], again)
+    assert Tree.read(again / AI_CORE).content == Tree.read(opp / AI_CORE).content
+    leftovers = [path for path in opp.rglob("*") if path.name.startswith(".")]
+    assert leftovers == []
+
+
+def test_a_lock_of_a_killed_installer_blocks_nobody(packages, opp, tmp_path):
+    plan = {"log": str(tmp_path / "log"), "point": "install.config.rename", "nth": 0, "do": "kill"}
+    module = "pytest_ascendcache.reference.faulty"
+    argv = [sys.executable, "-m", module, "installer", json.dumps(plan), packages["pk"]]
+    assert run(argv, opp).returncode < 0
+    assert (opp / ".static_kernel.lock").exists()
+    assert do(packages["pk2"], opp) == 0
+    assert sorted(path.name for path in opp.rglob("pk*")) == ["pk2"]
+    assert do(packages["pk2"], opp, "--uninstall") == 0
+    assert sorted(path.name for path in opp.iterdir()) == ["built-in", "version.info"]
+
+
+# What others have put there.
+
+FOREIGN = {
+    "Relu": {
+        "simplifiedKeyMode": 0,
+        "staticList": [
+            {
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
+                "binPath": "vendor/ascend910b/Relu/a.o",
+                "coreType": 1,
+                "binDesc": {"blockDim": 8, "kernelName": "a", "workspace": [0]},
+            },
+            {
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(5)/0,2,(5)/",
+                "binPath": "vendor/ascend910b/Relu/b.o",
+                "coreType": 1,
+                "binDesc": {"blockDim": 8, "kernelName": "b", "workspace": [0]},
+            },
+        ],
+    }
+}
+
+
+@pytest.fixture
+def vendor(opp):
+    """A package another installer has made, and its index with its own white space."""
+    directory = opp / AI_CORE / "vendor/ascend910b/Relu"
+    directory.mkdir(parents=True)
+    for name in ("a.o", "b.o"):
+        (directory / name).write_bytes(b"kernel")
+    (opp / INDEX).parent.mkdir(parents=True)
+    (opp / INDEX).write_text(json.dumps(FOREIGN, indent=4))
+    (opp / AI_CORE / "config.ini").write_text("load_priority=vendor\n")
+    return opp
+
+
+def test_kernels_of_other_installers_stay_and_come_back(packages, vendor):
+    before = contents(vendor)
+    do(packages["pk"], vendor)
+    assert kernels(vendor) == {4: "pk", 5: "vendor", 8: "pk"}
+    do(packages["pk2"], vendor)
+    do(packages["pk"], vendor, "--uninstall")
+    assert kernels(vendor) == {4: "vendor", 5: "vendor", 8: "pk2", 16: "pk2"}
+    do(packages["pk2"], vendor, "--uninstall")
+    assert contents(vendor) == before
+
+
+def test_what_another_installer_removed_does_not_come_back(packages, vendor):
+    do(packages["pk"], vendor)
+    # It leaves the entry of 4 alone, which is not its own any more.
+    document = index(vendor)
+    document["Relu"]["staticList"] = [
+        each for each in document["Relu"]["staticList"] if "vendor" not in each["binPath"]
+    ]
+    (vendor / INDEX).write_text(json.dumps(document))
+    shutil.rmtree(vendor / AI_CORE / "vendor")
+    do(packages["pk2"], vendor)
+    do(packages["pk"], vendor, "--uninstall")
+    assert kernels(vendor) == {8: "pk2", 16: "pk2"}
+
+
+@pytest.mark.parametrize("listed", ["pk", "other"])
+def test_what_is_in_the_way_is_left_alone(packages, vendor, listed, capfd):
+    (vendor / AI_CORE / "vendor").rename(vendor / AI_CORE / "pk")
+    (vendor / AI_CORE / "other").mkdir()
+    (vendor / AI_CORE / "config.ini").write_text(f"load_priority={listed}\n")
+    before = contents(vendor)
+    assert do(packages["pk"], vendor) == 1
+    assert "is in the way" in capfd.readouterr().err
+    assert contents(vendor) == before
+
+
+@pytest.mark.parametrize("link", ["static_kernel", AI_CORE, AI_CORE / "config", INDEX.parent])
+def test_links_are_not_followed(packages, opp, tmp_path, link, capfd):
+    (tmp_path / "elsewhere").mkdir()
+    (opp / link).parent.mkdir(parents=True, exist_ok=True)
+    (opp / link).symlink_to(tmp_path / "elsewhere")
+    assert do(packages["pk"], opp) == 1
+    assert "is a link" in capfd.readouterr().err
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_broken_index_is_made_anew(packages, opp):
+    do(packages["pk"], opp)
+    whole = contents(opp)
+    (opp / INDEX).write_bytes((opp / INDEX).read_bytes()[:100])
+    assert do(packages["pk"], opp) == 0
+    assert contents(opp) == whole
+
+
+# Packages that are none.
+
+
+def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tmp_path):
+    data = packages["pk"].read_bytes()
+    before = Snapshot.take(opp)
+    places = [data.index(b"sha256=") + 20, data.index(b"Static kernel"), data.index(b"exec")]
+    places += range(data.index(b"exec") + 60, len(data), len(data) // 6)
+    for place in places:
+        package = tmp_path / "damaged.run"
+        package.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        for arguments in ([], ["--check"]):
+            ended = run(["sh", package, *arguments], opp)
+            assert ended.returncode == 2, (place, ended.stderr)
+            assert "damaged" in ended.stderr
+    for size in (20, 90, 300, len(data) // 2, len(data) - 1):
+        package.write_bytes(data[:size])
+        assert run(["sh", package], opp).returncode == 2, size
+    assert before.changes(Snapshot.take(opp)) == {}
+
+
+def forged(packages, tmp_path, change):
+    """A package whose archive somebody has changed."""
+    path = tmp_path / "forged.run"
+    with zipfile.ZipFile(packages["pk"]) as source, zipfile.ZipFile(path, "w") as target:
+        members = {each: source.read(each) for each in source.namelist()}
+        manifest = json.loads(members["package.json"])
+        change(members, manifest)
+        members["package.json"] = json.dumps(manifest).encode()
+        for name, data in members.items():
+            target.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("evil", ["../../evil", "/evil", "a/../../evil", "a//b", "./a", "a\\b"])
+def test_a_path_that_leads_out_of_the_package_is_refused(packages, opp, tmp_path, evil, capfd):
+    def change(members, manifest):
+        members[f"payload/{evil}"] = b"evil"
+        manifest["files"][evil] = hashlib.sha256(b"evil").hexdigest()
+
+    assert do(forged(packages, tmp_path, change), opp) == 2
+    assert "leads out of the package" in capfd.readouterr().err
+    assert not (opp / "static_kernel").exists()
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "a,b", "config", ".hidden", "", "a\n", 7, "x" * 300])
+def test_a_name_that_is_no_directory_is_refused(packages, opp, tmp_path, name, capfd):
+    def change(members, manifest):  # noqa: ARG001 - the other one is not changed
+        manifest["name"] = name
+
+    assert do(forged(packages, tmp_path, change), opp) == 2
+    assert "cannot name a package" in capfd.readouterr().err
+    assert not (opp / "static_kernel").exists()
+
+
+@pytest.mark.parametrize("what", ["missing", "more", "changed", "index", "format", "link"])
+def test_contents_that_do_not_fit_are_refused(packages, opp, tmp_path, what):
+    kernel = "payload/ascend910b/Relu/Relu_float_ND_4_0_d0.o"
+
+    def change(members, manifest):
+        if what == "missing":
+            del members[kernel]
+        elif what == "more":
+            members["payload/extra"] = b""
+        elif what == "changed":
+            members[kernel] += b"?"
+        elif what == "index":
+            manifest["index"]["Relu"]["staticList"][0]["binPath"] = "pk2/ascend910b/x.o"
+        elif what == "format":
+            manifest["version"] = 99
+
+    path = forged(packages, tmp_path, change)
+    if what == "link":
+        with zipfile.ZipFile(path, "a") as archive:
+            member = zipfile.ZipInfo("payload/link")
+            member.external_attr = (stat.S_IFLNK | 0o777) << 16
+            archive.writestr(member, "/etc/passwd")
+    assert do(path, opp) == 2
+    assert not (opp / "static_kernel").exists()
+
+
+# The command line.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--unpack"], "--unpack"),
+        (["--check", "--list"], "not allowed with"),
+        (["extra"], "extra"),
+        (["--install-path"], "--install-path"),
+        (["--install-path="], "--install-path is not set"),
+        (["--install-path=/does/not/exist"], "[/does/not/exist], which is no directory"),
+    ],
+)
+def test_a_bad_command_line_is_refused_in_one_sentence(packages, opp, arguments, words):
+    before = Snapshot.take(opp)
+    ended = run([packages["pk"], *arguments], opp)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert words in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert before.changes(Snapshot.take(opp)) == {}
+
+
+def test_without_a_place_nothing_is_installed(packages, opp):
+    ended = run([packages["pk"]], "")
+    assert ended.returncode == 1
+    assert "ASCEND_OPP_PATH is not set" in ended.stderr
+    assert run([packages["pk"], f"--install-path={opp}"], "").returncode == 0
+    assert (opp / INDEX).exists()
+
+
+def test_nothing_is_asked_on_a_terminal(packages, opp):
+    """CANN's installer waits for y or n where the package is installed already."""
+    for _ in range(2):
+        terminal, end = pty.openpty()
+        words = [packages["pk"]]
+        environment = {**os.environ, "ASCEND_OPP_PATH": str(opp)}
+        started = subprocess.Popen(words, stdin=end, stdout=end, stderr=end, env=environment)
+        os.close(end)
+        assert started.wait(60) == 0
+        os.close(terminal)
+
+
+def test_quiet_says_nothing_and_help_installs_nothing(packages, opp):
+    ended = run([packages["pk"], "--quiet"], opp)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert run([packages["pk"], "--uninstall", "--quiet"], opp).stdout == ""
+    helped = run([packages["pk"], "--help"], opp)
+    assert helped.stdout.startswith("usage: pk.run [--install-path=DIR]")
+    assert not (opp / "static_kernel").exists()
+
+
+# Reselection.
+
+
+def test_reselection_finds_what_is_installed_and_trusts_no_damage(packages, opp):
+    fs, selection = Fs(), SelectionPolicy()
+
+    def found(info, soc="Ascend910B1", deterministic=False):
+        installed = selection.read_index(fs, opp, soc)
+        return selection.find(fs, opp, installed, info, deterministic)
+
+    assert found(relu(4)) is None
+    do(packages["pk"], opp)
+    kernel = found(relu(4))
+    assert (kernel.package, kernel.path.name) == ("pk", "Relu_float_ND_4_0_d0.o")
+    assert kernel.symbol.encode() in kernel.object
+    assert found(relu(4), deterministic=True).path.name == "Relu_float_ND_4_0_d1.o"
+    assert found(relu(4), "Ascend910B3").path == kernel.path
+    assert found(relu(5)) is None
+    assert found(relu(4), "Ascend310P3") is None
+    kernel.path.write_bytes(kernel.object[:-1] + b"?")
+    assert found(relu(4)) is None
+    kernel.path.write_bytes(kernel.object)
+    assert found(relu(4)) is not None
+    kernel.path.with_suffix(".json").write_text("[]")
+    assert found(relu(4)) is None
+    (opp / INDEX).write_text("[")
+    assert found(relu(8)) is None

@@ -1,0 +1,394 @@
+"""The release gate as its users meet it: another pytest, and ascendcache-release-init."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.release import read_release
+
+AGING = "pytest_ascendcache/conformance/cache_mode/test_aging.py"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+ATC = Path(sys.executable).with_name("ascendcache-atc")
+INIT = Path(sys.executable).with_name("ascendcache-release-init")
+
+
+@pytest.fixture
+def release(pytester: pytest.Pytester) -> Path:
+    """The example release, in a directory of its own."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    shutil.copytree(FIXTURES / "release", pytester.path / "bert")
+    shutil.copy(FIXTURES / "bert_base_encoder_layer.json", pytester.path)
+    return pytester.path / "bert/release.toml"
+
+
+def _small(release: Path, *changes: tuple[str, str]) -> None:
+    """Make the example one of a single operator, and change its text."""
+    single = [{"op": "Exp", "name": "exp", "input_desc": [], "output_desc": []}]
+    tensor = {"format": "ND", "shape": [8, 16], "type": "float16"}
+    single[0]["input_desc"] = single[0]["output_desc"] = [tensor]  # type: ignore[assignment]
+    (release.parent / "single.json").write_text(json.dumps(single))
+    text = release.read_text()
+    for old, new in (("../bert_base_encoder_layer.json", "single.json"), *changes):
+        assert old in text
+        text = text.replace(old, new)
+    release.write_text(text)
+
+
+def _files(directory: Path) -> dict[Path, object]:
+    """Every file with all of its times."""
+    return {each: each.stat() for each in directory.rglob("*") if each.is_file()}
+
+
+def _judge(pytester: pytest.Pytester, release: Path, *arguments: str) -> pytest.RunResult:
+    return pytester.runpytest_subprocess(f"--ascend-release={release}", *arguments)
+
+
+def _verdicts(pytester: pytest.Pytester, release: Path, *arguments: str) -> dict[str, str]:
+    _judge(pytester, release, "--ascend-report=report.json", *arguments)
+    report = json.loads((pytester.path / "report.json").read_text())
+    return {rule["id"]: rule["verdict"] for rule in report["rules"]}
+
+
+def test_the_example_passes_once_its_manifest_is_written(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    first = _judge(pytester, release)
+    assert first.ret == pytest.ExitCode.TESTS_FAILED
+    first.stdout.fnmatch_lines(
+        ["why * there is no manifest *; --ascend-manifest-update writes it."]
+    )
+    second = _judge(pytester, release, "--ascend-manifest-update")
+    assert second.ret == 0
+    second.stdout.fnmatch_lines(["*kernels.json was written with 17 kernels"])
+    manifest = json.loads((release.parent / "kernels.json").read_text())
+    assert len(manifest["kernels"]) == 17
+    third = _judge(pytester, release, "-n", "2")
+    assert third.ret == 0
+    third.stdout.fnmatch_lines(
+        [
+            "*pass*1/1*cache-mode/release-setting*",
+            "*pass*1/1*release/precision-file-valid*",
+            "*pass*1/2*release/cached-is-fresh*",
+            "*bert-base-layer, new cache: 17 of 17 kernels served",
+            "*pass*1/1*release/cards-get-one-kernel*",
+            "*pass*1/1*release/manifest*",
+        ]
+    )
+
+
+def test_only_the_release_is_judged_unless_more_is_named(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    pytester.makepyfile(test_mine="def test_mine(): pass")
+
+    def collected(*arguments: str) -> set[str]:
+        result = _judge(pytester, release, "--collect-only", "-q", *arguments)
+        return {line.partition("::")[0] for line in result.outlines if "::" in line}
+
+    gate = "pytest_ascendcache/conformance/release/test_release.py"
+    assert collected() == {gate}
+    assert collected(".") == {gate, "test_mine.py"}
+    whole = collected("--ascend-cache")
+    assert {
+        gate,
+        "test_mine.py",
+        "pytest_ascendcache/conformance/cache_mode/test_aging.py",
+    } <= whole
+
+
+def test_a_release_under_enable_fails_and_says_what_to_do(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("cache_mode=force", "cache_mode=enable"))
+    result = _judge(pytester, release, "--ascend-rule=cache-mode/release-setting")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "*fail: cache-mode/release-setting*",
+            "why *observed: --op_compiler_cache_mode=enable",
+            "*expected: disable, or force *",
+            "repeat *pytest --ascend-release=*release.toml --pyargs *test_cache_mode*",
+        ]
+    )
+    (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]
+    command = shlex.split(repeat.removeprefix("repeat"))
+    assert pytester.runpytest_subprocess(*command[1:]).parseoutcomes() == {"failed": 1}
+
+
+def test_recommendations_warn_and_fail_under_strict(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("--op_precision_mode=bert.ini", "--op_select_implmode=high_precision"))
+    arguments = (
+        "--ascend-rule=release/precision-file-kept",
+        "--ascend-rule=release/implmode-option-off",
+    )
+    assert _judge(pytester, release, *arguments).parseoutcomes() == {"warned": 2, "deselected": 10}
+    strict = _judge(pytester, release, "--ascend-strict", *arguments)
+    assert strict.parseoutcomes() == {"failed": 2, "deselected": 10}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("version", "8.0", "it is of the toolchain version '8.0', and *"),
+        ("soc", "Ascend310P3", "it is of the SoC 'Ascend310P3', and 'Ascend910B1' is judged*"),
+        ("options", "x", "it was made with other options*"),
+        ("schema", 2, "* is not of schema 1; write it anew with --ascend-manifest-update."),
+    ],
+)
+def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(
+    pytester: pytest.Pytester, release: Path, field: str, value: object, said: str
+) -> None:
+    _small(release)
+    rule = "--ascend-rule=release/manifest"
+    _judge(pytester, release, rule, "--ascend-manifest-update")
+    path = release.parent / "kernels.json"
+    manifest = json.loads(path.read_text())
+    holder = manifest["toolchain"] if field == "version" else manifest
+    holder[field] = value
+    path.write_text(json.dumps(manifest))
+    result = _judge(pytester, release, rule)
+    assert result.parseoutcomes() == {"errors": 1, "deselected": 11}
+    result.stdout.fnmatch_lines([f"why *{said}"])
+    assert json.loads(path.read_text()) == manifest
+
+
+def test_a_manifest_that_cannot_be_written_is_an_error(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ('"kernels.json"', '"nowhere/kernels.json"'))
+    result = _judge(pytester, release, "--ascend-manifest-update")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["why *kernels.json cannot be written (No such file or directory)."]
+    )
+
+
+def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release)
+    pytester.makeconftest(
+        """
+        import sys
+        from pytest_ascendcache.toolchains import atc_toolchain
+
+        def pytest_ascendcache_toolchain(name):
+            return atc_toolchain("./atc", 60.0) if name == "restless" else None
+        """
+    )
+    program = pytester.path / "atc"
+    # Every start compiles with other tiles than the one before.
+    bank = pytester.path / "bank"
+    bank.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, pathlib, sys\n"
+        f"bank = pathlib.Path({str(bank)!r})\n"
+        "starts = len(list(bank.iterdir()))\n"
+        "(bank / str(starts)).mkdir()\n"
+        "tiles = {'Exp': {'tile': 2 ** (starts % 4)}}\n"
+        "(bank / str(starts) / 'Ascend910B1.json').write_text(json.dumps(tiles))\n"
+        "from pytest_ascendcache.reference.atc import run\n"
+        "sys.exit(run([*sys.argv[1:], f'--op_bank_path={bank / str(starts)}'], os.environ))\n"
+    )
+    program.chmod(0o755)
+    rule = "--ascend-rule=release/manifest"
+    result = _judge(
+        pytester, release, rule, "--ascend-toolchain=restless", "--ascend-manifest-update"
+    )
+    result.stdout.fnmatch_lines(["why *two fresh compiles give different kernels of Exp*"])
+    assert not (release.parent / "kernels.json").exists()
+
+
+def test_what_cannot_be_compiled_is_not_decided(pytester: pytest.Pytester, release: Path) -> None:
+    _small(release)
+    single = release.parent / "single.json"
+    single.write_text(single.read_text().replace('"Exp"', '"NoSuchOperator"'))
+    verdicts = _verdicts(pytester, release)
+    assert verdicts["release/cached-is-fresh"] == "error"
+    assert verdicts["release/cards-get-one-kernel"] == "error"
+    assert verdicts["release/settings-agree"] == "pass"
+
+
+def test_a_toolchain_without_tables_does_not_judge_the_precision_file(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release)
+    verdicts = _verdicts(pytester, release, f"--ascend-atc={ATC}")
+    assert verdicts["release/precision-file-valid"] == "not applicable"
+    assert verdicts["release/cached-is-fresh"] == "pass"
+
+
+def test_tables_of_the_operator_package_the_release_names_go_first(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    tables = release.parent / "opp/built-in/op_impl/ai_core/tbe/impl_mode"
+    tables.mkdir(parents=True)
+    for name in ("high_precision", "high_performance"):
+        (tables / f"{name}.ini").write_text(f"Exp={name}\n")
+        (tables / f"{name}_for_all.ini").write_text(f"Exp={name}\n")
+    (tables / "all_ops_impl_mode.ini").write_text("Exp=high_precision,high_performance\n")
+    _small(release, ("[environment]", '[environment]\nASCEND_OPP_PATH = "opp"'))
+    result = _judge(pytester, release, "--ascend-rule=release/precision-file-valid")
+    result.stdout.fnmatch_lines(["*observed: line *: no mode is supported for 'AvgPoolV2'"])
+    (tables / "high_precision.ini").unlink()
+    result = _judge(pytester, release, "--ascend-rule=release/precision-file-valid")
+    result.stdout.fnmatch_lines(["why *the implementation mode table 'high_precision' is missing"])
+
+
+def test_caches_of_a_release_are_audited_and_compiled_from(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("cards = 2", 'caches = ["cache"]'))
+    compiled = pytester.run(
+        *(ATC, f"--singleop={release.parent / 'single.json'}", "--output=out"),
+        *("--soc_version=Ascend910B1", "--op_compiler_cache_mode=enable"),
+        *(f"--op_compiler_cache_dir={release.parent / 'cache'}",),
+        f"--op_precision_mode={release.parent / 'bert.ini'}",
+    )
+    assert compiled.ret == 0
+    result = _judge(
+        pytester, release, "--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh"
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*bert-base-layer, cache: 1 of 1 kernels served"])
+    (kernel,) = (release.parent / "cache").rglob("*.o")
+    kernel.write_bytes(kernel.read_bytes()[:-1] + b"!")
+    before = _files(release.parent / "cache")
+    verdicts = _verdicts(pytester, release)
+    assert verdicts["audit/digests"] == "fail"
+    assert verdicts["release/cached-is-fresh"] == "pass"  # this toolchain does not serve it
+    assert _files(release.parent / "cache") == before
+
+
+def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release: Path) -> None:
+    _small(release)
+    other = release.with_name("other.toml")
+    shutil.copy(release, other)
+    rule = ("--ascend-rule=release/debug-off", "-v")
+    result = _judge(pytester, release, f"--ascend-release={other}", *rule)
+    result.stdout.fnmatch_lines(
+        ["*[[]bert-base-layer-1] PASSED*", "*[[]bert-base-layer-2] PASSED*"]
+    )
+    twice = _judge(pytester, release, f"--ascend-release={release}", *rule)
+    assert twice.parseoutcomes() == {"passed": 1, "deselected": 11}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--ascend-release=none.toml"],
+            "*none.toml cannot be read (No such file or directory); *",
+        ),
+        (["--ascend-release=bert"], "*bert cannot be read (Is a directory); *"),
+        (["--ascend-release=bad.toml"], "*bad.toml: the key 'chaches' is unknown; did you mean *"),
+        (["--ascend-manifest-update"], "*needs a release; name its file with --ascend-release."),
+        (
+            ["--ascend-release=plain.toml", "--ascend-manifest-update"],
+            '*plain.toml names no manifest; add manifest = "kernels.json".',
+        ),
+        (
+            [
+                "--ascend-release=bert/release.toml",
+                "--ascend-release=bert/again.toml",
+                "--ascend-manifest-update",
+            ],
+            "*have the same manifest *kernels.json; give each its own.",
+        ),
+        (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no cache *; name a *"),
+        (
+            ["--ascend-release=inside.toml", "--ascend-manifest-update"],
+            "*kernels.json is in the cache *kernel_cache, which is audited and not written to; *",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    pytester: pytest.Pytester, release: Path, arguments: list[str], said: str
+) -> None:
+    shutil.copy(release, release.with_name("again.toml"))
+    (pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
+    (pytester.path / "plain.toml").write_text("soc = 'A'\n")
+    (pytester.path / "nowhere.toml").write_text("soc = 'A'\ncaches = 'nowhere'\n")
+    entry = pytester.path / f"kernel_cache/A/te_exp_{'0' * 64}.json"
+    entry.parent.mkdir(parents=True)
+    entry.touch()
+    (pytester.path / "inside.toml").write_text(
+        "soc = 'A'\ncaches = 'kernel_cache'\nmanifest = 'kernel_cache/kernels.json'\n"
+    )
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+COMMAND = (
+    *("atc", "--model=it's.onnx", "--framework", "5", "--soc_version=Ascend910B1"),
+    *("--singleop=single.json", "--op_compiler_cache_mode=force", "--op_debug_level=0"),
+)
+
+
+def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, release: Path) -> None:
+    _small(release)
+    shutil.copy(release.parent / "single.json", pytester.path)
+    result = pytester.run(INIT, "--", "TUNE_BANK_PATH=bank", *COMMAND)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["release.toml is written.*", "*pytest --ascend-release=release.toml*"]
+    )
+    written = read_release(pytester.path / "release.toml", {})
+    assert written.name == "it's"
+    assert written.options["model"] == "it's.onnx"
+    assert written.environment["TUNE_BANK_PATH"] == "bank"
+    assert [each.type for each in written.operators] == ["Exp"]
+    verdicts = _verdicts(pytester, pytester.path / "release.toml")
+    assert verdicts["release/debug-off"] == "pass"
+    assert verdicts["release/precision-file-kept"] == "warn"
+
+
+def test_init_takes_the_command_line_as_one_text(pytester: pytest.Pytester) -> None:
+    assert pytester.run(INIT, "-o", "other.toml", shlex.join(COMMAND[:5])).ret == 0
+    written = read_release(pytester.path / "other.toml", {})
+    assert written.options["framework"] == "5"
+    assert written.soc == "Ascend910B1"
+
+
+def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pytester) -> None:
+    assert pytester.run(INIT).ret == 0
+    text = (pytester.path / "release.toml").read_text()
+    keys = ("name", "soc", "cards", "atc", "operators", "precision_file", "knowledge_base")
+    for key in (*keys, "caches", "manifest"):
+        assert f"\n{key} = " in text or f"\n# {key} = " in text
+    (pytester.path / "release.toml").write_text(text.replace("# soc", "soc"))
+    assert read_release(pytester.path / "release.toml", {}).soc == "Ascend910B1"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "release.toml exists and is left as it is; give another name with -o."),
+        (["-o", "some/where.toml"], "-o some/where.toml is not in this directory; *"),
+        (["-o", "new.toml", "atc", "model.onnx"], "'model.onnx' is no option; write --key=value."),
+        (["-o", "new.toml", "atc", b"--model=\xff"], "the command line is not UTF-8; *"),
+        (["-o", "x" * 300 + ".toml"], "*cannot be written (File name too long)."),
+    ],
+)
+def test_init_writes_nothing_over_anything(
+    pytester: pytest.Pytester, arguments: list[str | bytes], said: str
+) -> None:
+    (pytester.path / "release.toml").write_text("mine")
+    before = sorted(each.name for each in pytester.path.iterdir())
+    result = pytester.run(INIT, *arguments)  # type: ignore[arg-type]  # bytes are arguments too
+    assert result.ret == 2
+    result.stderr.fnmatch_lines([f"ascendcache-release-init: {said}"])
+    (pytester.path / "stdout").unlink()
+    (pytester.path / "stderr").unlink()
+    assert sorted(each.name for each in pytester.path.iterdir()) == before
+    assert (pytester.path / "release.toml").read_text() == "mine"

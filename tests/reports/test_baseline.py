@@ -1,0 +1,151 @@
+"""``--ascend-baseline``: only what is new or fixed since an earlier report is news."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.baseline import Baseline, News
+from pytest_ascendcache.reports.json_report import as_json
+from tests.sample_reports import failing, record, report
+
+RULE = "--ascend-rule=cache-mode/default-is-disable"
+OTHER = "--ascend-rule=cache-mode/enable-stores"
+DEFECT = "--ascend-defect=default-is-enable"
+
+
+@pytest.fixture
+def directory(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A directory with ``then.json``, the report of a run with a broken rule."""
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    result = pytester.runpytest_subprocess(
+        "--ascend-cache", RULE, DEFECT, "--ascend-report=then.json"
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    return pytester
+
+
+def _run(directory: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    return directory.runpytest_subprocess(
+        "--ascend-cache", "--ascend-baseline=then.json", *arguments
+    )
+
+
+def test_what_was_broken_before_does_not_fail_the_run(directory: pytest.Pytester) -> None:
+    result = _run(directory, RULE, DEFECT, "--ascend-report=now.json")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "known deviation     0/3  cache-mode/default-is-disable *",
+            "cache-mode/default-is-disable, 3 checks: as in the baseline",
+            "*against the baseline then.json*",
+            "which is of reference with defect 'default-is-enable' 0.1.0*: */then.json",
+            "as in the baseline: 3 checks of 1 rule",
+            "nothing is new, nothing is fixed",
+        ]
+    )
+    now = json.loads((directory.path / "now.json").read_text(encoding="utf-8"))
+    assert {each["deviation"]["instead"] for each in now["checks"]} == {"fail"}
+    assert now["baseline"]["same"] == 3
+
+
+def test_on_workers_too(directory: pytest.Pytester) -> None:
+    result = _run(directory, RULE, DEFECT, "-n2")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["as in the baseline: 3 checks of 1 rule"])
+
+
+def test_what_was_fixed_is_named(directory: pytest.Pytester) -> None:
+    result = _run(directory, RULE)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["fixed  cache-mode/default-is-disable: pass, 3 checks"])
+
+
+def test_what_is_new_fails_and_what_was_not_run_is_counted(directory: pytest.Pytester) -> None:
+    result = _run(directory, OTHER, "--ascend-defect=stores-first-operator")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "new    cache-mode/enable-stores: fail, * check*",
+            "broken in the baseline and not judged now: 3 checks",
+        ]
+    )
+
+
+def test_a_report_made_with_a_baseline_can_be_one(directory: pytest.Pytester) -> None:
+    _run(directory, RULE, DEFECT, "--ascend-report=then.json")
+    result = _run(directory, RULE, DEFECT)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["as in the baseline: 3 checks of 1 rule"])
+
+
+def _baseline(place: Path, *records: Any) -> Baseline:
+    place.write_text(as_json(report(*records)), encoding="utf-8")
+    return Baseline.read(place)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "observed", "known"),
+    [
+        (Verdict.FAIL, "reused, entry kept", True),
+        (Verdict.WARN, "reused, entry kept", True),
+        (Verdict.KNOWN_DEVIATION, "reused, entry kept", True),
+        (Verdict.FAIL, "compiled, entry damaged", False),
+        (Verdict.ERROR, "reused, entry kept", False),
+        (Verdict.PASS, "reused, entry kept", False),
+        (Verdict.NOT_APPLICABLE, "reused, entry kept", False),
+    ],
+)
+def test_only_the_same_fault_is_as_before(
+    tmp_path: Path, verdict: Verdict, observed: str, known: bool
+) -> None:
+    then = record("a", verdict=verdict, observed=observed)
+    baseline = _baseline(tmp_path / "then.json", then)
+    found = baseline.deviation(then.rule, "a", Verdict.FAIL, "reused, entry kept")
+    assert (found is not None) == known
+    assert baseline.deviation(then.rule, "b", Verdict.FAIL, "reused, entry kept") is None
+
+
+def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) -> None:
+    baseline = _baseline(tmp_path / "then.json", failing("a"), failing("b"))
+    news = News.of(baseline, [record("a", verdict=Verdict.ERROR), record("b")])
+    assert [each.check for each in news.new] == ["a"]
+    assert [each.check for each in news.fixed] == ["b"]
+    assert news.not_judged == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("no", "is no JSON; name a file that --ascend-report wrote."),
+        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 1;*"),
+        (
+            '{"schema": 1, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
+            "has no usable 'host'; write it again with a whole run.",
+        ),
+        (None, "cannot be read: No such file or directory."),
+    ],
+)
+def test_a_bad_baseline_is_refused_in_one_sentence(
+    pytester: pytest.Pytester, content: str | None, said: str
+) -> None:
+    if content is not None:
+        (pytester.path / "then.json").write_text(content, encoding="utf-8")
+    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --ascend-baseline: */then.json {said}"])
+
+
+def test_a_verdict_nobody_knows_is_refused(pytester: pytest.Pytester) -> None:
+    odd = report(failing())
+    odd["checks"][0]["verdict"] = "maybe"
+    (pytester.path / "then.json").write_text(as_json(odd), encoding="utf-8")
+    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-baseline=then.json")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*has no usable verdict of 'test_a.py::test_broken': 'maybe'; write it again *"]
+    )

@@ -1,0 +1,116 @@
+"""The page about a release, generated from JSON reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.reports.findings import figures, findings, main, markdown
+
+RULE = {
+    "id": "robust/heals-damaged-entry",
+    "level": "should",
+    "title_en": "A damaged entry is recompiled and replaced",
+    "statement": "Compiled, the entry replaced.",
+    "source": {"document": "Robustness", "section": "Damaged entries"},
+    "verdict": "warn",
+}
+
+
+def check(name: str, verdict: str, message: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "rule": RULE["id"],
+        "check": f"pytest_ascendcache/conformance/mindspore/common/test_networks.py::{name}",
+        "verdict": verdict,
+        "message": message,
+        "repeat": f"pytest --ascend-cache mindspore_test::{name}",
+        "seconds": 4.0,
+        "deviation": None,
+        "evidence": {"starts": 3, "waited": 3.9},
+        **more,
+    }
+
+
+def report(*checks: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "toolchain": {"name": "mindspore-operator-cache", "version": "2.10.0"},
+        "rules": [RULE],
+        "checks": list(checks),
+    }
+
+
+FIRST = report(
+    check("test_heals[json-empty]", "warn", "the run ended with exit status 1\nmore"),
+    check("test_heals[so-empty]", "warn", "sometimes"),
+    check("test_heals[o-empty]", "pass"),
+)
+AGAIN = report(
+    check(
+        "test_heals[json-empty]",
+        "known deviation",
+        "the run ended with exit status 1",
+        deviation={"instead": "warn"},
+    ),
+    check("test_heals[so-empty]", "pass"),
+)
+
+
+def test_what_every_run_finds_is_told_from_what_some_find() -> None:
+    (found,) = findings([FIRST, AGAIN, AGAIN]).values()
+    assert [(each.name, each.seen, each.tries, each.is_repeatable) for each in found] == [
+        ("test_heals[json-empty]", 3, 3, True),
+        ("test_heals[so-empty]", 1, 3, False),
+    ]
+    assert not findings([FIRST])[RULE["id"]][0].is_repeatable, "once is not three times"
+
+
+def test_the_page_has_rule_verdict_evidence_and_a_command() -> None:
+    page = markdown([[FIRST, AGAIN, AGAIN]])
+    assert "# MindSpore 2.10.0" in page
+    assert "| robust/heals-damaged-entry | warn | 2 of 3 | should |" in page
+    assert "`test_heals[json-empty]` (warn, 3/3)" in page
+    assert "`test_heals[so-empty]` (warn, 1/3, *not repeatable*)" in page
+    assert "the run ended with exit status 1\n" in page
+    assert "more" not in page
+    assert "$ pytest --ascend-cache mindspore_test::test_heals[json-empty]" in page
+    assert "3 checks: 1 pass, 0 fail, 2 warn, 0 not applicable, 0 error; 9 starts" in page
+
+
+def test_a_listed_deviation_is_a_finding_all_the_same() -> None:
+    assert "(warn, 3/3)" in markdown([[AGAIN, AGAIN, AGAIN]])
+
+
+def test_paths_of_a_machine_are_not_on_the_page() -> None:
+    message = "open /data/pytest-of-me/pytest-1/ascendcache0/12-test-heals/site/cache failed"
+    page = markdown([[report(check("test_heals", "warn", message))]])
+    assert "open $SANDBOX/site/cache failed" in page
+
+
+def test_figures_say_what_is_ours() -> None:
+    said = figures(FIRST)
+    assert "9 starts, 1.30 s a start, 12 s of checks" in said
+    assert "2.5 % are not the toolchain's" in said
+    assert figures(report()) == "mindspore-operator-cache: nothing was started"
+
+
+def test_the_command_writes_lists_and_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, page = tmp_path / "report.json", tmp_path / "below/page.md"
+    path.write_text(json.dumps(FIRST))
+    main(["--group", str(path), "--output", str(page)])
+    assert page.read_text() == markdown([[FIRST]])
+    main(["--group", str(path), "--broken"])
+    module = "pytest_ascendcache.conformance.mindspore.common.test_networks"
+    assert capsys.readouterr().out.splitlines() == [
+        f"{module}::test_heals[{each}-empty]" for each in ("json", "so")
+    ]
+    path.write_text("[]")
+    for wrong in (path, tmp_path / "nowhere.json"):
+        with pytest.raises(SystemExit) as ended:
+            main(["--group", str(wrong), "--figures"])
+        assert ended.value.code == 2
+        assert str(wrong) in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""A user's script of static kernels, judged from what it leaves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "standins/torchair_script.py"
+NETWORK = Path(__file__).parents[2] / "fixtures/networks/square.json"
+JUDGED = ("--ascend-torchair-script", str(SCRIPT), "-p", "no:cacheprovider")
+NAMES = {
+    "leaves": "test_what_one_card_leaves",
+    "names": "test_names_of_packages",
+    "installed": "test_nothing_stays_installed",
+    "first": "test_the_first_card_compiles_for_all",
+    "number": "test_cards_without_a_fitting_number",
+}
+
+
+@pytest.fixture
+def machine(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A machine with ``op_compiler`` on PATH and an operator package."""
+    program = pytester.path / "bin/op_compiler"
+    program.parent.mkdir()
+    module = "pytest_ascendcache.reference.static_kernel.op_compiler"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+    program.chmod(0o755)
+    opp = pytester.mkdir("opp")
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("ASCEND_OPP_PATH", str(opp))
+    monkeypatch.setenv("STANDIN_NETWORK", str(NETWORK))
+    return pytester
+
+
+def test_a_script_that_keeps_the_promises(machine: pytest.Pytester) -> None:
+    result = machine.runpytest_subprocess(*JUDGED)
+    result.assert_outcomes(passed=5)
+    result.stdout.fnmatch_lines(
+        ["ascendcache: torchair script *torchair_script.py, on *", "5 checks: 5 pass,*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("defect", "check", "verdict"),
+    [
+        ("renamed", "leaves", "fail"),
+        ("no-debug", "leaves", "fail"),
+        ("odd-package", "names", "warn"),
+        ("installed", "installed", "warn"),
+        ("alone", "first", "warn"),
+        ("alone", "number", "fail"),
+        ("off", "leaves", "error"),
+        ("off", "number", "error"),
+        ("broken", "number", "error"),
+    ],
+)
+def test_scripts_that_do_not(
+    machine: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    defect: str,
+    check: str,
+    verdict: str,
+) -> None:
+    monkeypatch.setenv("STANDIN_DEFECT", defect)
+    result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
+    result.stdout.fnmatch_lines([f"1 checks: 0 pass*1 {verdict}*"])
+
+
+def test_what_is_not_on_the_machine(
+    machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ASCEND_OPP_PATH")
+    result = machine.runpytest_subprocess(*JUDGED, "-rs", "-k", NAMES["installed"])
+    result.stdout.fnmatch_lines(["*ASCEND_OPP_PATH is not set*"])
+    result.assert_outcomes(skipped=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--ascend-torchair-script=no.py"], "--ascend-torchair-script=no.py is no file*"),
+        ([*JUDGED, "--ascend-torchair-cards=1"], "--ascend-torchair-cards=1: give 2 or more."),
+        ([*JUDGED, "--ascend-toolchain=atc"], "*is a toolchain of its own (torchair)*"),
+    ],
+)
+def test_options_that_make_no_sense(
+    machine: pytest.Pytester, options: list[str], words: str
+) -> None:
+    result = machine.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {words}"])
