@@ -1,9 +1,10 @@
 """Simplified keys: by what a static kernel is found at run time.
 
 ``Op/d=<0|1>,p=<0|1|2>``, then each input and each output after a slash, then a slash and the
-attributes, joined by slashes; the last slash stands there without attributes too. A tensor is ``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a
-dynamic input are joined by ``;``, and a tensor whose value the kernel depends on is followed by
-``,[<values>]``. Numbers are hexadecimal. CANN's installer compares keys as text, so they have to be
+attributes, joined by slashes; the last slash stands there without attributes too. A tensor is
+``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a dynamic input
+are joined by ``;``, and a tensor whose value the kernel depends on is followed by
+``,[<values>]``. Numbers are hexadecimal. CANN's installer compares keys as text, so these are
 CANN's byte for byte; ``tests/operators/simplified_keys.json`` holds what CANN 8.1 writes.
 Source: facts ``static-kernel`` section 2.5.
 """

@@ -21,7 +21,8 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
     KernelFile,
     StaticKernelPolicy,
 )
-from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
+from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, Index, merged, render
+from pytest_ascendcache.reference.static_kernel.leases import Holder
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
@@ -165,7 +166,7 @@ def uninstall_by_substring() -> Policies:
 @defect(UNION, what="of two kernels for one operator the first install wins for ever")
 def overridden_kernel_does_not_come_back() -> Policies:
     class Wrong(RegistryPolicy):
-        def write_index(self, fs: Fs, directory: Path, indexes: Sequence[dict[str, Any]]) -> None:
+        def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> None:
             super().write_index(fs, directory, list(reversed(indexes)))
 
     return with_registry(Wrong())
@@ -174,10 +175,12 @@ def overridden_kernel_does_not_come_back() -> Policies:
 @defect(UNION, what="installing a package again is refused")
 def second_install_refused() -> Policies:
     class Wrong(RegistryPolicy):
-        def install(self, fs: Fs, opp: Path, package: Package) -> bool:
+        def install(
+            self, fs: Fs, opp: Path, package: Package, holder: Holder | None = None
+        ) -> bool:
             if package.manifest.name in self.order(fs, self.directory(opp)):
                 raise OSError(17, "has been installed, continue?", package.manifest.name)
-            return super().install(fs, opp, package)
+            return super().install(fs, opp, package, holder)
 
     return with_registry(Wrong())
 
