@@ -1,3 +1,54 @@
 """Tests of the project itself."""
 
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.warm_pytest import WarmPytest
+
 pytest_plugins = ["pytester"]
+
+_PATIENCE = 600.0
+"""Seconds a run of pytest inside a test may take on a busy machine."""
+
+
+@pytest.fixture(scope="session")
+def warm_pytest() -> Iterator[WarmPytest]:
+    """A process that has imported everything, to fork runs of pytest from."""
+    warm = WarmPytest()
+    yield warm
+    warm.close()
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, warm_pytest: WarmPytest) -> pytest.Pytester:
+    """pytest's own fixture, with ``runpytest_subprocess`` forked from a warm process.
+
+    ``pytester.cold_run`` starts a new interpreter, as ``runpytest_subprocess`` does elsewhere.
+    """
+    cold_run = pytester.run
+    python = (sys.executable, "-mpytest")
+
+    def run(*arguments: str | os.PathLike[str], timeout: float | None = None, **given: Any) -> Any:
+        words = tuple(map(str, arguments))
+        if words[:2] != python or given:
+            return cold_run(*arguments, timeout=timeout, **given)
+        output, errors = pytester.path / "stdout", pytester.path / "stderr"
+        began = time.perf_counter()
+        code = warm_pytest.run(
+            words[2:], Path.cwd(), output, errors, _PATIENCE if timeout is None else timeout
+        )
+        lines = [each.read_text("utf-8", "replace").splitlines() for each in (output, errors)]
+        print(*lines[0], sep="\n")
+        print(*lines[1], sep="\n", file=sys.stderr)
+        return pytest.RunResult(code, *lines, time.perf_counter() - began)
+
+    pytester.run = run  # type: ignore[method-assign]
+    return pytester

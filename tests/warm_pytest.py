@@ -1,0 +1,170 @@
+"""pytest for tests of the plugin, forked from a process that has imported everything already.
+
+Half of a short run is starting Python and importing pytest, LLVM and the suite. One server a test
+session does that once; each run is a child of it, with its own directory, environment, standard
+streams and pytest, as ``python -m pytest`` would have them. Run as a program this is the server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+
+class WarmPytest:
+    """The client: starts the server with the first run and ends it with :meth:`close`."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def run(
+        self, arguments: Sequence[str], directory: Path, output: Path, errors: Path, seconds: float
+    ) -> int:
+        """Run ``pytest`` with the environment of this process; its exit status.
+
+        Raises:
+            TimeoutError: after ``seconds``; the run is killed then.
+        """
+        server = self._connect()
+        request = {
+            "arguments": list(arguments),
+            "directory": str(directory),
+            "environment": dict(os.environ),
+            "output": str(output),
+            "errors": str(errors),
+        }
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours, tempfile.TemporaryFile() as document:
+            document.write(json.dumps(request).encode())
+            document.flush()
+            with theirs:
+                socket.send_fds(server, [b"?"], [document.fileno(), theirs.fileno()])
+            ours.settimeout(seconds)
+            # Closing our end is what tells the server that nobody waits any more.
+            status = ours.recv(16)
+        return os.waitstatus_to_exitcode(int(status))
+
+    def _connect(self) -> socket.socket:
+        if self._socket is None:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                self._server = subprocess.Popen(
+                    [sys.executable, __file__, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+        return self._socket
+
+    def close(self) -> None:
+        """End the server and what it still runs."""
+        if self._socket is not None and self._server is not None:
+            self._socket.close()
+            self._server.wait()
+            self._socket = self._server = None
+
+
+def main() -> int:
+    """The server: one run at a time, as long as its client lives."""
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    _import_everything()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run's Ctrl-C ends the client
+    while True:
+        word, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
+        if not word:
+            return 0
+        document, asker = descriptors
+        with os.fdopen(document, "rb") as file:
+            file.seek(0)
+            request = json.load(file)
+        with socket.socket(fileno=asker) as answers:
+            child = os.fork()
+            if child == 0:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                requests.close()
+                answers.close()
+                _be_pytest(request)
+            status = _wait(child, answers)
+            with contextlib.suppress(BrokenPipeError):
+                answers.send(str(status).encode())
+
+
+def _import_everything() -> None:
+    """Import pytest, its plugins and the suite; collecting it imports it as pytest does."""
+    import pytest
+
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.chdir(empty) if sys.version_info >= (3, 11) else contextlib.nullcontext(),
+    ):
+        fixed = ["-q", "-s", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={empty}"]
+        suite = ["--ascend-cache", "--pyargs", "pytest_ascendcache.conformance"]
+        code = pytest.main([*fixed, "--collect-only", *suite])
+    if code != 0:
+        raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+    gc.collect()
+    gc.freeze()
+
+
+def _wait(child: int, answers: socket.socket) -> int:
+    """The child's wait status; it is killed when its asker has gone."""
+    descriptor = os.pidfd_open(child)
+    try:
+        import select
+
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(answers, select.POLLIN | select.POLLHUP)
+        ready = [each for each, _ in poll.poll()]
+        if descriptor not in ready:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+        return os.waitpid(child, 0)[1]
+    finally:
+        os.close(descriptor)
+
+
+def _be_pytest(request: dict[str, Any]) -> NoReturn:
+    """Be ``python -m pytest`` in the asked directory and environment."""
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["directory"])
+        for stream, name in ((1, "output"), (2, "errors")):
+            file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            os.dup2(file, stream)
+            os.close(file)
+        tempfile.tempdir = None
+        import pytest
+
+        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
+        sys.path.insert(0, request["directory"])
+        code = int(pytest.main(request["arguments"]))
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
