@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -22,7 +24,7 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
     StaticKernelPolicy,
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, Index, merged, render
-from pytest_ascendcache.reference.static_kernel.leases import Holder
+from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
@@ -33,6 +35,7 @@ NAMES = "static-kernel/package-names"
 HALF = "static-kernel/no-half-install"
 UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
+SHARED = "static-kernel/shared-package"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 
@@ -201,6 +204,87 @@ def cut_short_installs_stay() -> Policies:
             pass
 
     return with_registry(Wrong())
+
+
+@defect(UNION, what="installing a package again asks a question where there is a terminal")
+def second_install_asks() -> Policies:
+    class Wrong(RegistryPolicy):
+        def is_installed(
+            self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]
+        ) -> bool:
+            installed = super().is_installed(fs, ai_core, package, names)
+            if installed and sys.stdin.isatty():
+                os.read(0, 1)
+            return installed
+
+    return with_registry(Wrong())
+
+
+@defect(UNION, what="any program called install.py keeps packages from being installed")
+def other_programs_taken_for_installers() -> Policies:
+    class Wrong(RegistryPolicy):
+        @contextlib.contextmanager
+        def locked(self, fs: Fs, opp: Path) -> Iterator[None]:
+            for path in Path("/proc").glob("[1-9]*/cmdline"):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    words = path.read_bytes().split(b"\0")
+                    if any(each.endswith(b"/install.py") for each in words[1:3]):
+                        raise OSError(16, "is installing", str(path))
+            with super().locked(fs, opp):
+                yield
+
+    return with_registry(Wrong())
+
+
+@defect(SHARED, what="an uninstall removes a package whoever else holds it")
+def packages_of_living_processes_go() -> Policies:
+    class Wrong(RegistryPolicy):
+        def holders(self, fs: Fs, directory: Path) -> frozenset[Holder]:
+            return frozenset()
+
+    return with_registry(Wrong())
+
+
+@defect(SHARED, what="a process that was killed holds its packages for ever")
+def killed_processes_hold_packages() -> Policies:
+    class Wrong(RegistryPolicy):
+        def holders(self, fs: Fs, directory: Path) -> frozenset[Holder]:
+            named = (each.name for each in fs.entries("install.leases", directory / LEASES))
+            return frozenset(each for each in map(Holder.parse, named) if each)
+
+    return with_registry(Wrong())
+
+
+@defect(SHAPES, what="of files with one name in two folders only one is compiled")
+def files_of_one_name_are_one() -> Policies:
+    class Wrong(StaticKernelPolicy):
+        def files(self, directory: Path) -> list[Path]:
+            return list({path.name: path for path in super().files(directory)}.values())
+
+    return with_compilation(Wrong())
+
+
+@defect(FAILED, what="a run that fails leaves a working directory behind")
+def failed_runs_leave_folders() -> Policies:
+    class Wrong(PackagePolicy):
+        @contextlib.contextmanager
+        def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:
+            with super().reserved(fs, directory, given) as name:
+                (directory / f"{name}_extent").mkdir()
+                yield name
+                (directory / f"{name}_extent").rmdir()
+
+    return with_packages(Wrong())
+
+
+@defect(FAILED, what="a package that cannot be written is reported as success")
+def success_without_a_package() -> Policies:
+    class Wrong(PackagePolicy):
+        def publish(self, fs: Fs, path: Path, content: bytes) -> None:
+            with contextlib.suppress(OSError):
+                super().publish(fs, path, content)
+
+    return with_packages(Wrong())
 
 
 @defect(FAILED, what="operators that failed are left out, and the rest is packed as success")
