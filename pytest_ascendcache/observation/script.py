@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -36,13 +36,29 @@ class WatchedRun:
         return self.ended.work
 
 
+@dataclass(frozen=True)
+class UndisturbedRuns:
+    """Runs in which nothing goes wrong, by their cards: one of each serves all checks, which only
+    look at what it left in ``directory``."""
+
+    directory: Path
+    by_cards: dict[int, WatchedRun] = field(default_factory=dict)
+
+
 class ScriptUnderTest:
     """Runs the script of a toolchain, each time in a new empty working directory."""
 
-    def __init__(self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        toolchain: TorchairToolchain,
+        sandbox: Path,
+        evidence: Evidence,
+        undisturbed: UndisturbedRuns,
+    ) -> None:
         self.toolchain = toolchain
         self.sandbox = sandbox
         self.evidence = evidence
+        self._undisturbed = undisturbed
         self._numbers: Iterator[int] = count()
         self._before: frozenset[str] | None = None
 
@@ -58,12 +74,19 @@ class ScriptUnderTest:
         return InstalledKernels(self.toolchain.opp)
 
     def run(self, cards: int = 1) -> WatchedRun:
-        """Run it on so many cards.
+        """A run on so many cards in which nothing goes wrong, the same for all checks.
 
         Raises:
             ToolchainError: where it fails or does not end: no verdict rests on it.
         """
-        run = self.attempt(cards)
+        shared = self._undisturbed.by_cards
+        if cards not in shared:
+            private, self.sandbox = self.sandbox, self._undisturbed.directory
+            try:
+                shared[cards] = self.attempt(cards)
+            finally:
+                self.sandbox = private
+        run = shared[cards]
         if not run.ended.succeeded:
             words = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
             raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(words)[:400]}")
@@ -122,7 +145,8 @@ class ScriptUnderTest:
 
     def directory(self, name: str) -> Path:
         """A new empty directory."""
-        path = self.sandbox / f"{name}{next(self._numbers)}"
+        while (path := self.sandbox / f"{name}{next(self._numbers)}").exists():
+            pass
         path.mkdir()
         return path
 

@@ -169,7 +169,6 @@ def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
     """The script of ``--ascend-torchair-script``, in directories of this test's own."""
-    from pytest_ascendcache.observation.script import ScriptUnderTest
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain
@@ -177,7 +176,7 @@ def ascend_script(
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
     sandbox = ascend_session.sandbox(request.node.name)
     ascend_evidence.sandbox = str(sandbox)
-    yield ScriptUnderTest(toolchain, sandbox, ascend_evidence)
+    yield ascend_session.script(toolchain, sandbox, ascend_evidence)
     if not request.node.stash.get(FAILED, False):
         ascend_session.discard(sandbox)
 

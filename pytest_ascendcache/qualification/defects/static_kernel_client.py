@@ -40,6 +40,7 @@ FAILED = "static-kernel/failed-operator"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
+ENDS = "static-kernel/ends-when-told"
 
 
 def with_client(**policies: object) -> Policies:
@@ -291,6 +292,17 @@ def signals_leave_packages() -> Policies:
         def opp(self, environ: Mapping[str, str]) -> Path:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_DFL)
+            return super().opp(environ)
+
+    return with_client(package=Wrong())
+
+
+@defect(ENDS, what="a process that is told to end goes on")
+def signals_are_swallowed() -> Policies:
+    class Wrong(PackagePolicy):
+        def opp(self, environ: Mapping[str, str]) -> Path:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
             return super().opp(environ)
 
     return with_client(package=Wrong())

@@ -6,6 +6,7 @@ only ``torch_npu/dynamo`` is used, unmodified: TorchAir and npugraph_ex.
 
 import os
 import sys
+import types
 from pathlib import Path
 
 import torch
@@ -25,9 +26,24 @@ for package in ("torchair", "npugraph_ex"):
     sys.modules[f"{package}.core._npu_utils"] = native
 
 
+def without_compiler():
+    """Have TorchAir's single files imported without all of the package."""
+    for name in ("torchair", "torchair.core", "torchair._utils", "torchair._acl_concrete_graph"):
+        package = sys.modules.setdefault(name, types.ModuleType(name))
+        package.__path__ = [str(_DYNAMO / name.replace(".", "/"))]
+    unused = types.ModuleType("torchair._ge_concrete_graph.utils")
+    unused._get_input_shape = unused._get_output_shapes = None
+    dynamo = types.ModuleType("torch._dynamo")
+    dynamo.reset = lambda: None
+    dynamo.disable = lambda function, *_, **__: function
+    for module in (unused, dynamo, types.ModuleType("torchair._ge_concrete_graph")):
+        sys.modules.setdefault(module.__name__, module)
+    torch._dynamo = sys.modules["torch._dynamo"]
+
+
 def get_npu_format(tensor):
     """Every tensor is ND."""
     return 2
 
 
-__all__ = ["_C", "get_npu_format", "npu"]
+__all__ = ["_C", "get_npu_format", "npu", "without_compiler"]

@@ -22,7 +22,15 @@ _TYPES = {
     torch.int32: "int32",
     torch.bool: "bool",
 }
-_TARGETS = ("MatMul", "BatchMatMul", "Transpose", "Gelu", "SoftmaxV2", "LayerNorm", "FlashAttention")
+_TARGETS = (
+    "MatMul",
+    "BatchMatMul",
+    "Transpose",
+    "Gelu",
+    "SoftmaxV2",
+    "LayerNorm",
+    "FlashAttention",
+)
 """Operators of ``<pid>``, by how their names begin; ``_debug`` has all of them."""
 _NOT_COMPILED = {"ReduceSum", "ReduceMin", "ReduceMax", "GatherV2", "Range"}
 _numbers = Counter()
@@ -48,8 +56,10 @@ def _addmm(bias, x1, x2, **_):
 
 
 def _bmm(x1, x2):
-    return "BatchMatMulV2", [x1, x2, None, None], _attributes(
-        adj_x1=False, adj_x2=False, offset_x=0
+    return (
+        "BatchMatMulV2",
+        [x1, x2, None, None],
+        _attributes(adj_x1=False, adj_x2=False, offset_x=0),
     )
 
 

@@ -189,5 +189,3 @@ def super_kernel_scope_begin(*args):
 
 def super_kernel_scope_end(*args):
     pass
-
-
