@@ -14,7 +14,7 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
-from pytest_ascendcache.toolchains import reference_toolchain
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
 CARDS = 8
 RUNS = 5

@@ -29,6 +29,7 @@ from pytest_ascendcache.observation import CacheUnderTest, PositiveControl
 from pytest_ascendcache.operators.network import read_network
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR
 from pytest_ascendcache.qualification.scenes.caches import cann_entry
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.ranks.local import run_gang
 from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
@@ -38,7 +39,6 @@ from pytest_ascendcache.toolchains import (
     CompileRequest,
     Toolchain,
     TrainRequest,
-    reference_toolchain,
 )
 
 ITEMS = 2000

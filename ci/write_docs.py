@@ -1,13 +1,15 @@
-"""Writes docs/rules.md and docs/options.md from rule files and options, or checks them."""
+"""Writes docs/rules.md, docs/options.md and docs/api.md, which are made from the code."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from pytest_ascendcache.plugin.options.settings import add_options
+from api_reference import api_reference
+
+from pytest_ascendcache.plugin.options.option import Group
+from pytest_ascendcache.plugin.options.table import OPTIONS
 from pytest_ascendcache.reports.rule_reference import rule_reference
 
 _DOCS = Path(__file__).parent.parent / "docs"
@@ -16,34 +18,27 @@ _HEAD = """\
 
 All of pytest's own (`-n 4`, `-k`, `-x`, `--lf`, `--collect-only`, `--junitxml`) work as usual.
 Only the suite: `pytest --ascend-cache --pyargs pytest_ascendcache.conformance`.
-Made from the options' own help by `ci/docs`.
 
-| option | meaning |
-|---|---|
+An option with an ini key can be fixed by a project, in `pyproject.toml`
+(`[tool.pytest.ini_options]`), `pytest.ini` or `tox.ini`: `ascend_toolchain = "atc"`. Paths there
+start from the directory of that file; the command line comes first. An ini key says how the suite
+judges, never that it runs.
+
+An empty value is a usage error. This page is made from the table of options by `ci/docs`.
 """
 
 
-class _Options:
-    """Stands in pytest's place where options are registered, and keeps them."""
-
-    def __init__(self) -> None:
-        self.rows: list[str] = []
-
-    def getgroup(self, *_: str) -> _Options:
-        return self
-
-    def addoption(self, name: str, **given: Any) -> None:
-        value = given.get("metavar") or "|".join(given.get("choices", ()))
-        shown = f"{name}={value}" if value else name
-        escaped = shown.replace("|", "\\|")
-        self.rows.append(f"| `{escaped}` | {given['help'].replace('|', chr(92) + '|')} |\n")
-
-
 def option_reference() -> str:
-    """Every option with its help, in the order of ``pytest --help``."""
-    options: Any = _Options()
-    add_options(options)
-    return _HEAD + "".join(options.rows)
+    """Every option with its help and ini key, in the order of ``pytest --help``."""
+    parts = [_HEAD]
+    for group in Group:
+        parts += [f"\n## {group.value.capitalize()}\n\n", "| option | meaning |\n|---|---|\n"]
+        for option in OPTIONS.values():
+            if option.group is group:
+                cells = (f"`{option.usage}`", option.described)
+                escaped = (cell.replace("|", "\\|") for cell in cells)
+                parts.append(f"| {' | '.join(escaped)} |\n")
+    return "".join(parts)
 
 
 def main() -> int:
@@ -52,7 +47,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
     stale = []
-    for name, text in {"rules.md": rule_reference(), "options.md": option_reference()}.items():
+    pages = {
+        "rules.md": rule_reference(),
+        "options.md": option_reference(),
+        "api.md": api_reference(),
+    }
+    for name, text in pages.items():
         place = _DOCS / name
         if not place.exists() or place.read_text(encoding="utf-8") != text:
             stale.append(name)

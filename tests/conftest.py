@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,12 @@ pytest_plugins = ["pytester"]
 
 _PATIENCE = 600.0
 """Seconds a run of pytest inside a test may take on a busy machine."""
+
+
+def pytest_configure() -> None:
+    """ATC takes no blank in paths: where TMPDIR has one, the tests' directories go elsewhere."""
+    if re.search(r"[^A-Za-z0-9._/-]", tempfile.gettempdir()):
+        os.environ["TMPDIR"] = tempfile.tempdir = "/var/tmp"
 
 
 @pytest.fixture(scope="session")

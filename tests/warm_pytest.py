@@ -115,6 +115,10 @@ def _import_everything() -> None:
         code = pytest.main([*fixed, "--collect-only", *suite])
     if code != 0:
         raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+    from _pytest.assertion.rewrite import AssertionRewritingHook
+
+    # What is imported here was rewritten by the run above; each fork would warn that it was not.
+    AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
 

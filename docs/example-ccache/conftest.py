@@ -1,4 +1,4 @@
-"""A toolchain of one's own: ccache around gcc. Run with ``--ascend-toolchain=ccache``."""
+"""A toolchain of one's own: ccache around gcc. ``pytest.ini`` names it."""
 
 import os
 import shutil

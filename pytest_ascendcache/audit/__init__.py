@@ -2,9 +2,10 @@
 
 from pytest_ascendcache.audit.findings import Check, Finding, Found, Removal
 from pytest_ascendcache.audit.plan import RemovalPlan, write_plan
-from pytest_ascendcache.audit.scan import Audit, audit
+from pytest_ascendcache.audit.result import Audit
+from pytest_ascendcache.audit.scan import audit
 from pytest_ascendcache.audit.verdict import story, undecided
-from pytest_ascendcache.audit.walk import count_files, holds_a_cache
+from pytest_ascendcache.audit.walk import holds_a_cache
 
 __all__ = [
     "Audit",
@@ -14,7 +15,6 @@ __all__ = [
     "Removal",
     "RemovalPlan",
     "audit",
-    "count_files",
     "holds_a_cache",
     "story",
     "undecided",

@@ -66,7 +66,7 @@ class Toolchains:
 
 
 class Files(NamedTuple):
-    """The files of one entry in a folder: all names, the metadata's first; there or not."""
+    """One entry's file names in a folder, metadata first, whether or not they exist."""
 
     ledger: Ledger
     folder: Folder
@@ -81,7 +81,7 @@ class Files(NamedTuple):
         """Note a fault of one of the files, seen when it was ``info``.
 
         Raises:
-            ChangedWhileRead: where somebody was writing.
+            ChangedWhileRead: where a process was writing.
         """
         self.folder.confirm(name, info)
         size = info.st_size if info is not None else 0

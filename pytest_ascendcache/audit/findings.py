@@ -1,4 +1,4 @@
-"""What an audit finds: counted without end, named up to a few, and files somebody may remove."""
+"""What an audit finds: all counted, a few named, and the files that may be removed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from pytest_ascendcache.contract.ranks import SHORTEST_WAIT, TIMEOUT
 
 _NAMED = 5
 Names = Callable[[int, frozenset[int]], list[str]]
-"""Of a rank, the names of kernels given by their keys, up to a few."""
+"""Maps a rank and the keys of kernels to a few of the kernels' names."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.cann import SocCache
-from pytest_ascendcache.audit.findings import Check, Found, Ledger, Removal
+from pytest_ascendcache.audit.findings import Check, Ledger, Removal
 from pytest_ascendcache.audit.graphs import GraphCache
 from pytest_ascendcache.audit.layouts import Kind, Place, split
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
@@ -24,54 +23,14 @@ from pytest_ascendcache.audit.reading import (
     ChangedWhileRead,
     Folder,
     Reader,
-    Trouble,
 )
+from pytest_ascendcache.audit.result import Audit, Judge
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import conclude
 from pytest_ascendcache.audit.walk import Visit, Walk
 
-_STEP = 200
-"""Files between two reports of progress."""
-
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
-
-Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
-
-
-@dataclass
-class Audit:
-    """What one directory was found to be.
-
-    ``notes`` are told whatever the verdict, ``inapplicable`` says why a rule has nothing to judge
-    here. ``unlisted`` are directories and ``unread`` files that could not be read; ``changed``
-    says what somebody wrote meanwhile. ``renewed`` access times could not be kept.
-    """
-
-    directory: Path
-    units: dict[str, Judge] = field(default_factory=dict)
-    kinds: dict[str, Kind] = field(default_factory=dict)
-    ranks: list[str] = field(default_factory=list)
-    found: Mapping[Check, Found] = field(default_factory=dict)
-    notes: dict[Check, list[str]] = field(default_factory=dict)
-    inapplicable: dict[Check, str] = field(default_factory=dict)
-    unlisted: Trouble = field(default_factory=Trouble)
-    unread: Trouble = field(default_factory=Trouble)
-    changed: Trouble = field(default_factory=Trouble)
-    files: int = 0
-    bytes: int = 0
-    renewed: int = 0
-
-    @property
-    def entries(self) -> int:
-        """Entries of all caches."""
-        return sum(judge.entries for judge in self.units.values())
-
-    def describe(self) -> str:
-        """What was looked at, in a line."""
-        kinds = Counter(kind.value for kind in self.kinds.values())
-        what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
-        return f"{what}; {self.entries} entries, {self.files} files"
 
 
 def audit(
@@ -79,24 +38,20 @@ def audit(
     *,
     environment: Mapping[str, str] | None = None,
     suggest: Callable[[Removal], None] | None = None,
-    advance: Callable[[int], None] = lambda _: None,
 ) -> Audit:
     """Look at every file below ``directory`` once.
 
     ``environment`` is where limits are looked up that no file sets (this process's own by
-    default); ``suggest`` is told of files whose removal mends something; ``advance`` of files
-    that are done.
+    default); ``suggest`` is told of files whose removal mends something.
     """
-    scan = _Scan(directory.absolute(), Ledger(suggest), advance)
+    scan = _Scan(directory.absolute(), Ledger(suggest))
     return scan.run(os.environ if environment is None else environment)
 
 
 class _Scan:
-    def __init__(self, directory: Path, ledger: Ledger, advance: Callable[[int], None]) -> None:
+    def __init__(self, directory: Path, ledger: Ledger) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
-        self._advance = advance
-        self._pending = 0
         self._reader = Reader()
         self._owners: dict[int, list[str]] = {}
         self._owned: Counter[int] = Counter()
@@ -106,7 +61,6 @@ class _Scan:
         walk = Walk(result.directory, self._reader, self._failed, result.changed.add)
         for visit in walk:
             self._directory(visit)
-        self._advance(self._pending)
         self._mixed_owners()
         conclude(result, self._ledger, self._reader, environment, time.time())
         result.renewed = self._reader.renewed
@@ -118,7 +72,7 @@ class _Scan:
     def _directory(self, visit: Visit) -> None:
         place, folder = visit.place, visit.folder
         if place is None:
-            self._count_only(visit)
+            # A directory of something else is none of an audit's business.
             return
         info = os.fstat(folder.descriptor)
         self._attributes(folder.relative or ".", info, "the directory", 0)
@@ -126,7 +80,6 @@ class _Scan:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
         for entry in visit.entries:
-            self._count()
             if entry.is_dir(follow_symlinks=False):
                 self._inner_directory(folder, entry.name, judge)
             else:
@@ -138,17 +91,6 @@ class _Scan:
         if split(name)[1] in _OF_FILES:
             detail = "is a directory where a file is expected: nothing can be stored there"
             self._ledger.add(Check.PLAIN_FILES, folder.path(name), detail)
-
-    def _count_only(self, visit: Visit) -> None:
-        """A directory of something else is none of an audit's business."""
-        for _ in visit.entries:
-            self._count()
-
-    def _count(self) -> None:
-        self._pending += 1
-        if self._pending >= _STEP:
-            self._advance(self._pending)
-            self._pending = 0
 
     def _judge(self, place: Place) -> Judge:
         units = self._result.units

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.entries import Toolchains
@@ -15,10 +14,8 @@ from pytest_ascendcache.audit.layouts import GRAPH_FILE, KERNEL_STEM, Kind, rank
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.rank_kernels import RankKernels, short
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
+from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels
-
-if TYPE_CHECKING:
-    from pytest_ascendcache.audit.scan import Audit
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _NO_RANKS = "there are no caches of several ranks in it"

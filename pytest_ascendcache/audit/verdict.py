@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_ascendcache.audit.findings import Check, Found
 from pytest_ascendcache.audit.limits import megabytes
-from pytest_ascendcache.audit.scan import Audit
+from pytest_ascendcache.audit.result import Audit
 
 _SHOWN = 5
 _OF_CONTENTS = frozenset(

@@ -97,9 +97,3 @@ def holds_a_cache(root: Path) -> bool:
     if problems:
         raise problems[0]
     return False
-
-
-def count_files(root: Path) -> int:
-    """Names in all directories, for a progress bar."""
-    walk = Walk(root, Reader(), lambda _, __: None, lambda _: None)
-    return sum(sum(1 for _ in visit.entries) for visit in walk)

@@ -24,7 +24,7 @@ from pytest_ascendcache.contract import (
     SelectMode,
 )
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, INI_RATIO, INI_SIZE
-from pytest_ascendcache.contract.impl_mode import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
 OTHER_TYPE = "BiasAdd"
@@ -151,8 +151,8 @@ def _debug_config(
         Listed.NO_LIST: None,
         Listed.BY_NAME: names,
         Listed.BY_TYPE: types,
-        Listed.MIXED: ["somebody", *names, f"OpType::{OTHER_TYPE}"],
-        Listed.OTHERS: ["somebody", f"OpType::{OTHER_TYPE}", *near],
+        Listed.MIXED: ["another_name", *names, f"OpType::{OTHER_TYPE}"],
+        Listed.OTHERS: ["another_name", f"OpType::{OTHER_TYPE}", *near],
     }[Listed(levels["debug_list"])]
     return DebugConfig(tuple(switches.split(",")), None if listed is None else tuple(listed))
 

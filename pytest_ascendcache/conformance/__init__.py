@@ -5,7 +5,7 @@ Checks name a rule, compile, and compare an outcome. They know no concrete toolc
 
 from __future__ import annotations
 
-PACKAGE = "pytest_ascendcache.conformance"
+PACKAGE = __name__
 """What ``pytest --pyargs`` calls the suite."""
 
 SUITE_NODES = PACKAGE.replace(".", "/") + "/"

@@ -15,17 +15,14 @@ from pytest_ascendcache.contract.expectation import (
     expected_outcomes,
     is_under_debug,
 )
-from pytest_ascendcache.contract.impl_mode import (
-    ImplModeTables,
-    ModeTable,
-    PrecisionFile,
-    SelectMode,
-)
+from pytest_ascendcache.contract.impl_mode import ImplModeTables, ModeTable
 from pytest_ascendcache.contract.options import (
     DEFAULT_SOC,
     CacheMode,
     CompileOptions,
     DebugConfig,
+    PrecisionFile,
+    SelectMode,
     other_soc,
 )
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome

@@ -13,7 +13,6 @@ character; brackets mean themselves.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -21,13 +20,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
 _FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")
@@ -57,12 +54,12 @@ class Deviation:
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
         """Whether the entry means this check of this rule.
 
-        ``check`` is a node id; its module does not matter. A cell means checks that have all of
-        its factors, each with one of the listed values.
+        ``check`` is a node id; its module does not matter, and a former name will do. A cell means
+        checks that have all of its factors, each with one of the listed values.
         """
         return (
             _matches(rule, self.rule)
-            and _matches(check.partition("::")[2] or check, self.check)
+            and any(_matches(name, self.check) for name in names_in_module(check))
             and all(factors.get(factor) in values for factor, values in self.cell)
         )
 
@@ -111,7 +108,7 @@ def _occurrence(verdicts: Sequence[Verdict]) -> Occurrence:
         return Occurrence.NOTHING
     if Verdict.KNOWN_DEVIATION in verdicts:
         return Occurrence.OCCURS
-    if Verdict.PASS in verdicts and Verdict.ERROR not in verdicts:
+    if Verdict.PASS in verdicts and Verdict.UNDECIDED not in verdicts:
         return Occurrence.GONE
     return Occurrence.UNDECIDED
 
@@ -132,7 +129,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
     if not builtin and path.suffix != ".toml" and not path.exists():
         raise DeviationFileError(
             f"'{name}' is neither a built-in list ({', '.join(builtin_lists())}) nor a file; "
-            "name one of them."
+            f"{instead(path.name, [*builtin_lists(), *map(str, Path().glob('*.toml'))])}"
         )
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))

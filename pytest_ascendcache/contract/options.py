@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-
-from pytest_ascendcache.contract.impl_mode import PrecisionFile, SelectMode
 
 
 class CacheMode(str, Enum):
@@ -21,6 +20,56 @@ class CacheMode(str, Enum):
 
 DEFAULT_CACHE_MODE = CacheMode.DISABLE
 """Document C, default value."""
+
+HIGH_PRECISION = "high_precision"
+HIGH_PERFORMANCE = "high_performance"
+BOTH = frozenset({HIGH_PRECISION, HIGH_PERFORMANCE})
+
+
+class SelectMode(str, Enum):
+    """Values of ``--op_select_implmode`` (document I, parameter values). Each acts on the
+    operator types of the table of its own name."""
+
+    HIGH_PRECISION = HIGH_PRECISION
+    HIGH_PERFORMANCE = HIGH_PERFORMANCE
+    HIGH_PRECISION_FOR_ALL = "high_precision_for_all"
+    HIGH_PERFORMANCE_FOR_ALL = "high_performance_for_all"
+
+
+DEFAULT_SELECT_MODE = SelectMode.HIGH_PERFORMANCE
+"""Document I, default value."""
+
+
+@dataclass(frozen=True)
+class PrecisionFile:
+    """Contents of the file ``--op_precision_mode`` names."""
+
+    content: str
+
+    @classmethod
+    def of(
+        cls, by_type: Mapping[str, str], by_name: Mapping[str, str] | None = None
+    ) -> PrecisionFile:
+        """A file with a mode for each operator type and, in its own section, operator name."""
+        lines = [f"{key}={mode}" for key, mode in by_type.items()]
+        if by_name:
+            lines += ["[ByNodeName]", *(f"{key}={mode}" for key, mode in by_name.items())]
+        return cls("".join(line + "\n" for line in lines))
+
+    def but(self, operator_type: str, mode: str) -> PrecisionFile:
+        """The same file with the line of one operator type changed.
+
+        Raises:
+            ValueError: where it has no such line.
+        """
+        lines = self.content.splitlines(keepends=True)
+        for number, line in enumerate(lines):
+            key, separator, old = line.partition("=")
+            if separator and key.strip() == operator_type:
+                lines[number] = f"{key}={old.replace(old.strip(), mode)}"
+                return PrecisionFile("".join(lines))
+        raise ValueError(f"the file has no line for {operator_type}.")
+
 
 DEFAULT_SOC = "Ascend910B1"
 

@@ -10,8 +10,8 @@ from pytest_ascendcache.contract.rules import Level
 class Verdict(str, Enum):
     """What a check says of a rule.
 
-    ``ERROR`` is "could not tell": the harness or the toolchain could not run, or what the
-    check rests on does not hold. It is never counted as a pass.
+    ``UNDECIDED``: the check could not tell, as the harness or the toolchain could not run, or what
+    the check rests on does not hold. It is never counted as a pass.
     """
 
     PASS = "pass"
@@ -19,7 +19,7 @@ class Verdict(str, Enum):
     WARN = "warn"
     KNOWN_DEVIATION = "known deviation"
     NOT_APPLICABLE = "not applicable"
-    ERROR = "error"
+    UNDECIDED = "undecided"
 
 
 def broken_promise(level: Level, strict: bool) -> Verdict:
@@ -32,4 +32,4 @@ def broken_promise(level: Level, strict: bool) -> Verdict:
         return Verdict.FAIL
     if level is Level.SHOULD:
         return Verdict.FAIL if strict else Verdict.WARN
-    return Verdict.ERROR
+    return Verdict.UNDECIDED

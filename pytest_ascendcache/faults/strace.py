@@ -1,7 +1,7 @@
 """Faults in any command, through strace: recorded, planned, injected, and verified.
 
 Source: facts ``feasibility`` section 2. Never with ``--seccomp-bpf``: with it strace 6.1 lets
-signals pass without a word. What was planned is therefore looked for in the log of every run.
+signals are silently ignored. What was planned is therefore looked for in the log of every run.
 """
 
 from __future__ import annotations

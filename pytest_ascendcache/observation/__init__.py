@@ -4,7 +4,7 @@ A request goes to the toolchain; canaries and two snapshots say what happened. T
 toolchains and directories; it does not judge.
 """
 
-from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
+from pytest_ascendcache.observation.cache import Shared
 from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, ClientRun
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import (
@@ -25,6 +25,7 @@ from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderT
 from pytest_ascendcache.observation.network_control import network_control
 from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
+from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_kernel import (

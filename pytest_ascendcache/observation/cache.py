@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_ascendcache.caches import (
     CacheLayout,
@@ -27,8 +27,6 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
-from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.recovery import delivers, interruption, recovery
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -40,6 +38,7 @@ from pytest_ascendcache.toolchains import (
 
 _SHOWN_CHANGES = 20
 _SHOWN_OUTPUT = 2000
+_Cache = TypeVar("_Cache", bound="WatchedCache")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Shared:
         other.socs.update(self.socs)
         return other
 
-    def keep_warm(self, key: Any, cache: CacheUnderTest, steps: Iterable[Step]) -> None:
+    def keep_warm(self, key: Any, cache: WatchedCache, steps: Iterable[Step]) -> None:
         """Copy a cache that was just prepared, marks included."""
         if self._directory is None:
             return
@@ -87,7 +86,7 @@ class Shared:
         self.warm[key] = WarmCache(root, cache.sandbox, *cache.known_state(), copied)
 
 
-class CacheUnderTest:
+class WatchedCache:
     """An empty cache directory of its own, HOME and working directory included.
 
     Every valid entry is marked with a canary before a compile, so that each compile tells by
@@ -122,7 +121,7 @@ class CacheUnderTest:
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
         self.recovered: set[frozenset[object]] = set()
-        """Contents a second run was seen to reuse correct kernels from."""
+        """Contents from which a second run was seen to reuse correct kernels."""
         for directory in (self.home, self.work):
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -143,7 +142,7 @@ class CacheUnderTest:
         """
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
-            raise ToolchainError(_failure(run.result))
+            raise ToolchainError(f"the toolchain {run.result.failure}")
         return run
 
     def attempt(
@@ -191,25 +190,6 @@ class CacheUnderTest:
         """An output directory nothing was delivered to yet."""
         return self.sandbox / f"out{next(self._numbers)}"
 
-    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
-        """A compile (see :meth:`request`) that is recorded now and can then be interrupted.
-
-        Needs ``Capability.FAULT_POINTS``.
-
-        Raises:
-            NotDecidable: where it does not succeed undisturbed.
-        """
-        return interruption(self, self.request(*operators, **given))
-
-    def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
-        """Whether a run delivered, byte by byte, the kernel of a fresh compile."""
-        return delivers(run, operator, self.fresh(operator, **options))
-
-    def recovery(self, *operators: OperatorSpec, **given: Any) -> str | None:
-        """What is wrong with the next two runs; ``None`` where they deliver and then reuse
-        correct kernels. See :func:`~pytest_ascendcache.observation.recovery.recovery`."""
-        return recovery(self, *operators, **given)
-
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process a request, all at once; the snapshots frame all of them.
 
@@ -228,7 +208,7 @@ class CacheUnderTest:
             self._note(run)
         for result in results:
             if result.returncode is None:
-                raise ToolchainError(_failure(result))
+                raise ToolchainError(f"the toolchain {result.failure}")
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
@@ -330,11 +310,9 @@ class CacheUnderTest:
             for problem in entry.problems()
         ]
 
-    def elsewhere(self, root: Path) -> CacheUnderTest:
+    def elsewhere(self: _Cache, root: Path) -> _Cache:
         """The same sandbox and toolchain, watching another cache directory."""
-        other = CacheUnderTest(
-            self.toolchain, self.sandbox, self._control, self.evidence, self._shared
-        )
+        other = type(self)(self.toolchain, self.sandbox, self._control, self.evidence, self._shared)
         other.root, other.layout = root, CacheLayout(root)
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
@@ -360,8 +338,8 @@ class CacheUnderTest:
             return f"no operators for {soc} are installed"
         run = self.elsewhere(self.sandbox / "nowhere").attempt(operator, soc=soc)
         if not run.succeeded and installed is not None:
-            raise ToolchainError(_failure(run.result))
-        return "" if run.succeeded else f"for {soc} {_failure(run.result)}"
+            raise ToolchainError(f"the toolchain {run.result.failure}")
+        return "" if run.succeeded else f"for {soc} the toolchain {run.result.failure}"
 
     def fate(self, run: Run, operator: OperatorSpec, **options: Any) -> Fate:
         """What a run did to the entry :meth:`warm` made of an operator under these options."""
@@ -425,7 +403,8 @@ class CacheUnderTest:
             return ""
         options = run.result.request.options.but(cache_mode=None)
         self._fresh_run(run.operators, environment, options)
-        return f"observed: {_failure(run.result)}, and a fresh compile of the same succeeds"
+        failed = f"the toolchain {run.result.failure}"
+        return f"observed: {failed}, and a fresh compile of the same succeeds"
 
     def _fresh_run(
         self,
@@ -464,7 +443,7 @@ class CacheUnderTest:
         )
         run = self.unwatched(request)
         if not run.succeeded:
-            raise ToolchainError(_failure(run.result))
+            raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
     def unwatched(self, request: CompileRequest) -> Run:
@@ -546,12 +525,3 @@ class CacheUnderTest:
                 },
             )
         )
-
-
-def _failure(result: CompileResult) -> str:
-    printable = "".join(
-        each if each.isprintable() or each == "\n" else "?" for each in result.output
-    )
-    words = printable.strip().splitlines()
-    said = f": {words[-1][:300]}" if words else " without a word"
-    return f"the toolchain {result.ending}{said}"

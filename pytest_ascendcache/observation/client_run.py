@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.observation.impostor import Impostor
 from pytest_ascendcache.observation.network_run import close_enough
+from pytest_ascendcache.observation.observed import ObservedProcess
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StaticResult
 
@@ -20,7 +21,7 @@ OWN, IMPOSTOR, WRONG = "own", "impostor", "wrong"
 
 
 @dataclass(frozen=True, repr=False)
-class ClientRun:
+class ClientRun(ObservedProcess):
     """``networks`` were run one after the other; their outputs are in ``directory``."""
 
     result: StaticResult
@@ -30,16 +31,6 @@ class ClientRun:
 
     def __repr__(self) -> str:
         return f"<client, {self.result.ending}>"
-
-    @property
-    def returncode(self) -> int | None:
-        """Exit status, negative for a signal; ``None`` where it did not end in time."""
-        return self.result.returncode
-
-    @property
-    def output(self) -> str:
-        """The end of what it printed."""
-        return self.result.output
 
     @property
     def succeeded(self) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.contract import CacheMode, Delivered
-from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
+from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 

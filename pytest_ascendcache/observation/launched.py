@@ -78,7 +78,7 @@ def launched_gang(
     environment: Mapping[str, str] | None = None,
     script: Script | None = None,
 ) -> Iterator[LaunchedGang]:
-    """Start a gang through the toolchain's launcher; whoever was not waited for is killed."""
+    """Start a gang through the toolchain's launcher; ranks that were not waited for are killed."""
     toolchain = cast(LaunchesGangs, networks.toolchain)
     with meeting_place(size) as place:
         request = networks.request(network, environment=environment, script=script)

@@ -117,7 +117,7 @@ class NetworkUnderTest:
         request = self.request(network, rank, environment=environment, phase=phase)
         run = self.attempt(request)
         if not run.succeeded:
-            raise ToolchainError(_failure(run.result))
+            raise ToolchainError(f"the rank {run.result.failure}")
         return run
 
     def attempt(self, request: TrainRequest) -> NetworkRun:
@@ -135,13 +135,13 @@ class NetworkUnderTest:
             runs = [watch.wait(process) for process in processes]
         for run in runs:
             if run.result.returncode is None:
-                raise ToolchainError(_failure(run.result))
+                raise ToolchainError(f"the rank {run.result.failure}")
         return [replace(run, after=runs[-1].after) for run in runs]
 
     @contextmanager
     def watch(self) -> Iterator[Watch]:
         """Watch ranks that are started, and ended, one by one; nobody is left behind."""
-        watch = Watch(self)
+        watch = Watch(self.toolchain, self.site, self.evidence, self.observed)
         try:
             yield watch
         finally:
@@ -285,7 +285,7 @@ class NetworkUnderTest:
                 rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
             )
         self.evidence.happened(rank, "end", run.result.ending)
-        changes = {path: change.value for path, change in run.changes.items()}
+        changes = {path: change.value for path, change in run.written.items()}
         shown = dict(list(changes.items())[:_SHOWN_CHANGES])
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
@@ -312,8 +312,3 @@ class NetworkUnderTest:
                 f"the toolchain says it compiled {claimed}; of the operators that can tell "
                 f"{len(run.compiled)} were compiled"
             )
-
-
-def _failure(result: TrainResult) -> str:
-    words = result.output.strip().splitlines()
-    return f"the rank {result.ending}{f': {words[-1][:300]}' if words else ' without a word'}"

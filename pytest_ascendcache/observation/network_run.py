@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.caches import KERNEL_META, Change, NetworkLayout, RankKernel, Snapshot
 from pytest_ascendcache.observation.evidence import NotDecidable
 from pytest_ascendcache.observation.impostor import Marks
+from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators.network import Network, Node
 from pytest_ascendcache.toolchains import TrainResult
 
@@ -23,7 +24,7 @@ _TOLERANCE = {"float16": 4e-3, "float32": 1e-4}
 
 
 @dataclass(frozen=True, repr=False)
-class NetworkRun:
+class NetworkRun(ObservedFiles):
     """What one rank's process gave and what became of the kernels on disk.
 
     ``before`` and ``after`` are snapshots of everything the run could write. ``place`` is the
@@ -49,32 +50,11 @@ class NetworkRun:
         return self.result.request.network
 
     @property
-    def succeeded(self) -> bool:
-        """Whether the process ended well and gave outputs."""
-        return self.result.succeeded
-
-    @property
-    def returncode(self) -> int | None:
-        """Exit status, negative for a signal; ``None`` where it did not end in time."""
-        return self.result.returncode
-
-    @property
-    def output(self) -> str:
-        """The end of what the process printed."""
-        return self.result.output
-
-    @property
-    def changes(self) -> dict[str, Change]:
-        """What became of each path that differs, but for access times that reading moved."""
-        changes = self.before.changes(self.after)
-        return {path: each for path, each in changes.items() if each is not Change.READ}
-
-    @property
-    def written(self) -> frozenset[str]:
+    def files_written(self) -> frozenset[str]:
         """Regular files that were added, replaced or changed, but for locks."""
         return frozenset(
             path
-            for path, change in self.changes.items()
+            for path, change in self.written.items()
             if change in (Change.ADDED, Change.REPLACED, Change.CHANGED)
             and self.after.files[path].kind == "file"
             and not path.endswith(".lock")
@@ -91,7 +71,7 @@ class NetworkRun:
         files = self.after.files
         return (
             max(
-                (files[path].mtime_ns for path in self.written if self._is_kernel(path)),
+                (files[path].mtime_ns for path in self.files_written if self._is_kernel(path)),
                 default=0,
             )
             / 1e9
@@ -102,7 +82,7 @@ class NetworkRun:
         """What became of files of kernels that were in the rank's directory before."""
         return {
             path: change.value
-            for path, change in self.changes.items()
+            for path, change in self.written.items()
             if self._is_kernel(path) and change is not Change.ADDED
         }
 
@@ -126,7 +106,7 @@ class NetworkRun:
         """
         compiled = frozenset(name for name, how in self._delivered.items() if how == "compiled")
         if not self.trusted and self._kernels(self.before):
-            rewritten = {_type_of(PurePath(path).stem) for path in self.written}
+            rewritten = {_type_of(PurePath(path).stem) for path in self.files_written}
             told = {
                 node.operator.name
                 for node in self.network.nodes

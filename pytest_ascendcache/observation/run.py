@@ -17,12 +17,13 @@ from pytest_ascendcache.caches import (
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import Delivered, Fate, Outcome
 from pytest_ascendcache.observation.evidence import CacheSize, NotDecidable
+from pytest_ascendcache.observation.observed import ObservedFiles
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileResult
 
 
 @dataclass(frozen=True, repr=False)
-class Run:
+class Run(ObservedFiles):
     """What one process delivered and did to the cache.
 
     ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
@@ -44,31 +45,6 @@ class Run:
     def __repr__(self) -> str:
         mode = self.result.request.options.effective_mode.value
         return f"<run under {mode} of {', '.join(map(str, self.operators))}>"
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether the process ended well and delivered everything."""
-        return self.result.succeeded
-
-    @property
-    def returncode(self) -> int | None:
-        """Exit status, negative for a signal; ``None`` where it did not end in time."""
-        return self.result.returncode
-
-    @property
-    def output(self) -> str:
-        """The end of what the process printed."""
-        return self.result.output
-
-    @property
-    def changes(self) -> dict[str, Change]:
-        """What became of each path below the cache directory that differs."""
-        return self.before.changes(self.after)
-
-    @property
-    def written(self) -> dict[str, Change]:
-        """The changes, but for access times that reading moved."""
-        return {path: each for path, each in self.changes.items() if each is not Change.READ}
 
     def sizes(self, number: int) -> list[CacheSize]:
         """What the cache held before and after this run, if it ever held anything."""

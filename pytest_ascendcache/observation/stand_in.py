@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.observation.impostor import Impostor
 
 _STAND_IN = """\
@@ -28,7 +29,7 @@ _WRAPPED = """\
 _MARK = """\
 import os
 from pathlib import Path
-from pytest_ascendcache.caches import InstalledKernels
+from {module} import InstalledKernels
 installed = InstalledKernels(Path(os.environ["ASCEND_OPP_PATH"]))
 for entry in installed.index().values():
     installed.put_object(entry, Path({object!r}).read_bytes(), {symbol!r})
@@ -51,7 +52,11 @@ class StandIn:
         the place of every kernel."""
         if impostor is not None:
             (directory / "impostor.o").write_bytes(impostor.object)
-            code = _MARK.format(object=str(directory / "impostor.o"), symbol=impostor.symbol)
+            code = _MARK.format(
+                module=InstalledKernels.__module__,
+                object=str(directory / "impostor.o"),
+                symbol=impostor.symbol,
+            )
             after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
         if after:
             script = directory / package.name

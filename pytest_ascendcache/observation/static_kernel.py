@@ -142,7 +142,7 @@ class StaticKernelsUnderTest:
             target = output / name if name else output
             result = self.attempt(self.compilation(self.dump(*operators), target))
             if not result.succeeded or not any(output.glob("*.run")):
-                raise ToolchainError(f"no package can be compiled: {_failure(result)}")
+                raise ToolchainError(f"no package can be compiled: {result.failure}")
             with contextlib.suppress(OSError):  # another process was quicker
                 output.rename(place)
             found = sorted((place if place.is_dir() else output).glob("*.run"))
@@ -177,7 +177,7 @@ class StaticKernelsUnderTest:
         for package in packages:
             result = self.attempt(self.installation(package, opp))
             if not result.succeeded:
-                raise ToolchainError(f"{package.name}: {_failure(result)}")
+                raise ToolchainError(f"{package.name}: {result.failure}")
 
     def alone(self, package: Path) -> Index:
         """The index with this package and no other: what it has to contribute.
@@ -250,7 +250,7 @@ class StaticKernelsUnderTest:
         options.setdefault("build", self.build)
         run = self.together(self.client(*networks, **options))[0]  # type: ignore[arg-type]
         if not run.succeeded:
-            raise ToolchainError(f"the client {_failure(run.result)}")
+            raise ToolchainError(f"the client {run.result.failure}")
         return run
 
     def together(self, *requests: ClientRequest) -> list[ClientRun]:
@@ -266,7 +266,7 @@ class StaticKernelsUnderTest:
             ]
         for run in runs:
             if run.returncode is None:
-                raise ToolchainError(f"the client {_failure(run.result)}")
+                raise ToolchainError(f"the client {run.result.failure}")
         return runs
 
     def observed(self, request: ClientRequest, result: StaticResult) -> ClientRun:
@@ -291,7 +291,7 @@ class StaticKernelsUnderTest:
         for result in results:
             self._note(result)
             if result.returncode is None:
-                raise ToolchainError(_failure(result))
+                raise ToolchainError(result.failure)
         return results
 
     @contextmanager
@@ -375,11 +375,6 @@ def sha256_of(value: object) -> str:
     import hashlib
 
     return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
-
-
-def _failure(result: StaticResult) -> str:
-    words = result.output.strip().splitlines()
-    return f"{result.ending}{f': {words[-1][:300]}' if words else ' without a word'}"
 
 
 def state_of(directory: Path) -> dict[str, tuple[str, int, str]]:

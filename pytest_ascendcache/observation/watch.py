@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.observation.evidence import Evidence
 from pytest_ascendcache.observation.network_run import NetworkRun
-from pytest_ascendcache.toolchains import RankProcess, ToolchainError, TrainRequest
-
-if TYPE_CHECKING:
-    from pytest_ascendcache.observation.network import NetworkUnderTest
+from pytest_ascendcache.toolchains import (
+    RankProcess,
+    Toolchain,
+    ToolchainError,
+    TrainRequest,
+    TrainResult,
+)
 
 
 class Watch:
-    """Ranks that were started, from the first to the last."""
+    """Ranks that were started, from the first to the last.
 
-    def __init__(self, networks: NetworkUnderTest) -> None:
-        self._networks = networks
-        self._before = Snapshot.take(networks.site)
+    ``observed`` makes a run of how a rank ended and of ``site`` before the first was started.
+    """
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        site: Path,
+        evidence: Evidence,
+        observed: Callable[[TrainResult, Snapshot], NetworkRun],
+    ) -> None:
+        self._toolchain = toolchain
+        self._evidence = evidence
+        self._observed = observed
+        self._before = Snapshot.take(site)
         self._running: list[RankProcess] = []
         self._since = 0.0
 
@@ -27,8 +43,8 @@ class Watch:
         """Start one rank; it is waited for with :meth:`wait`."""
         if not self._running:
             self._since = time.monotonic()
-        process = self._networks.toolchain.start_rank(request)
-        self._networks.evidence.happened(rank_of(request), "start")
+        process = self._toolchain.start_rank(request)
+        self._evidence.happened(rank_of(request), "start")
         self._running.append(process)
         return process
 
@@ -37,11 +53,11 @@ class Watch:
         result = process.wait(deadline)
         self._running.remove(process)
         if not self._running:
-            self._networks.evidence.waited += time.monotonic() - self._since
-        return self._networks.observed(result, self._before)
+            self._evidence.waited += time.monotonic() - self._since
+        return self._observed(result, self._before)
 
     def end(self) -> None:
-        """Kill whoever was not waited for."""
+        """Kill every rank that was not waited for."""
         for process in self._running:
             with contextlib.suppress(ToolchainError, OSError, ValueError):
                 process.wait(0.0)

@@ -38,7 +38,7 @@ def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     how_many = f" with {workers} workers" if workers > 1 else ""
     return (
         f"about {starts} starts of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
-        f"measured: about {_duration(seconds)}{how_many}"
+        f"measured: about {duration(seconds)}{how_many}"
     )
 
 
@@ -68,7 +68,8 @@ def _needs(function: str) -> frozenset[Capability]:
     return frozenset()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """A time in the unit people would say it in."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.words import instead
 
 _FILES = Path(__file__).parents[1] / "conformance"
 
@@ -20,7 +22,7 @@ def with_suite(arguments: Sequence[str], suite: Path, folders: Sequence[str]) ->
 
     An argument that names something of the suite already means just that. Files are named
     one by one, so that a user's own ``python_files`` does not hide them. ``folders`` names the
-    asked documents (:func:`~pytest_ascendcache.plugin.options.settings.asked_suites`).
+    asked documents (:func:`~pytest_ascendcache.plugin.options.settings.Settings`).
     """
     files = [str(path) for folder in folders for path in _files_of(suite / folder)]
     whole = {PACKAGE, str(suite)}
@@ -61,17 +63,38 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     Raises:
         pytest.UsageError: for a rule that does not exist.
     """
-    wanted = set(config.getoption("--ascend-rule"))
+    wanted = set(settings_of(config).rules)
     rules = load_rules()
     if unknown := sorted(wanted - set(rules)):
         raise pytest.UsageError(
-            f"--ascend-rule={unknown[0]}: no such rule; the rules are {', '.join(rules)}."
+            f"--ascend-rule={unknown[0]}: no such rule; "
+            + instead(unknown[0], rules, "pytest --ascend-rules lists them.")
         )
     kept: list[pytest.Item] = []
     dropped: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("ascend_rule")
         (kept if marker and marker.args[0] in wanted else dropped).append(item)
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = kept
+
+
+def smoke_checks() -> tuple[str, ...]:
+    """The functions of the smoke selection, below the suite: of each the first case is run."""
+    text = (_FILES / "smoke.json").read_text("utf-8")
+    return tuple(json.loads(text))
+
+
+def select_smoke(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect what of the suite is not in the smoke selection; a user's own tests stay."""
+    left = {SUITE_NODES + name for name in smoke_checks()}
+    kept: list[pytest.Item] = []
+    dropped: list[pytest.Item] = []
+    for item in items:
+        function = item.nodeid.partition("[")[0]
+        mine = not function.startswith(SUITE_NODES)
+        (kept if mine or function in left else dropped).append(item)
+        left.discard(function)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
@@ -83,7 +106,7 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
     ``--ascend-rule`` deselects.
     """
     session = ascend_session_of(metafunc.config)
-    wanted = metafunc.config.getoption("--ascend-rule")
+    wanted = session.settings.rules
     judged = metafunc.definition.get_closest_marker("ascend_rule")
     if wanted and (judged is None or judged.args[0] not in wanted):
         cells = session.no_plan.cells
@@ -99,13 +122,13 @@ def parametrize_cells(metafunc: pytest.Metafunc) -> None:
 
 def parametrize_releases(metafunc: pytest.Metafunc) -> None:
     """Have a check of releases once for each release ``--ascend-release`` names."""
-    asked = ascend_session_of(metafunc.config).settings.release
+    asked = settings_of(metafunc.config).release
     metafunc.parametrize("ascend_release", asked.releases, ids=asked.ids, scope="module")
 
 
 def parametrize_audits(metafunc: pytest.Metafunc) -> None:
     """Have a check of audits once for each directory ``--ascend-audit`` names."""
-    directories = ascend_session_of(metafunc.config).settings.audit.directories
+    directories = settings_of(metafunc.config).audit.directories
     metafunc.parametrize(
         "ascend_audited", directories, ids=[str(each) for each in directories], scope="module"
     )

@@ -23,13 +23,13 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
-from pytest_ascendcache.plugin.options.settings import asked_suites
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
+from pytest_ascendcache.reports.release_answer import JudgedRelease
 from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -57,7 +57,9 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
-        audited = ascend_session_of(self._config).settings.audit.directories
+        if settings_of(self._config).smoke:
+            lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
+        audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
     def _judged(self) -> dict[str, str]:
@@ -157,7 +159,7 @@ class Collector:
     def _is_whole(self) -> bool:
         """Whether the run says something of every check of the suite."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
-        return not left_out and has_every_file(self._expected, asked_suites(self._config))
+        return not left_out and has_every_file(self._expected, settings_of(self._config).folders)
 
     @cached_property
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
@@ -165,7 +167,7 @@ class Collector:
         if not self._is_whole:
             return []
         return occurrences(
-            ascend_session_of(self._config).settings.deviations,
+            settings_of(self._config).deviations,
             (
                 Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
                 for each in self._records
@@ -174,7 +176,7 @@ class Collector:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        settings = ascend_session_of(self._config).settings
+        settings = settings_of(self._config)
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
@@ -194,7 +196,7 @@ class Collector:
     @property
     def _news(self) -> News | None:
         """What is new and fixed, where there is a baseline."""
-        baseline = ascend_session_of(self._config).settings.reports.baseline
+        baseline = settings_of(self._config).reports.baseline
         return None if baseline is None else News.of(baseline, self._records)
 
     def _description(self, exit_status: int) -> dict[str, Any]:
@@ -214,6 +216,8 @@ class Collector:
         }
         if matrix := self._matrix():
             description["matrix"] = matrix
+        if answers := self._answers():
+            description["answers"] = answers
         if news := self._news:
             description["baseline"] = news.as_dict()
         return description
@@ -223,9 +227,25 @@ class Collector:
         tried = tried_cells(self._records)
         return ascend_session_of(self._config).plan.describe(tried) if tried else []
 
+    def _answers(self) -> list[str]:
+        """What the run says of each release, in one sentence."""
+        asked, toolchain = settings_of(self._config).release, self._toolchain
+        if toolchain is not None and toolchain.name == "reference":
+            compiler = f"the embedded reference {toolchain.version}, which says nothing about CANN"
+        else:
+            compiler = "" if toolchain is None else f"{toolchain.name} {toolchain.version}"
+        return [
+            JudgedRelease(
+                release.name, frozenset((id_, *map(str, release.caches))), compiler
+            ).answer(self._records, self._missing)
+            for id_, release in zip(asked.ids, asked.releases, strict=True)
+        ]
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._records:
-            write_summary(terminalreporter, self._results, self._missing, self._matrix())
+            write_summary(
+                terminalreporter, self._results, self._missing, self._matrix(), self._answers()
+            )
             write_stale(terminalreporter, self._occurrences)
             if news := self._news:
                 write_news(terminalreporter, news)

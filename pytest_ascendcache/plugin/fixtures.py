@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +37,18 @@ def _needs(capability: str, session: AscendSession) -> None:
     needed = Capability[capability]
     if needed not in session.toolchain.capabilities:
         pytest.skip(f"{session.toolchain.name}: {needed.lacking}")
+
+
+@contextmanager
+def _sandbox(
+    request: pytest.FixtureRequest, session: AscendSession, evidence: Evidence
+) -> Iterator[Path]:
+    """A directory of a test's own, which is kept when the test fails."""
+    sandbox = session.sandbox(request.node.name)
+    evidence.sandbox = str(sandbox)
+    yield sandbox
+    if not request.node.stash.get(FAILED, False):
+        session.discard(sandbox)
 
 
 @pytest.fixture(scope="session")
@@ -77,11 +89,8 @@ def ascend_cache(
     each entry. The directory is kept when the test fails.
     """
     _needs("OPERATOR_CACHE", ascend_session)
-    sandbox = ascend_session.sandbox(request.node.name)
-    ascend_evidence.sandbox = str(sandbox)
-    yield ascend_session.cache(sandbox, ascend_evidence)
-    if not request.node.stash.get(FAILED, False):
-        ascend_session.discard(sandbox)
+    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+        yield ascend_session.cache(sandbox, ascend_evidence)
 
 
 @pytest.fixture
@@ -91,12 +100,9 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 
 
 @pytest.fixture
-def ascend_stress(
-    pytestconfig: pytest.Config, ascend_session: AscendSession, ascend_cache: CacheUnderTest
-) -> Campaign:
+def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
-    from pytest_ascendcache.plugin.options.settings import DEFAULT_STRESS_STEPS
-    from pytest_ascendcache.reports.progress import run_progress
+    from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
     from pytest_ascendcache.stress import Campaign
 
     asked = ascend_session.settings.stress
@@ -111,7 +117,6 @@ def ascend_stress(
         seconds=asked.seconds,
         steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
         replay=asked.replay,
-        watched=partial(run_progress, pytestconfig, "stress"),
     )
 
 
@@ -141,11 +146,8 @@ def ascend_network(
     """
     if ascend_network_control is None:
         _needs("INCREMENTAL_BUILD", ascend_session)
-    sandbox = ascend_session.sandbox(request.node.name)
-    ascend_evidence.sandbox = str(sandbox)
-    yield ascend_session.networks(sandbox, ascend_evidence)
-    if not request.node.stash.get(FAILED, False):
-        ascend_session.discard(sandbox)
+    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+        yield ascend_session.networks(sandbox, ascend_evidence)
 
 
 @pytest.fixture
@@ -157,11 +159,8 @@ def ascend_static_kernels(
     ``package`` compiles, ``install`` runs packages, ``run`` runs networks with static kernels.
     """
     _needs("OP_COMPILER", ascend_session)
-    sandbox = ascend_session.sandbox(request.node.name)
-    ascend_evidence.sandbox = str(sandbox)
-    yield ascend_session.static_kernels(sandbox, ascend_evidence)
-    if not request.node.stash.get(FAILED, False):
-        ascend_session.discard(sandbox)
+    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+        yield ascend_session.static_kernels(sandbox, ascend_evidence)
 
 
 @pytest.fixture
@@ -174,11 +173,8 @@ def ascend_script(
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
-    sandbox = ascend_session.sandbox(request.node.name)
-    ascend_evidence.sandbox = str(sandbox)
-    yield ascend_session.script(toolchain, sandbox, ascend_evidence)
-    if not request.node.stash.get(FAILED, False):
-        ascend_session.discard(sandbox)
+    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+        yield ascend_session.script(toolchain, sandbox, ascend_evidence)
 
 
 @pytest.fixture(scope="session")

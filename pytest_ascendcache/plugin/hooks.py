@@ -27,18 +27,15 @@ from pytest_ascendcache.plugin.fixtures import (
     ascend_stress,
     ascend_toolchain,
 )
-from pytest_ascendcache.plugin.options.reports import check_reports
-from pytest_ascendcache.plugin.options.settings import (
-    add_options,
-    asked_suites,
-    check_ranks,
-    needs_toolchain,
-)
+from pytest_ascendcache.plugin.options.settings import read_settings
+from pytest_ascendcache.plugin.options.table import add_options
 from pytest_ascendcache.plugin.stash import (
     FAILED,
     RENDEZVOUS,
     SESSION,
+    SETTINGS,
     ascend_session_of,
+    settings_of,
     tells_a_story,
 )
 
@@ -77,6 +74,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | pytest.ExitCode | None:
+    if not (config.option.ascend_doctor or config.option.ascend_rules):
+        return None
+    from pytest_ascendcache.plugin.looking import look_around
+
+    return look_around(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "ascend_rule(id): the promise of the documents a test judges"
@@ -88,58 +94,52 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
-    check_ranks(config)
-    check_reports(config, judged=bool(asked_suites(config)))
+    settings = config.stash[SETTINGS] = read_settings(config)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.plugin.gangs.items import join_workers
 
         join_workers(config)
-    if asked_suites(config):
+    if settings.folders and not settings.looks:
         from pytest_ascendcache.plugin.collector import Collector
-        from pytest_ascendcache.reports.progress import TitleProgress
 
         # Names are checked now: a bad one is a usage error, not a hundred errors.
         session = ascend_session_of(config)
-        toolchain = session.toolchain if needs_toolchain(config) else None
+        toolchain = session.toolchain if settings.needs_toolchain else None
         config.stash[_COLLECTOR] = Collector(config, toolchain)
         config.pluginmanager.register(config.stash[_COLLECTOR], "ascendcache-collector")
-        config.pluginmanager.register(TitleProgress(config), "ascendcache-title")
-        if session.settings.audit.fix is not None:
-            from pytest_ascendcache.plugin.audits import PlanWriter
+        if settings.audit.fix is not None:
+            from pytest_ascendcache.plugin.removal import PlanWriter
 
             config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
-        if config.getoption("--ascend-resume"):
+        if settings.resume is not None:
             from pytest_ascendcache.plugin.resuming import join_resuming
 
             join_resuming(config, config.stash[_COLLECTOR].adopt)
-    elif config.getoption("--ascend-resume"):
-        raise pytest.UsageError("--ascend-resume keeps verdicts of the suite; add --ascend-cache.")
+    elif settings.typed:
+        _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    if not asked_suites(config):
-        return []
-    return config.stash[_COLLECTOR].header()
+    return config.stash[_COLLECTOR].header() if _COLLECTOR in config.stash else []
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    if suites := asked_suites(session.config):
+    settings = settings_of(session.config)
+    if settings.folders:
         from pytest_ascendcache.plugin.collection import with_suite
 
         config = session.config
         alone = config.args_source is config.ArgsSource.INVOCATION_DIR
-        # Whoever has files judged is anywhere, a home directory maybe; whoever has a toolchain
-        # judged may have tests of it there.
-        nothing_else = alone and not config.getoption("--ascend-cache")
-        config.args = with_suite([] if nothing_else else config.args, _SUITE, suites)
+        # Files can be judged from any directory, so tests that happen to be in it are not
+        # collected. With --ascend-cache the directory may hold the user's own checks.
+        nothing_else = alone and (settings.looks or not config.getoption("--ascend-cache"))
+        config.args = with_suite([] if nothing_else else config.args, _SUITE, settings.folders)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Nothing in an audited directory is a test: it would be run."""
-    if not config.getoption("--ascend-audit"):
-        return None
-    audited = ascend_session_of(config).settings.audit.directories
+    audited = settings_of(config).audit.directories
     return True if any(collection_path.is_relative_to(each) for each in audited) else None
 
 
@@ -186,7 +186,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from pytest_ascendcache.plugin.verdicts import prepare_items
 
         prepare_items(marked)
-    if config.getoption("--ascend-rule"):
+    if settings_of(config).smoke:
+        from pytest_ascendcache.plugin.collection import select_smoke
+
+        select_smoke(config, items)
+    if settings_of(config).rules:
         from pytest_ascendcache.plugin.collection import select_rules
 
         select_rules(config, items)
@@ -209,7 +213,7 @@ def pytest_runtest_makereport(
     if item.get_closest_marker("ascend_rule"):
         from pytest_ascendcache.plugin.verdicts import judge
 
-        judge(item, call, report, strict=item.config.getoption("--ascend-strict"))
+        judge(item, call, report, strict=settings_of(item.config).strict)
     if RENDEZVOUS in item.stash:
         from pytest_ascendcache.plugin.gangs.items import tell_the_others
 

@@ -6,16 +6,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_ascendcache.plugin.options.reports import ReportSettings
+from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
+from pytest_ascendcache.plugin.options.settings import ReportSettings
 from pytest_ascendcache.reports.files import Document, write_whole
-
-_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 def wants_report(settings: ReportSettings) -> bool:
     """Whether anybody reads the report of this run besides the terminal."""
     files = settings.json or settings.html or settings.badge
-    return bool(files or os.environ.get(_SUMMARY) or _annotates())
+    return bool(files or os.environ.get(GITHUB_SUMMARY) or _annotates())
 
 
 def write_files(report: Document, settings: ReportSettings) -> list[str]:
@@ -61,13 +60,13 @@ def tell_github(report: Document) -> list[str]:
     from pytest_ascendcache.reports.markdown import summary, workflow_commands
 
     lines = workflow_commands(report) if _annotates() else []
-    place = os.environ.get(_SUMMARY)
+    place = os.environ.get(GITHUB_SUMMARY)
     if place:
         try:
             with Path(place).open("a", encoding="utf-8", errors="replace") as file:
                 file.write(summary(report))
         except OSError as error:
-            lines.append(f"WARNING: {_SUMMARY}={place} cannot be written: {error.strerror}.")
+            lines.append(f"WARNING: {GITHUB_SUMMARY}={place} cannot be written: {error.strerror}.")
     return lines
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.journal import Journal, JournalError
 from pytest_ascendcache.reports.records import VerdictRecord
 
@@ -26,8 +26,8 @@ def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord
     Raises:
         pytest.UsageError: where the file cannot be used.
     """
-    settings = ascend_session_of(config).settings
-    if settings.more.resume is None or config.option.collectonly:
+    settings = settings_of(config)
+    if settings.resume is None or config.option.collectonly:
         return
     plugin: object
     if hasattr(config, "workerinput"):
@@ -44,12 +44,12 @@ def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord
             "options": [each for each in settings.arguments if "-timeout=" not in each],
         }
         try:
-            journal = Journal(settings.more.resume, identity)
+            journal = Journal(settings.resume, identity)
         except JournalError as error:
             raise pytest.UsageError(f"--ascend-resume: {error}") from None
         except OSError as error:
             raise pytest.UsageError(
-                f"--ascend-resume={settings.more.resume} cannot be written: {error.strerror}."
+                f"--ascend-resume={settings.resume} cannot be written: {error.strerror}."
             ) from None
         plugin = _Resuming(config, journal, adopt)
     config.pluginmanager.register(plugin, "ascendcache-resuming")
@@ -132,7 +132,7 @@ class _Resuming:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        path = ascend_session_of(self._config).settings.more.resume
+        path = settings_of(self._config).resume
         if self._left_out:
             count = len(self._left_out)
             terminalreporter.line(f"{count} of the verdicts are an earlier run's, from {path}")

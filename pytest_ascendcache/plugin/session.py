@@ -27,18 +27,20 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
-from pytest_ascendcache.plugin.options.mindspore import MINDSPORE_TOOLCHAINS
-from pytest_ascendcache.plugin.options.op_compiler import NAME as OP_COMPILER
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.toolchain import TORCHAIR
+from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OP_COMPILER, TORCHAIR
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
     atc_toolchain,
     op_compiler_toolchain,
-    reference_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+from pytest_ascendcache.words import instead
+
+TOOLCHAINS = ("reference", "atc", OP_COMPILER, *MINDSPORE_TOOLCHAINS)
+"""Names of the toolchains of the package."""
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -75,12 +77,12 @@ class AscendSession:
         if made is not None:
             return made
         if settings.toolchain == "reference":
-            return self._reference()
-        if settings.toolchain == TORCHAIR and settings.more.script is not None:
-            return TorchairToolchain(settings.more.script, settings.more.cards, settings.timeout)
+            return self.reference()
+        if settings.toolchain == TORCHAIR and settings.script is not None:
+            return TorchairToolchain(settings.script, settings.cards, settings.timeout)
         if settings.toolchain == "atc":
             try:
-                return atc_toolchain(settings.atc or "atc", settings.timeout, settings.more.soc)
+                return self._atc()
             except ToolchainError as error:
                 raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
         if settings.toolchain == OP_COMPILER:
@@ -93,16 +95,28 @@ class AscendSession:
         if settings.toolchain in MINDSPORE_TOOLCHAINS:
             from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
 
-            return mindspore_toolchain(
-                settings.toolchain, settings.mindspore.python, settings.timeout
-            )
+            return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
         raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain; use reference, atc, "
-            f"{OP_COMPILER}, {' or '.join(MINDSPORE_TOOLCHAINS)}, or load the plugin that provides "
-            "it."
+            f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that is "
+            f"loaded provides it; {instead(settings.toolchain, TOOLCHAINS)}"
         )
 
-    def _reference(self) -> Toolchain:
+    def _atc(self) -> Toolchain:
+        """A real atc, which has to know the chips of all releases."""
+        settings = self.settings
+        socs = settings.release.socs
+        chip = settings.soc or (socs[0] if socs else None)
+        made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+        for soc in socs:
+            made.installation.check_soc(soc)
+        return made
+
+    def reference(self) -> Toolchain:
+        """The embedded toolchain, with the defect or profile that was asked for.
+
+        Raises:
+            pytest.UsageError: where there is no such defect or profile.
+        """
         settings = self.settings
         if settings.defect is not None:
             from pytest_ascendcache.qualification import defect_names
@@ -110,22 +124,22 @@ class AscendSession:
             names = defect_names()
             if settings.defect not in names:
                 raise pytest.UsageError(
-                    f"--ascend-defect={settings.defect}: no such defect; use one of "
-                    f"{', '.join(names)}."
+                    f"--ascend-defect={settings.defect}: no such defect; "
+                    f"{instead(settings.defect, names)}"
                 )
         if settings.profile is not None:
             from pytest_ascendcache.qualification import profile_names
 
             if settings.profile not in profile_names():
                 raise pytest.UsageError(
-                    f"--ascend-profile={settings.profile}: no such profile; use "
-                    f"{', '.join(profile_names())}."
+                    f"--ascend-profile={settings.profile}: no such profile; "
+                    f"{instead(settings.profile, profile_names())}"
                 )
         toolchain = reference_toolchain(
             settings.start,
             settings.timeout,
             settings.defect or settings.profile,
-            settings.more.soc,
+            settings.soc,
         )
         if settings.profile is not None:
             toolchain.name = f"reference with profile '{settings.profile}'"
@@ -189,7 +203,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self._config, self.settings.audit)
+        return Audits(self.settings.audit)
 
     @property
     def base(self) -> Path:

@@ -8,9 +8,11 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.observation import Evidence
+    from pytest_ascendcache.plugin.options.settings import Settings
     from pytest_ascendcache.plugin.session import AscendSession
     from pytest_ascendcache.ranks import Rendezvous
 
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 SESSION: pytest.StashKey[AscendSession] = pytest.StashKey()
 EVIDENCE: pytest.StashKey[Evidence] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
@@ -18,13 +20,17 @@ GANG: pytest.StashKey[str] = pytest.StashKey()
 RENDEZVOUS: pytest.StashKey[Rendezvous] = pytest.StashKey()
 
 
+def settings_of(config: pytest.Config) -> Settings:
+    """What the options ask for; they were checked before anything else."""
+    return config.stash[SETTINGS]
+
+
 def ascend_session_of(config: pytest.Config) -> AscendSession:
     """The session's shared state, made now if this is the first use."""
     if SESSION not in config.stash:
-        from pytest_ascendcache.plugin.options.settings import read_settings
         from pytest_ascendcache.plugin.session import AscendSession
 
-        config.stash[SESSION] = AscendSession(config, read_settings(config))
+        config.stash[SESSION] = AscendSession(config, settings_of(config))
     return config.stash[SESSION]
 
 

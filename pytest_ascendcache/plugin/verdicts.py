@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,11 @@ from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.plugin.collection import SuiteModule
-from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of
+from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
+from pytest_ascendcache.words import instead, pytest_command
 
 _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
@@ -25,7 +27,7 @@ _STATUS = {
     Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
     Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
-    Verdict.ERROR: ("error", "E", "ERROR"),
+    Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }
 
 _PLAIN_WORDS = (
@@ -65,7 +67,8 @@ def rule_of(item: pytest.Item) -> Rule:
     rules = load_rules()
     if name not in rules:
         raise pytest.UsageError(
-            f"{item.nodeid}: ascend_rule({name!r}) names no rule; the rules are {', '.join(rules)}."
+            f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
+            + instead(name, rules, "pytest --ascend-rules lists them.")
         )
     return rules[name]
 
@@ -146,7 +149,7 @@ def _verdict(
             # There is no wrong answer, but this one fits no reading of the document.
             return Verdict.WARN
         return broken_promise(rule.level, strict)
-    return Verdict.ERROR
+    return Verdict.UNDECIDED
 
 
 def _deviation(
@@ -155,7 +158,7 @@ def _deviation(
     """What a list, or the baseline, says of a broken promise; only that can be known before."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
-    settings, check = ascend_session_of(item.config).settings, item.stash.get(GANG, item.nodeid)
+    settings, check = settings_of(item.config), item.stash.get(GANG, item.nodeid)
     for entry in settings.deviations:
         if entry.names(rule.id, check, evidence.factors):
             return {
@@ -187,13 +190,17 @@ def _part(message: str, name: str) -> str:
 
 
 def _repeat(item: pytest.Item) -> str:
-    arguments = ascend_session_of(item.config).settings.arguments
+    """A command line that judges this check alone, wherever PATH leads."""
+    arguments = settings_of(item.config).arguments
     check = item.stash.get(GANG, item.nodeid)  # of all ranks, where each is a test of a worker
     if item.getparent(SuiteModule) is not None:
         rest = check.partition("::")[2]
         place = f"{PACKAGE}.{module_of(check)}::{rest}"
-        return shlex.join(["pytest", *arguments, "--pyargs", place])
-    return shlex.join(["pytest", *arguments, check])
+        return shlex.join([*pytest_command(), *arguments, "--pyargs", place])
+    # Node ids count from the root directory; what is typed counts from where pytest was started.
+    file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    place = "::".join([file, *check.split("::")[1:]])
+    return shlex.join([*pytest_command(), *arguments, place])
 
 
 def status(verdict: str) -> Any:

@@ -1,4 +1,4 @@
-"""Runs one command for somebody and never outlives him. A program, of the standard library only.
+"""Runs one command and never outlives the process that asked for it. Standard library only.
 
 ``guard.py REQUEST STATUS LIFE OUTPUT`` are descriptors: a JSON file that says what to run
 (``command``, ``environ``, ``cwd``, ``umask``), a pipe the guard tells its story on, a pipe whose
@@ -19,7 +19,8 @@ import select
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
 
 OUTPUT_TAIL = 16_384
 """Bytes of a command's output that are kept: its end, where the error is."""
@@ -37,7 +38,7 @@ def main() -> int:
     with os.fdopen(request_file, "rb") as file:
         file.seek(0)
         request = json.load(file)
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    adopt_orphans()
     woken = _wake_on_children()
     said, says = os.pipe()
     leader, refused = _start(request, says)
@@ -80,7 +81,7 @@ def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
 def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
     os.setsid()
     # The guard kills all there is; if it is killed itself, the command at least goes with it.
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
@@ -177,20 +178,44 @@ def _end_all(leader: int, woken: int) -> int:
 
 def _descendants() -> list[int]:
     """Processes that descend from this one and still run."""
-    parents: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs as much as all the rest
-        if name.isdigit():
-            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                # "pid (name) state parent ..."; a name may hold anything.
-                state, parent = file.read().rpartition(b")")[2].split()[:2]
-                if state not in (b"Z", b"X"):
-                    parents.setdefault(int(parent), []).append(int(name))
+    inside: dict[int, list[int]] = {}
+    for process in running_processes():
+        inside.setdefault(process.parent, []).append(process.id)
     found, look = [], [os.getpid()]
     while look:
-        children = parents.get(look.pop(), [])
+        children = inside.get(look.pop(), [])
         found += children
         look += children
     return found
+
+
+class Process(NamedTuple):
+    """A line of ``/proc``: process, parent and process group, by their ids."""
+
+    id: int
+    parent: int
+    group: int
+
+
+def running_processes() -> Iterator[Process]:
+    """Every process of this machine that has not ended; zombies have."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs as much as all the rest
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                # "pid (name) state parent group ..."; a name may hold anything.
+                state, parent, group = file.read().rpartition(b")")[2].split()[:3]
+                if state not in (b"Z", b"X"):
+                    yield Process(int(name), int(parent), int(group))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends (a subreaper)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:

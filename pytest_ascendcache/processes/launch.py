@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.guard import OUTPUT_TAIL
+from pytest_ascendcache.processes.guard import OUTPUT_TAIL, running_processes
 
 _GUARD = Path(__file__).with_name("guard.py")
 
@@ -206,19 +206,11 @@ def kill_group(leader: int) -> None:
 
 def running_in_group(leader: int) -> int:
     """How many processes of a group still run; an ended leader is none of them."""
-    count = 0
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # "pid (name) state parent group ..."; a name may hold anything.
-            state, _, group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue  # ended meanwhile
-        count += int(group) == leader and state not in "ZX"
-    return count
+    return sum(process.group == leader for process in running_processes())
 
 
 def check_not_waited(output: IO[bytes]) -> None:
-    """Refuse to wait twice: descriptors that were closed may be somebody else's by now."""
+    """Refuse to wait twice: closed descriptors may be in other use by now."""
     if output.closed:
         raise ValueError("this process was waited for already.")
 

@@ -19,13 +19,8 @@ from typing import Any
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import (
-    Defect,
-    Scene,
-    load_defects,
-    load_profiles,
-    load_scenes,
-)
+from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
@@ -185,7 +180,7 @@ def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
     known = _checks(document, "known deviation")
     wrong = [
         f"{verdict}: {check}"
-        for verdict in ("fail", "warn", "error")
+        for verdict in ("fail", "warn", "undecided")
         for check in _checks(document, verdict)
     ]
     wrong += [
@@ -236,7 +231,7 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     looked at.
     """
     verdicts = _verdicts(document)
-    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "error"}
+    undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "undecided"}
     broken = {rule for rule, verdict in verdicts.items() if verdict in _BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
     wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]

@@ -1,12 +1,11 @@
-"""The lists of seeded defects, of scenes and of profiles."""
+"""What a defect and a scene are, and how one is registered."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,42 +29,142 @@ class Defect:
     crash: str = ""
 
 
-_DEFECTS: dict[str, Defect] = {}
+DEFECTS: dict[str, Defect] = {}
+"""The defects registered so far. ``qualification.loading`` imports the modules with all of them."""
 
 
 def defect(
-    *breaks: str, what: str, crash: str = ""
-) -> Callable[[Callable[[], Policies]], Callable[[], Policies]]:
-    """Register a function that makes defective policies; its name becomes the defect's."""
+    *breaks: str, what: str = "", overrides: Callable[..., Any] | None = None, crash: str = ""
+) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
+    """Register a defect: a function or class whose name becomes the defect's.
 
-    def register(make: Callable[[], Policies]) -> Callable[[], Policies]:
-        name = make.__name__.replace("_", "-")
-        if name in _DEFECTS:
+    With ``overrides``, a method of one of the reference's policies (``AgingPolicy.is_idle``), the
+    function takes that method's place. Its arguments are the policy, the right method (bound),
+    and then what the method is called with::
+
+        @defect(OLDEST, overrides=AgingPolicy.order)
+        def newest_first(self, right, units):
+            "The newest entry goes first."
+            return right(units)[::-1]
+
+    A class is a subclass of the policy whose place it takes; use it where a defect overrides
+    several methods or remembers something. A function without ``overrides`` makes the policies
+    itself; use it where a defect needs several policies.
+
+    ``what`` says what is wrong; without it the docstring does. Raises ``ValueError`` for a name
+    that is taken, a method that is no policy's, and a defect nothing is said of.
+    """
+
+    def register(wrong: Callable[..., Any]) -> Callable[[], Policies]:
+        name = _defect_name(wrong)
+        if name in DEFECTS:
             raise ValueError(f"the defect '{name}' exists twice.")
-        _DEFECTS[name] = Defect(name, breaks, what, make, crash)
+        said = what or _first_sentence(wrong)
+        if not said:
+            raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
+        make = _maker(wrong, overrides)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash)
         return make
 
     return register
 
 
-@lru_cache(maxsize=1)
-def load_defects() -> Mapping[str, Defect]:
-    """Every defect by name."""
-    from pytest_ascendcache.qualification import defects
+def _defect_name(wrong: Callable[..., Any]) -> str:
+    """``newest_first`` and ``NewestFirst`` are both called newest-first."""
+    name: str = wrong.__name__
+    if isinstance(wrong, type):
+        name = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    return name.replace("_", "-")
 
-    for module in sorted(each.name for each in pkgutil.iter_modules(defects.__path__)):
-        importlib.import_module(f"{defects.__name__}.{module}")
-    return dict(_DEFECTS)
+
+def _first_sentence(wrong: Callable[..., Any]) -> str:
+    """The docstring's first line as it stands in a table: "The scan reads." as "the scan reads"."""
+    line = (wrong.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+    return line[:1].lower() + line[1:] if re.match(r"[A-Z]([a-z]| )", line) else line
+
+
+def _maker(
+    wrong: Callable[..., Any], overrides: Callable[..., Any] | None
+) -> Callable[[], Policies]:
+    if overrides is not None:
+        policy = _with_method(wrong, overrides)
+    elif isinstance(wrong, type):
+        policy = wrong
+    else:
+        return wrong
+    return lambda: having(policy())
+
+
+def _with_method(change: Callable[..., Any], method: Callable[..., Any]) -> type:
+    """The policy that ``method`` belongs to, with ``change`` in its place."""
+    name: str = method.__name__
+    owners = [place for place in places() if vars(place).get(name) is method]
+    if len(owners) != 1:
+        raise ValueError(f"{method.__qualname__} is not a method of one of the policies.")
+
+    signature = inspect.signature(method)
+
+    def changed(*arguments: Any, **named: Any) -> Any:
+        # By position, so that a defect may take the arguments it does not look at as ``*_``.
+        given = signature.bind(*arguments, **named)
+        self, *rest = given.args
+        # The next class in line, which need not be the plain policy: see compose().
+        return change(self, getattr(super(wrong, self), name), *rest, **given.kwargs)
+
+    wrong = type(f"Wrong{owners[0].__name__}", (owners[0],), {name: changed})
+    return wrong
+
+
+def places(bundle: type = Policies) -> dict[type, tuple[str, ...]]:
+    """Every kind of policy, and the path of fields to its place in ``Policies``."""
+    found: dict[type, tuple[str, ...]] = {}
+    for field in fields(bundle):
+        kind: Any = field.default_factory
+        if "policies" in kind.__module__:
+            found.update({each: (field.name, *path) for each, path in places(kind).items()})
+        else:
+            found[kind] = (field.name,)
+    return found
+
+
+def having(*wrong: object) -> Policies:
+    """The reference's policies with each of ``wrong`` in the place of the one it inherits from.
+
+    Raises ``ValueError`` for an object that inherits from no policy.
+    """
+    known = places()
+    changes: dict[str, Any] = {}
+    for policy in wrong:
+        kind = next((each for each in type(policy).__mro__ if each in known), None)
+        if kind is None:
+            raise ValueError(f"{type(policy).__name__} does not inherit from one of the policies.")
+        *bundles, field = known[kind]
+        into = changes
+        for bundle in bundles:
+            into = into.setdefault(bundle, {})
+        into[field] = policy
+    policies: Policies = _build(Policies, changes)
+    return policies
+
+
+def _build(bundle: Any, changes: Mapping[str, Any]) -> Any:
+    kinds: dict[str, Any] = {each.name: each.default_factory for each in fields(bundle)}
+    return bundle(
+        **{
+            name: _build(kinds[name], given) if isinstance(given, dict) else given
+            for name, given in changes.items()
+        }
+    )
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Files as somebody might leave them, for what judges files rather than a toolchain.
+    """Files as users might leave them, for rules that judge files rather than a toolchain.
 
     ``build`` makes them below an empty directory and returns the arguments of pytest that have
     them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
     none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
-    Giving files to somebody else ``needs_root``.
+    Giving files to another user ``needs_root``.
     """
 
     name: str
@@ -75,7 +174,8 @@ class Scene:
     needs_root: bool = False
 
 
-_SCENES: dict[str, Scene] = {}
+SCENES: dict[str, Scene] = {}
+"""The scenes registered so far."""
 
 
 def scene(
@@ -85,22 +185,12 @@ def scene(
 
     def register(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
         name = build.__name__.replace("_", "-")
-        if name in _SCENES:
+        if name in SCENES:
             raise ValueError(f"the scene '{name}' exists twice.")
-        _SCENES[name] = Scene(name, breaks, what, build, needs_root)
+        SCENES[name] = Scene(name, breaks, what, build, needs_root)
         return build
 
     return register
-
-
-@lru_cache(maxsize=1)
-def load_scenes() -> Mapping[str, Scene]:
-    """Every scene by name."""
-    from pytest_ascendcache.qualification import scenes
-
-    for module in sorted(each.name for each in pkgutil.iter_modules(scenes.__path__)):
-        importlib.import_module(f"{scenes.__name__}.{module}")
-    return dict(_SCENES)
 
 
 @dataclass(frozen=True)
@@ -110,13 +200,6 @@ class Profile:
 
     name: str
     policies: Callable[[], Policies]
-
-
-def load_profiles() -> Mapping[str, Profile]:
-    """Every profile by name."""
-    from pytest_ascendcache.qualification.profiles import cann
-
-    return {"cann": Profile("cann", cann.policies)}
 
 
 def compose(*parts: Policies) -> Policies:

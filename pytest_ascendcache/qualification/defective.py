@@ -11,17 +11,14 @@ import os
 import sys
 from collections.abc import Mapping
 
-from pytest_ascendcache.qualification.catalogue import (
-    Defect,
-    Profile,
-    load_defects,
-    load_profiles,
-)
+from pytest_ascendcache.qualification.catalogue import Defect, Profile
+from pytest_ascendcache.qualification.loading import load_defects, load_profiles
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
 from pytest_ascendcache.reference.static_kernel import op_compiler
 
-_THIS = "pytest_ascendcache.qualification.defective"
+THIS = __spec__.name
+"""The module's own name, which ``__name__`` is not where it is run."""
 ANY = "any"
 """Stands for every defect and profile; its fork server tells programs by ``name/program``."""
 
@@ -42,7 +39,7 @@ def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.P
 
 def _installed_by(defect: Defect | Profile) -> PolicyProgram:
     """The op_compiler whose packages are installed by an installer with the same defect."""
-    words = (sys.executable, "-m", _THIS, defect.name, "installer")
+    words = (sys.executable, "-m", THIS, defect.name, "installer")
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 

@@ -28,10 +28,11 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
-from pytest_ascendcache.qualification.defective import ANY
-from pytest_ascendcache.toolchains import Toolchain, reference_toolchain
+from pytest_ascendcache.qualification import defective
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.toolchains import Toolchain
 
-_DEFECTIVE = (sys.executable, "-m", "pytest_ascendcache.qualification.defective")
+_DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
 Asked = Callable[[Path], list[str]]
@@ -51,7 +52,7 @@ class SuiteRuns:
 
     def __init__(self, jobs: int) -> None:
         self._jobs = max(1, jobs)
-        self._server = ForkLauncher((*_DEFECTIVE, ANY, "forkserver"), {})
+        self._server = ForkLauncher((*_DEFECTIVE, defective.ANY, "forkserver"), {})
         self._server.warm()
         # Imports the suite, and says which file has the checks of which rule.
         index = _Index()
@@ -83,8 +84,10 @@ class SuiteRuns:
         """
         running: deque[_Run] = deque()
         for asked in runs:
-            while sum(run.process.is_alive() for run in running) >= self._jobs:
-                wait([run.process.sentinel for run in running if run.process.is_alive()])
+            # One list for both questions: a run may end at any moment, and waiting for none would
+            # take for ever.
+            while len(alive := [run for run in running if run.process.is_alive()]) >= self._jobs:
+                wait([run.process.sentinel for run in alive])
             running.append(_Run(asked, self._server))
             while running and not running[0].process.is_alive():
                 yield running.popleft().ended()

@@ -62,7 +62,7 @@ class Gang:
         return self._answers()
 
     def leave(self, rank: int, outcome: str, message: str = "") -> list[Reply]:
-        """A rank will come to no further rendezvous. Whoever waits for it waits in vain."""
+        """A rank will come to no further rendezvous; ranks that wait for it wait in vain."""
         if rank in self.gone:
             return []
         self._forget(rank)

@@ -23,7 +23,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import IO, Any, NoReturn
 
-from pytest_ascendcache.processes.descendants import adopt_orphans, die_with_parent, end_children
+from pytest_ascendcache.processes.descendants import end_children
+from pytest_ascendcache.processes.ending import in_words
+from pytest_ascendcache.processes.guard import adopt_orphans, die_with_parent
 from pytest_ascendcache.ranks.gang import Gang, Reply
 from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
 
@@ -56,11 +58,7 @@ class RankEnding:
 
     def ending(self, seconds: float) -> str:
         """In words; ``seconds`` is the deadline."""
-        if self.returncode is None:
-            return f"did not end within {seconds:g} s and was killed"
-        if self.returncode < 0:
-            return f"was ended by signal {-self.returncode}"
-        return f"ended with exit status {self.returncode}"
+        return in_words(self.returncode, seconds)
 
 
 @dataclass(frozen=True)

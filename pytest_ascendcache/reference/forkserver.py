@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import select
@@ -23,11 +22,11 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NoReturn
 
 from pytest_ascendcache.reference import run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
 from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
+from pytest_ascendcache.reference.fork import exit_with, take_output
 from pytest_ascendcache.reference.policies import Policies
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
@@ -54,7 +53,7 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
-    _preload()
+    preload()
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -88,15 +87,15 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             _reap(running, poll)
 
 
-def _preload() -> None:
-    for name in (
-        "pytest_ascendcache.reference.compiler",
-        "pytest_ascendcache.reference.kernels.execute",
-        "pytest_ascendcache.reference.incremental.build",
-        "pytest_ascendcache.reference.static_kernel.pool",
-        "pytest_ascendcache.operators.evaluation",
-    ):
-        importlib.import_module(name)
+def preload() -> None:
+    """Import what compiles need, and use it once, so that children need not."""
+    from pytest_ascendcache.operators import evaluation
+    from pytest_ascendcache.reference import compiler
+    from pytest_ascendcache.reference.incremental import build
+    from pytest_ascendcache.reference.kernels import execute
+    from pytest_ascendcache.reference.static_kernel import pool
+
+    assert all((evaluation, compiler, build, execute, pool))
     _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()
@@ -121,7 +120,7 @@ class _Spare:
         self.child = os.fork()
         if self.child == 0:
             self._ours.close()
-            _become(theirs, programs)
+            exit_with(lambda: _serve(theirs, programs))
         theirs.close()
 
     def give(self, descriptors: list[int]) -> None:
@@ -132,40 +131,27 @@ class _Spare:
             os.close(descriptor)
 
 
-def _become(requests: socket.socket, programs: Mapping[str, Program]) -> NoReturn:
+def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
     """Wait for a request, then be its command."""
-    code = 70  # EX_SOFTWARE, unless the command gives its own
-    try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _touch()
-        _, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
-        if not descriptors:
-            os._exit(0)  # the server is gone
-        document, output, errors = descriptors
-        os.lseek(document, 0, os.SEEK_SET)
-        with os.fdopen(document, "rb") as file:
-            request = json.load(file)
-        os.dup2(output, 1)
-        os.dup2(errors, 2)
-        os.closerange(3, 4096)
-        os.chdir(request["cwd"])
-        if request["umask"] is not None:
-            os.umask(request["umask"])
-        os.environ.clear()
-        os.environ.update(request["environ"])
-        code = programs[request["program"]](request["argv"], os.environ)
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code & 0xFF)
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _touch()
+    _, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
+    if not descriptors:
+        return 0  # the server is gone
+    document, output, errors = descriptors
+    os.lseek(document, 0, os.SEEK_SET)
+    with os.fdopen(document, "rb") as file:
+        request = json.load(file)
+    take_output(output, errors)
+    os.chdir(request["cwd"])
+    if request["umask"] is not None:
+        os.umask(request["umask"])
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    return programs[request["program"]](request["argv"], os.environ)
 
 
 def _reap(running: dict[int, int], poll: select.poll) -> None:

@@ -6,11 +6,13 @@ Source: facts ``cann-operator-cache`` sections 6.3 and 6.6 (ATC reads its flags 
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from pytest_ascendcache.release.atc_options import ATC_OPTIONS
+from pytest_ascendcache.words import nearest
 
 CACHE_MODE, CACHE_DIR = "op_compiler_cache_mode", "op_compiler_cache_dir"
 DEBUG_LEVEL, DEBUG_CONFIG = "op_debug_level", "op_debug_config"
@@ -18,15 +20,6 @@ SELECT_MODE, MODE_TYPES = "op_select_implmode", "optypelist_for_implmode"
 PRECISION_FILE = "op_precision_mode"
 OP_BANK, MODEL_BANK = "op_bank_path", "mdl_bank_path"
 SINGLE_OP, SOC = "singleop", "soc_version"
-
-JUDGED_OPTIONS = (
-    *(CACHE_MODE, CACHE_DIR, DEBUG_LEVEL, DEBUG_CONFIG, SELECT_MODE, MODE_TYPES, PRECISION_FILE),
-    *(OP_BANK, MODEL_BANK, SINGLE_OP, SOC, "debug_dir"),
-)
-"""Options a release is judged by; one that is misspelled would be taken for its default."""
-
-_NEIGHBOURS = {"precision_mode", "precision_mode_v2", "op_bank_update"}
-"""Options of ATC that only look like a judged one."""
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
@@ -66,7 +59,6 @@ def parse_command(text: str | Iterable[str], variables: Mapping[str, str]) -> At
         if options.get(name, value) != value:
             raise CommandError(f"--{name} is given twice, as {options[name]!r} and {value!r}.")
         options[name] = value
-    check_names(options)
     return AtcCommand(options, environment)
 
 
@@ -100,17 +92,19 @@ def option_name(text: str) -> str:
     return text.lstrip("-").replace("-", "_")
 
 
-def check_names(options: Iterable[str]) -> None:
-    """Refuse an option that is nearly, but not quite, one a release is judged by.
+def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
+    """Refuse an option that ATC does not have; ``others`` names those of a newer ATC.
 
     Raises:
-        CommandError: naming the option and the nearest known one.
+        CommandError: naming the option, and the nearest one that ATC has.
     """
-    for name in options:
-        if name in JUDGED_OPTIONS or name in _NEIGHBOURS:
-            continue
-        if near := difflib.get_close_matches(name, JUDGED_OPTIONS, n=1, cutoff=0.88):
-            raise CommandError(f"atc has no option --{name}; did you mean --{near[0]}?")
+    for name in sorted(set(options) - ATC_OPTIONS - set(others)):
+        if near := nearest(name, ATC_OPTIONS):
+            raise CommandError(f"atc has no option --{name}; did you mean --{near}?")
+        raise CommandError(
+            f"atc has no option --{name}; leave it out, or, if your atc has it, write "
+            f'other_options = ["{name}"].'
+        )
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:

@@ -6,21 +6,17 @@ checks. Paths count from the directory of the file.
 
 from __future__ import annotations
 
-import difflib
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.release.atc_options import INPUT_FILES
+from pytest_ascendcache.words import instead, nearest
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
 CACHE_PATH = "ASCEND_CACHE_PATH"
@@ -38,9 +34,14 @@ _KERNEL_ENVIRONMENT = (OPP, CUSTOM_OPP, TUNE_BANK)
 _FILES = (atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK)
 
 _KEYS = (
-    *("name", "soc", "cards", "atc", "options", "environment", "operators", "precision_file"),
-    *("knowledge_base", "caches", "manifest"),
+    *("name", "toolchain", "soc", "cards", "atc", "options", "other_options", "environment"),
+    *("operators", "precision_file", "knowledge_base", "caches", "manifest"),
 )
+
+_ALL_KEYS = f"the keys are {', '.join(_KEYS)}."
+
+_MOST_CARDS = 65_536
+"""More cards than any one job runs on: a larger number is a slip of the hand."""
 
 
 def _placed(directory: Path, text: str) -> Path:
@@ -53,7 +54,8 @@ class ReleaseFileError(ValueError):
 
 @dataclass(frozen=True)
 class Release:
-    """One release. ``options`` are ATC's by name without dashes; ``operators`` what is compiled
+    """One release. ``toolchain`` compiles it: a name, the absolute path of an ATC-compatible
+    command, or empty. ``options`` are ATC's by name without dashes; ``operators`` what is compiled
     to see which kernels it gets; ``caches`` directories that go with it; ``cards`` how many
     devices it runs on. ``precision_file`` is the file that is kept with it, and
     ``knowledge_base`` the files or directories tuning comes from."""
@@ -69,6 +71,7 @@ class Release:
     caches: tuple[Path, ...] = ()
     cards: int = 1
     manifest: Path | None = None
+    toolchain: str = ""
 
     @property
     def directory(self) -> Path:
@@ -156,6 +159,7 @@ class _Reader:
             caches=self._paths("caches"),
             cards=self._cards(),
             manifest=manifest[0] if manifest else None,
+            toolchain=self._toolchain(),
         )
 
     def _command(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -167,7 +171,6 @@ class _Reader:
         command = atc.parse_command(given, variables)
         table = self._table("options", variables)
         options = {atc.option_name(key): value for key, value in table.items()}
-        atc.check_names(options)
         for text, table, what in (
             (command.options, options, "option"),
             (command.environment, environment, "variable"),
@@ -178,7 +181,26 @@ class _Reader:
                         f"the {what} {key} is {text[key]!r} in 'atc' and {table[key]!r} in its "
                         "table; write it once."
                     )
-        return {**command.options, **options}, {**command.environment, **environment}
+        options = {**command.options, **options}
+        atc.check_names(options, self._texts("other_options"))
+        self._check_inputs(options)
+        return options, {**command.environment, **environment}
+
+    def _check_inputs(self, options: Mapping[str, str]) -> None:
+        """What ATC reads is there: without it nothing is converted."""
+        for option in INPUT_FILES:
+            if not options.get(option):
+                continue
+            path = self._place(options[option])
+            if not path.is_file():
+                there = path.parent.iterdir() if path.parent.is_dir() else ()
+                near = nearest(path.name, [each.name for each in there if each.is_file()])
+                hint = f"did you mean {near}?" if near else "paths count from the release file."
+                raise _Wrong(f"--{option}={options[option]}: there is no file {path}; {hint}")
+
+    def _toolchain(self) -> str:
+        text = self._text("toolchain")
+        return str(self._place(text)) if os.sep in text else text
 
     def _soc(self, options: Mapping[str, str]) -> str:
         soc, option = self._text("soc"), options.get(atc.SOC, "")
@@ -199,6 +221,10 @@ class _Reader:
         cards = self.content.get("cards", 1)
         if type(cards) is not int or cards < 1:
             raise _Wrong(f"'cards' is {cards!r}; write how many devices it runs on, 1 or more.")
+        if cards > _MOST_CARDS:
+            raise _Wrong(
+                f"'cards' is {cards}; write how many devices it runs on, {_MOST_CARDS} at most."
+            )
         return cards
 
     def _banks(self, options: tuple[Path, ...], environment: Mapping[str, str]) -> tuple[Path, ...]:
@@ -216,6 +242,12 @@ class _Reader:
         if not isinstance(value, str) or not value.strip():
             raise _Wrong(f"'{key}' is {value!r}; write a text.")
         return value if key in self.content else ""
+
+    def _texts(self, key: str) -> list[str]:
+        value = self.content.get(key, [])
+        if not _is_texts(value):
+            raise _Wrong(f"'{key}' is {value!r}; write a list of texts.")
+        return [atc.option_name(each) for each in value]
 
     def _paths(self, key: str) -> tuple[Path, ...]:
         value = self.content.get(key, [])
@@ -241,6 +273,4 @@ def _is_texts(value: object) -> bool:
 def _known(content: Mapping[str, Any]) -> None:
     for key in content:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.6)
-            hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(_KEYS)}."
-            raise _Wrong(f"the key '{key}' is unknown; {hint}")
+            raise _Wrong(f"the key '{key}' is unknown; {instead(key, _KEYS, _ALL_KEYS)}")

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,16 +20,21 @@ from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.configuration import DEBUGGING
 from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BANK
+from pytest_ascendcache.words import pytest_command
 
 _RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUGGING)
 """Variables a compile depends on: those that are set now are written down."""
 
 _TEMPLATE = """\
 # A model's release. It is judged by:
-#   pytest --ascend-release={file} --pyargs pytest_ascendcache.conformance
+#   pytest --ascend-release={file}
 # Relative paths, those of the command line too, count from the directory of this file.
 
 name = {name}
+
+# What compiles it: atc where set_env.sh puts it on PATH, or the path of one. Without a toolchain
+# every rule that compiles stays undecided.
+{toolchain}
 
 # How the model is converted: the whole atc command line, or a table [options] without dashes.
 {atc}
@@ -36,7 +43,7 @@ name = {name}
 {soc}
 
 # What is compiled to see which kernels the model gets: ATC's single-operator JSON, a file or a
-# list of files. Without operators nothing is compiled, and only settings and files are judged.
+# list of files. Without operators every rule that compiles stays undecided.
 {operators}
 
 # The precision file kept with the model, where it is not what --op_precision_mode names.
@@ -61,7 +68,11 @@ cards = 1
 """
 
 
-class InitError(Exception):
+_IS_SETTING = re.compile(r"[A-Za-z_]\w*=")
+"""``NAME=value`` before the program of a command line."""
+
+
+class InitError(ValueError):
     """Why no file was written; one sentence."""
 
 
@@ -82,28 +93,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     words = given.command[1:] if given.command[:1] == ["--"] else given.command
     try:
-        text = template(given.o, words, os.environ)
+        if len(words) == 1 and any(each.isspace() for each in words[0]):
+            words = shlex.split(words[0])
+        toolchain = found_toolchain(words, os.environ)
+        text = template(given.o, words, os.environ, toolchain)
         _write(Path(given.o), text)
-    except (InitError, atc.CommandError) as error:
+    except ValueError as error:  # CommandError, and the shell's quoting
         print(f"ascendcache-release-init: {error}", file=sys.stderr)
         return 2
+    if not toolchain:
+        print(
+            "No atc was found: until the file names one as toolchain, every rule that compiles "
+            "stays undecided."
+        )
     print(
         f"{given.o} is written. Look through it, then judge the release:\n"
-        f"  pytest --ascend-release={shlex.quote(given.o)} --pyargs pytest_ascendcache.conformance"
+        f"  {shlex.join([*pytest_command(), f'--ascend-release={given.o}'])}"
     )
     return 0
 
 
-def template(file: str, words: Sequence[str], variables: Mapping[str, str]) -> str:
+def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
+    """The atc to be judged: the program of the command line if it is a path, ``atc`` where it is
+    on PATH, else that of the toolkit the environment names; empty where there is none."""
+    program = next((each for each in words if not _IS_SETTING.match(each)), "")
+    if os.sep in program and not program.startswith("-") and shutil.which(program):
+        return program
+    if shutil.which("atc", path=variables.get("PATH")):
+        return "atc"
+    homes = (variables.get(name, "") for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"))
+    places = (str(Path(home) / "bin/atc") for home in homes if home)
+    return next((each for each in places if shutil.which(each)), "")
+
+
+def template(
+    file: str, words: Sequence[str], variables: Mapping[str, str], toolchain: str = ""
+) -> str:
     """The text of a release file, with what a command line and the environment say.
 
     Raises:
-        CommandError: for a command line that cannot be read.
+        CommandError: for a command line that cannot be read, or an option that atc does not have.
     """
-    if len(words) == 1 and any(each.isspace() for each in words[0]):
-        words = shlex.split(words[0])
     command = atc.parse_command(words, variables)
     options = command.options
+    atc.check_names(options)
     operators = options.get(atc.SINGLE_OP, "")
     cache = options.get(atc.CACHE_DIR, "")
     needs_soc = bool(words) and atc.SOC not in options
@@ -112,6 +145,7 @@ def template(file: str, words: Sequence[str], variables: Mapping[str, str]) -> s
     return _TEMPLATE.format(
         file=file,
         name=_text(_name(options)),
+        toolchain=_line(bool(toolchain), f"toolchain = {_text(toolchain or 'atc')}"),
         atc=_command(words) if words else '# atc = "atc --model=model.onnx --framework=5 ..."',
         soc=_line(needs_soc, 'soc = "Ascend910B1"'),
         operators=_line(bool(operators), f"operators = {_text(operators or 'operators.json')}"),

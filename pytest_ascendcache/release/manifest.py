@@ -187,15 +187,32 @@ def read_manifest(path: Path) -> Manifest:
             f"the manifest {path} is not of schema {SCHEMA}; write it anew with "
             "--ascend-manifest-update."
         )
-    try:
-        kernels = {key: KernelDigest(**fields) for key, fields in content["kernels"].items()}
-        toolchain = content["toolchain"]
-        manifest = Manifest(
-            *(toolchain["name"], toolchain["version"], content["soc"], content["options"]), kernels
+    if damage := _damage(content):
+        raise ManifestError(
+            f"the manifest {path} is damaged: {damage}; take it from version control, or write it "
+            "anew with --ascend-manifest-update."
         )
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ManifestError(f"the manifest {path} is damaged: {error!r}.") from None
-    return manifest
+    kernels = {key: KernelDigest(**fields) for key, fields in content["kernels"].items()}
+    toolchain = content["toolchain"]
+    return Manifest(
+        *(toolchain["name"], toolchain["version"], content["soc"], content["options"]), kernels
+    )
+
+
+def _damage(content: Mapping[str, Any]) -> str:
+    """What a manifest lacks, in words; empty where it is whole."""
+    for key, kind in (("toolchain", dict), ("soc", str), ("options", str), ("kernels", dict)):
+        if not isinstance(content.get(key), kind):
+            return f"'{key}' is missing or of another type"
+    for key in ("name", "version"):
+        if not isinstance(content["toolchain"].get(key), str):
+            return f"'toolchain.{key}' is missing or of another type"
+    wanted = {"operator": str, "sha256": str, "size": int}
+    for name, fields in content["kernels"].items():
+        whole = isinstance(fields, dict) and fields.keys() == wanted.keys()
+        if not whole or not all(type(fields[key]) is kind for key, kind in wanted.items()):
+            return f"the kernel '{name}' has not just {', '.join(wanted)}"
+    return ""
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

@@ -28,8 +28,8 @@ def message_and_colour(report: Document) -> tuple[str, str]:
     passed = counts[Verdict.PASS]
     if counts[Verdict.FAIL]:
         return f"{counts[Verdict.FAIL]} of {applicable} rules broken", "red"
-    if counts[Verdict.ERROR]:
-        return f"{counts[Verdict.ERROR]} of {applicable} rules undecided", "orange"
+    if counts[Verdict.UNDECIDED]:
+        return f"{counts[Verdict.UNDECIDED]} of {applicable} rules undecided", "orange"
     if report["checks_without_verdict"]:
         return "incomplete", "orange"
     if not applicable:

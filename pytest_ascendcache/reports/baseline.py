@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
 from pytest_ascendcache.reports.records import VerdictRecord
 
@@ -16,7 +17,7 @@ AS_BEFORE = "as in the baseline"
 """The reason of a deviation that the baseline has too."""
 
 _BROKEN = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.KNOWN_DEVIATION})
-_NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.ERROR})
+_NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Baseline:
         report = read_report(path)
         verdicts, observed = {}, {}
         for check in report["checks"]:
-            key = check["rule"], check["check"]
+            key = check["rule"], present_name(check["check"])
             verdicts[key] = Verdict(check["verdict"])
             observed[key] = check["evidence"].get("observed", "")
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"
@@ -81,7 +82,7 @@ class News:
         decided = {
             (each.rule, each.check)
             for each in records
-            if each.verdict not in (Verdict.ERROR, Verdict.NOT_APPLICABLE)
+            if each.verdict not in (Verdict.UNDECIDED, Verdict.NOT_APPLICABLE)
         }
         return cls(
             baseline,

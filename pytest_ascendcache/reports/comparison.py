@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report, write_whole
+from pytest_ascendcache.reports.records import tally, tally_text
 
 ABSENT = "-"
 """The verdict of a rule that a report does not have."""
@@ -20,18 +21,17 @@ _KINDS = ("differ", "partly", "agree")
 
 @dataclass(frozen=True)
 class Cell:
-    """What one report says of one rule."""
+    """What one report says of one rule; ``tally``: how many of its checks say what."""
 
     verdict: str
-    passed: int = 0
-    checks: int = 0
+    tally: tuple[tuple[Verdict, int], ...] = ()
 
     @property
     def text(self) -> str:
         """For the terminal."""
         if self.verdict == ABSENT:
             return ABSENT
-        return f"{self.verdict} {self.passed}/{self.checks}"
+        return tally_text(self.tally)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Row:
         """``differ`` where reports disagree, be it only by how many checks passed; ``partly``
         where only some have the rule; else ``agree``."""
         judged = [each for each in self.cells if each.verdict != ABSENT]
-        if len({(each.verdict, each.checks - each.passed) for each in judged}) > 1:
+        if len({_broken(each) for each in judged}) > 1:
             return "differ"
         return "agree" if len(judged) == len(self.cells) else "partly"
 
@@ -93,15 +93,18 @@ def _name(path: Path, report: Document) -> str:
 
 
 def _cells(report: Document) -> dict[str, Cell]:
-    counts: dict[str, list[int]] = {}
+    verdicts: dict[str, list[Verdict]] = {}
     for check in report["checks"]:
-        count = counts.setdefault(check["rule"], [0, 0])
-        count[0] += check["verdict"] == Verdict.PASS.value
-        count[1] += 1
+        verdicts.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
     return {
-        rule["id"]: Cell(rule["verdict"], *counts.get(rule["id"], (0, 0)))
+        rule["id"]: Cell(rule["verdict"], tuple(tally(verdicts.get(rule["id"], ()))))
         for rule in report["rules"]
     }
+
+
+def _broken(cell: Cell) -> tuple[str, int]:
+    """The verdict, and how many checks did not pass."""
+    return cell.verdict, sum(count for verdict, count in cell.tally if verdict is not Verdict.PASS)
 
 
 def as_text(comparison: Comparison) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the JSON report, which every other report is made from."""
 
 Document = dict[str, Any]
@@ -64,7 +64,7 @@ def read_report(path: Path) -> Document:
 
 
 def _missing(document: Document) -> str:
-    """What a report lacks of what readers rest on; empty if nothing."""
+    """The first part that a report lacks and its readers need; empty for a complete report."""
     for name, fields in _PARTS.items():
         if not _has(document.get(name), *fields):
             return f"'{name}'"

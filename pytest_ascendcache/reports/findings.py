@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _BROKEN = ("fail", "warn", "known deviation")
-_TOLD = (*_BROKEN, "error")
+_TOLD = (*_BROKEN, "undecided")
 _SHOWN = 300
 _SANDBOX = re.compile(r"/\S*/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 
@@ -147,13 +147,13 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
 
 def _worst(checks: Sequence[Mapping[str, Any]]) -> str:
     verdicts = {_verdict(each) for each in checks}
-    order = ("fail", "error", "warn", "pass")
+    order = ("fail", "undecided", "warn", "pass")
     return next((each for each in order if each in verdicts), "not applicable")
 
 
 def _counts(report: Mapping[str, Any]) -> str:
     verdicts = [_verdict(each) for each in report["checks"]]
-    names = ("pass", "fail", "warn", "not applicable", "error")
+    names = ("pass", "fail", "warn", "not applicable", "undecided")
     counts = ", ".join(f"{verdicts.count(each)} {each}" for each in names)
     starts = sum(each["evidence"]["starts"] for each in report["checks"])
     return f"{len(verdicts)} checks: {counts}; {starts} starts of the toolchain."

@@ -65,7 +65,7 @@ class WorkerRank:
 
 
 def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
-    """One record of ranks on workers. A rank that gave none, as its worker died: *error*."""
+    """One record of ranks on workers. A rank that gave none, as its worker died: *undecided*."""
     given = {each.of_rank.rank: each for each in reversed(ranks)}
     records = [each.of_rank for each in ranks]
     notes = []
@@ -87,4 +87,4 @@ def whole_gang(check: str, ranks: Sequence[WorkerRank]) -> VerdictRecord:
 def _no_verdict(like: VerdictRecord, message: str) -> VerdictRecord:
     nothing: dict[str, Any] = {name: [] for name in _JOINED} | dict.fromkeys(_SUMMED, 0)
     evidence = {**like.evidence, **nothing}
-    return replace(like, verdict=Verdict.ERROR, message=message, evidence=evidence)
+    return replace(like, verdict=Verdict.UNDECIDED, message=message, evidence=evidence)

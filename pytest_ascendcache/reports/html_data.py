@@ -12,9 +12,9 @@ _Rows = Sequence[Mapping[str, Any]]
 
 VERDICTS = tuple(verdict.value for verdict in Verdict)
 STORIES = 400
-"""Checks whose whole evidence is on the page. Whoever has more broken ones reads the JSON."""
+"""Checks whose whole evidence is on the page; the JSON report has that of all others."""
 
-_TOLD = frozenset({"fail", "error", "warn", "known deviation"})
+_TOLD = frozenset({"fail", "undecided", "warn", "known deviation"})
 _FINDINGS = 50
 """Faults of an audited directory that a check names on the page."""
 _LINES = 40

@@ -7,11 +7,13 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -19,11 +21,7 @@ from pytest_ascendcache.reports.files import (
     write_whole,
 )
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.reports.records import tally
 
 _PAGE = Path(__file__).parent / "page"
 
@@ -37,18 +35,16 @@ def html_report(report: Document) -> str:
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for rule in report["rules"]:
         groups.setdefault(rule["source"]["document"], []).append(rule)
-    checks: dict[str, list[int]] = {}
+    checks: dict[str, list[Verdict]] = {}
     for check in report["checks"]:
-        counts = checks.setdefault(check["rule"], [0, 0])
-        counts[0] += check["verdict"] == "pass"
-        counts[1] += 1
+        checks.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
     return render(
         "report.html.j2",
         ("common.js", "charts.js", "report.js"),
         page_data(report),
         report=report,
         groups=groups,
-        counts=checks,
+        tallies={rule: tally(verdicts) for rule, verdicts in checks.items()},
         stories=STORIES,
     )
 
@@ -82,6 +78,7 @@ def _environment() -> Any:
         loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals["t"] = _both_languages
+    environment.globals["tally"] = _tally
     return environment
 
 
@@ -93,6 +90,20 @@ def _both_languages(key: str) -> Any:
     return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
         text["en"], text["zh"]
     )
+
+
+def _tally(counts: Sequence[tuple[Verdict, int]]) -> Any:
+    """How many checks say the worst, then how many say what else: ``2 (3 pass)``."""
+    from markupsafe import Markup
+
+    (_, count), *rest = counts
+    if not rest:
+        return str(count)
+    others = [
+        Markup("{} {}").format(number, _both_languages(f"v_{verdict.value}"))
+        for verdict, number in rest
+    ]
+    return Markup("{} ({})").format(count, Markup(", ").join(others))
 
 
 def _markup(text: str) -> Any:

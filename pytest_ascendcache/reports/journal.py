@@ -10,13 +10,15 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.records import VerdictRecord
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class JournalError(ValueError):
@@ -27,7 +29,7 @@ class Journal:
     """The journal of one run, open for more. Only one run at a time has it.
 
     ``identity`` says what is judged, as plain data; ``decided`` are records of earlier runs by
-    check. What could not be told then ("error") is not decided.
+    check. What was undecided then is judged again.
 
     Raises:
         JournalError: where the file is another run's, in use, or no journal.
@@ -77,7 +79,7 @@ class Journal:
         for number, line in enumerate(lines[1:], 2):
             record = _record(path, number, line)
             decided.pop(record.check, None)
-            if record.verdict is not Verdict.ERROR:
+            if record.verdict is not Verdict.UNDECIDED:
                 decided[record.check] = record
         return decided
 
@@ -100,6 +102,7 @@ def _document(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
 
 def _record(path: Path, number: int, line: bytes) -> VerdictRecord:
     try:
-        return VerdictRecord.from_dict(_document(path, number, line)["record"])
+        record = VerdictRecord.from_dict(_document(path, number, line)["record"])
+        return replace(record, check=present_name(record.check))
     except (KeyError, TypeError, ValueError):
         raise JournalError(f"{path}: line {number} is no verdict; name another file.") from None

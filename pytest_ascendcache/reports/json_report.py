@@ -17,7 +17,7 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     all six verdicts; ``deviations``, the listed ones and what became of each (empty where only a
     part of the suite was run); ``matrix``, which combinations were tried; ``baseline``, what is
     new and fixed since an earlier report; ``rules`` with id, level, titles, source, verdict,
-    readings; ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, one
+    harm, readings; ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, one
     verdict record each (see ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
@@ -53,5 +53,6 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "statement": rule.statement,
         "source": {"document": rule.source.document, "section": rule.source.section},
         "verdict": result.verdict.value,
+        "harm": result.harm,
         "readings": result.readings,
     }

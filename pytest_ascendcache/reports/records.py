@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_ascendcache.contract import Rule, Verdict
+from pytest_ascendcache.contract.harm import Harm
 
 WORST_FIRST = (
     Verdict.FAIL,
-    Verdict.ERROR,
+    Verdict.UNDECIDED,
     Verdict.WARN,
     Verdict.KNOWN_DEVIATION,
     Verdict.PASS,
@@ -28,6 +29,8 @@ class VerdictRecord:
     ``evidence`` is :class:`~pytest_ascendcache.observation.Evidence` as plain data;
     ``seconds`` is the check's duration. ``deviation`` is there for a known deviation: the
     ``entry`` that names it, its ``reason`` and ``link``, and the verdict it had ``instead``.
+    ``harm`` is the :class:`~pytest_ascendcache.contract.harm.Harm` a broken promise was seen to
+    do, by its value; None where nothing is broken, or where no harm was seen.
     """
 
     rule: str
@@ -38,6 +41,7 @@ class VerdictRecord:
     seconds: float
     evidence: Mapping[str, Any]
     deviation: Mapping[str, str] | None = None
+    harm: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
@@ -51,7 +55,7 @@ class VerdictRecord:
 
 @dataclass(frozen=True)
 class RuleResult:
-    """A rule with the records of its checks, worst first."""
+    """A rule with the records of its checks: the worst verdict first, then the worst harm."""
 
     rule: Rule
     records: tuple[VerdictRecord, ...]
@@ -60,6 +64,17 @@ class RuleResult:
     def verdict(self) -> Verdict:
         """The worst verdict of any check."""
         return self.records[0].verdict
+
+    @property
+    def harm(self) -> str | None:
+        """The worst harm that any check of it saw; None where none did."""
+        seen = [Harm(each.harm) for each in self.records if each.harm is not None]
+        return min(seen, key=lambda each: each.rank).value if seen else None
+
+    @property
+    def tally(self) -> list[tuple[Verdict, int]]:
+        """How many checks say what the rule's verdict says, then how many say anything else."""
+        return tally(each.verdict for each in self.records)
 
     @property
     def readings(self) -> list[str]:
@@ -77,12 +92,28 @@ def by_rule(records: Iterable[VerdictRecord], rules: Mapping[str, Rule]) -> list
     for record in records:
         grouped.setdefault(record.rule, []).append(record)
     return [
-        RuleResult(
-            rule, tuple(sorted(grouped[name], key=lambda each: WORST_FIRST.index(each.verdict)))
-        )
+        RuleResult(rule, tuple(sorted(grouped[name], key=_badness)))
         for name, rule in rules.items()
         if name in grouped
     ]
+
+
+def _badness(record: VerdictRecord) -> tuple[int, int]:
+    harm = len(Harm) if record.harm is None else Harm(record.harm).rank
+    return WORST_FIRST.index(record.verdict), harm
+
+
+def tally(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
+    """Verdicts that occur with their counts, the worst first."""
+    counts = Counter(verdicts)
+    return [(verdict, counts[verdict]) for verdict in WORST_FIRST if counts[verdict]]
+
+
+def tally_text(counts: Sequence[tuple[Verdict, int]]) -> str:
+    """A tally in words: ``pass 3``, ``pass 1 (1 not applicable)``, ``fail 2 (3 pass)``."""
+    (worst, count), *rest = counts
+    others = ", ".join(f"{number} {verdict.value}" for verdict, number in rest)
+    return f"{worst.value} {count}" + (f" ({others})" if others else "")
 
 
 def accuracy_rows(records: Iterable[VerdictRecord]) -> list[dict[str, Any]]:
@@ -93,7 +124,7 @@ def accuracy_rows(records: Iterable[VerdictRecord]) -> list[dict[str, Any]]:
 
 def tried_cells(records: Iterable[VerdictRecord]) -> list[dict[str, str]]:
     """The combinations of which some check could tell something, as level by factor."""
-    undecided = (Verdict.NOT_APPLICABLE, Verdict.ERROR)
+    undecided = (Verdict.NOT_APPLICABLE, Verdict.UNDECIDED)
     told = (each for each in records if each.verdict not in undecided)
     cells = (tuple(each.evidence["factors"].items()) for each in told)
     return [dict(cell) for cell in dict.fromkeys(cells) if cell]

@@ -15,18 +15,19 @@ from pytest_ascendcache.reports.records import (
     RuleResult,
     VerdictRecord,
     accuracy_rows,
+    tally_text,
     totals_line,
 )
 
 _COLOURS = {
     Verdict.PASS: {"green": True},
     Verdict.FAIL: {"red": True},
-    Verdict.ERROR: {"red": True},
+    Verdict.UNDECIDED: {"red": True},
     Verdict.WARN: {"yellow": True},
     Verdict.KNOWN_DEVIATION: {"yellow": True},
     Verdict.NOT_APPLICABLE: {"purple": True},
 }
-_TOLD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
+_TOLD = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.WARN)
 _WIDTH = max(len(verdict.value) for verdict in Verdict)
 
 
@@ -35,21 +36,25 @@ def write_summary(
     results: Sequence[RuleResult],
     missing: int = 0,
     matrix: Sequence[str] = (),
+    answers: Sequence[str] = (),
 ) -> None:
-    """Write the summary of a run; ``missing`` checks were selected and gave no verdict, and
+    """Write the summary of a run. It begins with ``answers``, what a run says of each release;
+    ``missing`` checks were selected and gave no verdict, and
     ``matrix`` says which combinations were tried."""
     reporter.section("ascend cache contract")
+    for answer in answers:
+        reporter.line(answer, bold=True)
     checks = [record for result in results for record in result.records]
     for reason in dict.fromkeys(record.evidence["control"] for record in checks):
         if reason:
             reporter.line(f"POSITIVE CONTROL FAILED: {reason}", red=True)
-            reporter.line("What depends on it could not be decided and counts as 'error' below.")
+            reporter.line("What depends on it is undecided below.")
     longest = max(len(result.rule.id) for result in results)
+    widest = max(len(tally_text(result.tally)) - len(result.verdict.value) for result in results)
     for result in results:
         reporter.write(f"{result.verdict.value:>{_WIDTH}}", **_COLOURS[result.verdict])
-        passed = sum(record.verdict is Verdict.PASS for record in result.records)
-        counts = f"{passed}/{len(result.records)}"
-        reporter.line(f"  {counts:>6}  {result.rule.id:<{longest}} {result.rule.title_en}")
+        counts = tally_text(result.tally).removeprefix(result.verdict.value)
+        reporter.line(f"{counts:<{widest}}  {result.rule.id:<{longest}} {result.rule.title_en}")
         for reading in result.readings:
             reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
         for note in (note for record in result.records for note in record.evidence["notes"]):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,21 +82,12 @@ def shortest_path(history: Path) -> Path:
     return history.with_suffix(f".shortest{history.suffix}")
 
 
-Advance = Callable[[float], None]
-"""Is told how many more seconds or steps are done."""
-
-
-def _unwatched(total: float, unit: str) -> AbstractContextManager[Advance]:  # noqa: ARG001 - a bar
-    return nullcontext(lambda _: None)
-
-
 @dataclass(frozen=True)
 class Campaign:
     """A run to be made below ``directory``, which is empty; ``history`` is the file it leaves.
 
     It ends after ``seconds`` or ``steps``, whichever is first, and with the round that breaks a
     promise. ``replay`` is a history to be carried out again instead of a seed's schedule.
-    ``watched`` opens something that shows how much of a total, in a unit, is done.
     """
 
     toolchain: Toolchain
@@ -109,7 +99,6 @@ class Campaign:
     ranks: int = 4
     operators: int = 8
     replay: Path | None = None
-    watched: Callable[[float, str], AbstractContextManager[Advance]] = _unwatched
 
     def run(self) -> Result:
         """Carry it out, and check what the file says.
@@ -124,10 +113,7 @@ class Campaign:
         ground = self._ground(self.ranks, self.operators, self.seed)
         schedule = Schedule(self.seed, self.ranks, self.operators, ground.actions, ground.settings)
         started = time.monotonic()
-        total, unit = (self.steps or 0, "steps") if self.seconds is None else (self.seconds, "s")
-        with self.watched(total, unit) as advance:
-            rounds = self._bounded(schedule.rounds(), advance)
-            self._carry_out(ground, rounds, "whole", self.history)
+        self._carry_out(ground, self._bounded(schedule.rounds()), "whole", self.history)
         return self._result(ground, time.monotonic() - started)
 
     def _run_again(self, recorded: History) -> Result:
@@ -148,19 +134,15 @@ class Campaign:
         directory.mkdir()
         return prepare(self.toolchain, population(operators), ranks, seed, directory)
 
-    def _bounded(self, rounds: Iterator[Round], advance: Advance) -> Iterator[Round]:
-        before = time.monotonic()
-        deadline = None if self.seconds is None else before + self.seconds
+    def _bounded(self, rounds: Iterator[Round]) -> Iterator[Round]:
+        deadline = None if self.seconds is None else time.monotonic() + self.seconds
         steps = 0
         for one in rounds:
             yield one
             steps += one.steps
-            now = time.monotonic()
-            advance(one.steps if deadline is None else now - before)
-            before = now
             if self.steps is not None and steps >= self.steps:
                 return
-            if deadline is not None and now >= deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 return
 
     def _carry_out(

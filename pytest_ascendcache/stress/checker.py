@@ -63,7 +63,7 @@ def violations(history: History) -> list[Violation]:
 
 @dataclass
 class _Cache:
-    """What of a cache may be broken, since somebody broke it, and whose kernel each stem had."""
+    """What disturbances may have broken in a cache, and whose kernel each stem had."""
 
     broken: set[EntrySeen] = field(default_factory=set)
     residue: set[str] = field(default_factory=set)

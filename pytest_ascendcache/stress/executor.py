@@ -116,7 +116,7 @@ class Executor:
         return CacheSeen(cache, tuple(seen), tuple(sorted(residue)))
 
     def _snapshot(self) -> dict[str, Snapshot]:
-        """Everything that belongs to somebody; the ranks' outputs by their names alone."""
+        """Every directory a rank was given; the ranks' outputs by their names alone."""
         return {root.name: Snapshot.take(root) for root in (self._directory / SHARED, *self._ranks)}
 
     def _compile(self, one: Round) -> list[Delivery]:

@@ -157,7 +157,8 @@ def _points(
             raise NotDecidable(str(error)) from None
     storing, hitting, forcing = recorded
     changing = [each for each in (*storing, *forcing) if each.act.changes]
-    # Nobody is to stand still with a lock in hand: before taking one, and where none is taken.
+    # A process may be held before it takes a lock, or in a run that takes none, but never while it
+    # has one: all others would wait.
     free = [each for each in hitting if not any(one.act is Act.LOCK for one in hitting)]
     points = {
         Action.KILL: changing,

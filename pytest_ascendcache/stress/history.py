@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import TracebackType, UnionType
@@ -314,13 +314,20 @@ def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
 def _line(text: str, where: str) -> Line:
     try:
         document = json.loads(text)
-        kind = _LINES[document.pop("line")]
-        line: Line = _decode(kind, document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise HistoryError(
-            f"{where}: no line of a history ({str(error)[:80]}); cut the file before it."
-        ) from None
+    except (ValueError, RecursionError):
+        raise _damaged(where, "it is not JSON") from None
+    if not isinstance(document, dict) or document.get("line") not in _LINES:
+        raise _damaged(where, "it does not say which kind of line it is")
+    kind = document.pop("line")
+    try:
+        line: Line = _decode(_LINES[kind], document)
+    except (ValueError, TypeError) as error:
+        raise _damaged(where, f"'{kind}': {error}"[:100]) from None
     return line
+
+
+def _damaged(where: str, what: str) -> HistoryError:
+    return HistoryError(f"{where}: no line of a history: {what}; cut the file before this line.")
 
 
 def _decode(kind: Any, value: Any) -> Any:
@@ -334,6 +341,8 @@ def _decode(kind: Any, value: Any) -> Any:
             raise TypeError(f"{value!r} is no list")
         return tuple(_decode(arguments[0], each) for each in value)
     if origin is dict:
+        if not isinstance(value, dict):
+            raise TypeError(f"{value!r} is no table")
         return {str(key): _decode(arguments[1], each) for key, each in value.items()}
     if is_dataclass(kind):
         return _decode_fields(kind, value)
@@ -346,6 +355,11 @@ def _decode(kind: Any, value: Any) -> Any:
 
 def _decode_fields(kind: Any, value: Mapping[str, Any]) -> Any:
     types = get_type_hints(kind)
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r} is no table")
+    needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}
+    if missing := needed - set(value):
+        raise TypeError(f"the field {min(missing)!r} is missing")
     unknown = set(value) - {each.name for each in fields(kind)}
     if unknown:
         raise TypeError(f"unknown field {min(unknown)!r}")

@@ -39,7 +39,7 @@ class Schedule:
     settings: frozenset[Setting] = frozenset(Setting)
 
     def rounds(self) -> Iterator[Round]:
-        """Round after round; whoever carries them out says when it is enough."""
+        """Round after round, without end; the campaign stops asking."""
         return map(self.round, count())
 
     def round(self, number: int) -> Round:

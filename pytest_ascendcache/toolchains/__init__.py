@@ -13,7 +13,6 @@ from pytest_ascendcache.toolchains.protocol import (
     StagedChange,
     Toolchain,
 )
-from pytest_ascendcache.toolchains.reference import reference_toolchain
 from pytest_ascendcache.toolchains.static_kernel import (
     Program,
     StaticProcess,
@@ -44,5 +43,4 @@ __all__ = [
     "TrainResult",
     "atc_toolchain",
     "op_compiler_toolchain",
-    "reference_toolchain",
 ]

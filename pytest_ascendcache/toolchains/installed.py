@@ -20,6 +20,7 @@ from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
 from pytest_ascendcache.toolchains.models import can_write_models
 from pytest_ascendcache.toolchains.protocol import StagedChange
+from pytest_ascendcache.words import instead
 
 _OPERATORS = Path("built-in/op_impl/ai_core/tbe/config")
 """Where an operator package keeps a directory for each chip family it has operators for."""
@@ -84,6 +85,18 @@ class Installation:
             if descriptions
             else None
         )
+
+    def check_soc(self, soc: str) -> None:
+        """Refuse a chip (SoC) that the installation has no operators for.
+
+        Raises:
+            ToolchainError: naming the chip, and what to write instead.
+        """
+        if self.socs is not None and soc not in self.socs:
+            raise ToolchainError(
+                f"this installation has no operators for the chip {soc} "
+                f"(--ascend-soc, or soc in a release); {instead(soc, sorted(self.socs))}"
+            )
 
     @property
     def _families(self) -> set[str]:
@@ -169,7 +182,7 @@ def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> Inst
         )
     named = os.environ.get("ASCEND_OPP_PATH")
     installation = Installation(Path(found).absolute(), Path(named) if named else None)
-    _check_soc(installation, soc or DEFAULT_SOC)
+    installation.check_soc(soc or DEFAULT_SOC)
     programs = {"atc": (str(installation.program),)}
     strace = find_strace()
     if strace is not None:
@@ -196,16 +209,6 @@ def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> Inst
     toolchain.installation = installation
     toolchain.soc = soc or DEFAULT_SOC
     return toolchain
-
-
-def _check_soc(installation: Installation, soc: str) -> None:
-    socs = installation.socs
-    if socs is not None and soc not in socs:
-        there = ", ".join(sorted(socs)) or "none"
-        raise ToolchainError(
-            f"this installation has no operators for the chip {soc}; name one that it has with "
-            f"--ascend-soc ({there})."
-        )
 
 
 def _value(path: Path, key: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_ascendcache.contract import Capability, CompileOptions
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.processes.ending import ProcessResult
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class CompileRequest:
 
 
 @dataclass(frozen=True)
-class CompileResult:
+class CompileResult(ProcessResult):
     """How one process ended and what it delivered.
 
     ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed
@@ -71,28 +71,19 @@ class CompileResult:
     log: str = ""
 
     @property
-    def succeeded(self) -> bool:
-        """Whether the process says so and delivered every operator."""
-        return self.returncode == 0 and None not in self.delivered
+    def work(self) -> Path:
+        """The directory it ran in."""
+        return self.request.work
 
     @property
-    def command(self) -> str:
-        """A shell line that does the same."""
-        settings = [f"{key}={shlex.quote(value)}" for key, value in self.environment.items()]
-        return " ".join(
-            [f"cd {shlex.quote(str(self.request.work))} &&", *settings, shlex.join(self.argv)]
-        )
+    def settings(self) -> Mapping[str, str]:
+        """What was added to its environment."""
+        return self.environment
 
     @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        if self.returncode is None:
-            return f"did not end within {self.deadline:g} s and was killed"
-        if self.returncode < 0:
-            return f"was ended by signal {-self.returncode}"
-        if self.returncode == 0 and None in self.delivered:
-            return "reported success but did not deliver every operator"
-        return f"ended with exit status {self.returncode}"
+    def missing(self) -> str:
+        """What it failed to deliver, in words."""
+        return "did not deliver every operator" if None in self.delivered else ""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Source: document K; facts ``static-kernel`` sections 2 to 4.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
+from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
 
 _CLEANED = (
@@ -51,7 +51,7 @@ class StaticRequest:
 
 
 @dataclass(frozen=True)
-class StaticResult:
+class StaticResult(ProcessResult):
     """How a process ended; ``returncode`` is negative for a signal and ``None`` where the
     deadline (seconds) passed and its group was killed."""
 
@@ -63,28 +63,16 @@ class StaticResult:
     left_behind: int
 
     @property
-    def succeeded(self) -> bool:
-        """Whether the process says so."""
-        return self.returncode == 0
+    def work(self) -> Path:
+        """The directory it ran in."""
+        return self.request.work
 
     @property
-    def command(self) -> str:
-        """A shell line that does the same."""
-        variables = dict(self.request.environment)
-        if self.request.opp is not None:
-            variables["ASCEND_OPP_PATH"] = str(self.request.opp)
-        settings = [f"{key}={shlex.quote(value)}" for key, value in variables.items()]
-        work = shlex.quote(str(self.request.work))
-        return " ".join([f"cd {work} &&", *settings, shlex.join(self.argv)])
-
-    @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        if self.returncode is None:
-            return f"did not end within {self.deadline:g} s and was killed"
-        if self.returncode < 0:
-            return f"was ended by signal {-self.returncode}"
-        return f"ended with exit status {self.returncode}"
+    def settings(self) -> Mapping[str, str]:
+        """What was added to its environment."""
+        opp = self.request.opp
+        installed = {} if opp is None else {"ASCEND_OPP_PATH": str(opp)}
+        return {**self.request.environment, **installed}
 
 
 @dataclass(frozen=True)

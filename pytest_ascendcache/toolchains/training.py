@@ -5,7 +5,6 @@ Source: document M; facts ``mindspore-incremental``.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
+from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.launch import Launcher, Running
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class TrainRequest:
 
 
 @dataclass(frozen=True)
-class TrainResult:
+class TrainResult(ProcessResult):
     """How one rank ended and what its network gave.
 
     ``returncode`` is negative for a signal and ``None`` where the deadline (seconds) passed and
@@ -86,29 +86,19 @@ class TrainResult:
     claimed: int | None = None
 
     @property
-    def succeeded(self) -> bool:
-        """Whether the process says so and gave the network's outputs."""
-        return self.returncode == 0 and self.outputs is not None
+    def work(self) -> Path:
+        """The directory it ran in."""
+        return self.request.work
 
     @property
-    def command(self) -> str:
-        """A shell line that does the same."""
-        settings = [
-            f"{key}={shlex.quote(value)}" for key, value in self.request.environment.items()
-        ]
-        work = shlex.quote(str(self.request.work))
-        return " ".join([f"cd {work} &&", *settings, shlex.join(self.argv)])
+    def settings(self) -> Mapping[str, str]:
+        """What was added to its environment."""
+        return self.request.environment
 
     @property
-    def ending(self) -> str:
-        """How it ended, in words."""
-        if self.returncode is None:
-            return f"did not end within {self.deadline:g} s and was killed"
-        if self.returncode < 0:
-            return f"was ended by signal {-self.returncode}"
-        if self.returncode == 0 and self.outputs is None:
-            return "reported success but gave no outputs"
-        return f"ended with exit status {self.returncode}"
+    def missing(self) -> str:
+        """What it failed to do, in words."""
+        return "gave no outputs" if self.outputs is None else ""
 
 
 @dataclass(frozen=True)

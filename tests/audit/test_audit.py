@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.audit import Audit, Check, audit, holds_a_cache, story, undecided
+from pytest_ascendcache.audit import Audit, Check, Removal, audit, holds_a_cache, story, undecided
 from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
-from pytest_ascendcache.qualification.catalogue import Scene, load_scenes
+from pytest_ascendcache.qualification.catalogue import Scene
+from pytest_ascendcache.qualification.loading import load_scenes
 from pytest_ascendcache.qualification.scenes.caches import (
     INI,
     cann_entry,
@@ -46,7 +47,7 @@ def look(directory: Path) -> Audit:
 
 @pytest.fixture
 def unprivileged(tmp_path: Path) -> Iterator[Path]:
-    """A directory of somebody who is not root, who runs the test."""
+    """A directory of an ordinary user, although root runs the test."""
     if os.geteuid():
         yield tmp_path
         return
@@ -67,7 +68,7 @@ def broken(result: Audit) -> set[str]:
 @pytest.mark.parametrize("scene", SCENES, ids=[each.name for each in SCENES])
 def test_a_scene_is_blamed_by_exactly_its_rules(scene: Scene, tmp_path: Path) -> None:
     if scene.needs_root and os.geteuid():
-        pytest.skip("it takes root to give a file to somebody else")
+        pytest.skip("only root may give a file to another user")
     directory = tmp_path / "scene"
     directory.mkdir()
     arguments = scene.build(directory)
@@ -256,12 +257,13 @@ def test_an_unreadable_directory_decides_nothing(unprivileged: Path) -> None:
 
 
 def test_a_file_that_comes_while_it_is_read_decides_nothing(tmp_path: Path) -> None:
-    cache = kernel_cache(tmp_path, entries=300)
+    cache = kernel_cache(tmp_path)
+    put(cache.soc / "te_old.o_1_2_3.temp", b"")
 
-    def advance(_: int) -> None:
+    def meanwhile(_: Removal) -> None:
         put(cache.soc / "te_new.o_1_2_3.temp", b"")
 
-    result = audit(tmp_path, environment=NOTHING, advance=advance)
+    result = audit(tmp_path, environment=NOTHING, suggest=meanwhile)
     assert "changed while it was read" in undecided(result, Check.DIGESTS)
     assert "when nobody compiles, or audit a copy" in undecided(result, Check.RANKS_AGREE)
 

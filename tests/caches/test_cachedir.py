@@ -54,7 +54,7 @@ def elf(request):
 
 @pytest.fixture
 def entry(tmp_path):
-    """A valid entry, looked at for the first time by whoever asks."""
+    """A valid entry that nothing has read yet."""
     fields = {
         "binFileName": STEM,
         "binFileSuffix": ".o",

@@ -362,8 +362,8 @@ def test_a_file_that_describes_no_rules(rule_files, text):
         (Level.MUST, True, Verdict.FAIL),
         (Level.SHOULD, False, Verdict.WARN),
         (Level.SHOULD, True, Verdict.FAIL),
-        (Level.INFO, False, Verdict.ERROR),
-        (Level.INFO, True, Verdict.ERROR),
+        (Level.INFO, False, Verdict.UNDECIDED),
+        (Level.INFO, True, Verdict.UNDECIDED),
     ],
 )
 def test_broken_promises(level, strict, verdict):
@@ -377,5 +377,5 @@ def test_there_are_six_verdicts():
         "warn",
         "known deviation",
         "not applicable",
-        "error",
+        "undecided",
     ]

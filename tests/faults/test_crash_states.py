@@ -22,10 +22,10 @@ from pytest_ascendcache.faults import (
     crash_states,
 )
 from pytest_ascendcache.faults.tree import Item
-from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import PositiveControl
+from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import reference_toolchain
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
 X = TensorDesc.of("float32", 4)
 ADD = OperatorSpec("Add", (X, X), (X,), name="add")

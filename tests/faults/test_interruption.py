@@ -25,11 +25,11 @@ from pytest_ascendcache.faults import (
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, spread
 from pytest_ascendcache.observation.evidence import PositiveControl
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     AtcToolchain,
     ProcessLauncher,
     ToolchainError,
-    reference_toolchain,
 )
 
 X = TensorDesc.of("float32", 4)

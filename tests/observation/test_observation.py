@@ -21,11 +21,13 @@ from pytest_ascendcache.contract.outcome import (
     STORED,
     Outcome,
 )
-from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
+from pytest_ascendcache.observation.cache import Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
+from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError, reference_toolchain
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
 
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 X = TensorDesc.of("float32", 4)
@@ -326,7 +328,7 @@ def test_failing_is_an_error_of_the_toolchain_or_an_answer(reference, tmp_path):
 def test_a_hang_is_an_error_even_where_failing_is_an_answer(reference, tmp_path):
     hanging = Faulty(reference, result=lambda result: replace(result, returncode=None, output=""))
     cache = CacheUnderTest(hanging, tmp_path, PositiveControl())
-    with pytest.raises(ToolchainError, match=r"did not end within 60 s .* without a word"):
+    with pytest.raises(ToolchainError, match=r"did not end within 60 s .* and printed nothing"):
         cache.attempt(ADD)
     assert cache.evidence.steps[0].ending.startswith("did not end")
 

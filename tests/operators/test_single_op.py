@@ -284,7 +284,7 @@ def test_paths_that_are_no_file(tmp_path, name, reason):
 
 @pytest.mark.parametrize(("number", "reason"), [(errno.EACCES, "permission denied"), (5, "error")])
 def test_a_file_that_cannot_be_read(tmp_path, monkeypatch, number, reason):
-    """Whoever runs the tests may be root, whom no mode keeps out: let reading fail instead."""
+    """Tests may run as root, whom no file mode keeps out: reading fails by a patch instead."""
     path = tmp_path / "ops.json"
     path.write_text("[]")
 

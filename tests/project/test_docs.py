@@ -67,7 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
-@pytest.mark.parametrize("options", [[], ["--ascend-toolchain=ours"], ["-n2"]], ids=str)
+@pytest.mark.parametrize("options", [[], ["--ascend-toolchain=ours", "tests"], ["-n2"]], ids=str)
 def test_the_example_project_runs_on_an_installed_wheel(
     installed: Path, tmp_path: Path, options: list[str]
 ) -> None:

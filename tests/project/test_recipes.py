@@ -104,6 +104,44 @@ def test_a_command_line_of_a_recipe_collects_checks(
     assert any("::test_" in line for line in result.outlines)
 
 
+INSTALL = re.compile(r"-m pip install (.*)")
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_recipe_installs_the_plugin_from_where_it_can_be_had(name: str) -> None:
+    text = (RECIPES / name).read_text(encoding="utf-8")
+    assert re.search(r"PYTEST_ASCENDCACHE\W+git\+https://", text)
+    installed = [each for step in STEPS[name] for each in INSTALL.findall(step)]
+    assert installed
+    assert all(each.startswith('"$PYTEST_ASCENDCACHE"') for each in installed), installed
+
+
+def test_the_install_line_builds_the_plugin_from_its_repository(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    for each in ("pyproject.toml", "README.md", "LICENSE"):
+        repository.mkdir(exist_ok=True)
+        shutil.copy(ROOT / each, repository)
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "pytest_ascendcache", repository / "pytest_ascendcache", ignore=ignored)
+    identity = ("-c", "user.name=me", "-c", "user.email=me@example.invalid")
+    for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "All"]):
+        subprocess.run(["git", *words], cwd=repository, check=True)
+    target = tmp_path / "installed"
+    # Without a network: what the plugin needs is here already.
+    offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
+    place = {"PIP_TARGET": str(target), "PYTEST_ASCENDCACHE": f"git+file://{repository}"}
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    (step,) = [each for each in STEPS["github-actions.yml"] if INSTALL.search(each)]
+    environment = {**os.environ, **offline, **place, "PATH": path}
+    built = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step], env=environment, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    assert (target / "pytest_ascendcache/conformance/smoke.json").is_file()
+    (entries,) = target.glob("pytest_ascendcache-*.dist-info/entry_points.txt")
+    assert "ascendcache = pytest_ascendcache.plugin.hooks" in entries.read_text()
+
+
 def test_every_recipe_judges_a_release_and_the_readme_of_recipes_names_them() -> None:
     for name, steps in STEPS.items():
         assert any("--ascend-release=release.toml" in step for step in steps), name

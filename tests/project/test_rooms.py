@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ORDER = (
+    "words",
     "operators",
     "contract",
     "combinations",
@@ -37,7 +40,7 @@ NEVER = {
     "audit": {"toolchains", "processes", "observation", "faults", "ranks", "stress"},
     "release": {"toolchains", "processes", "observation", "faults", "ranks", "stress", "audit"},
     "reports": {"toolchains", "processes", "observation", "faults", "ranks", "conformance"},
-    "reference": {*ORDER} - {"operators", "reference"},
+    "reference": {*ORDER} - {"words", "operators", "reference"},
 }
 """What a room must not know although it stands before it."""
 
@@ -48,24 +51,72 @@ ALLOWED = {
 }
 
 
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+"""Every module of the package by name, the plugin's included."""
+
+SPELLED_OUT = {
+    "pytest_ascendcache.conformance": "pytest rewrites its asserts, so it is named before import",
+}
+"""Modules that a string may name, and why."""
+
+
 def _imported(path: Path) -> set[str]:
-    """Rooms and face modules a file imports, wherever in the file."""
+    """Modules of the package a file imports: at its top, in functions, and for types alone."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            modules = inner & MODULES.keys()
+            names |= modules if modules == inner else {*modules, node.module}
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-    parts = [name.split(".") for name in names if name.startswith("pytest_ascendcache.")]
-    return {each[1] for each in parts}
+    return {name for name in names if name.startswith("pytest_ascendcache.")}
 
 
 @pytest.mark.parametrize("room", ALLOWED)
 def test_a_room_imports_only_rooms_above_it(room: str) -> None:
     for path in (PACKAGE / room).rglob("*.py"):
-        extra = _imported(path) - ALLOWED[room] - {room}
+        rooms = {name.split(".")[1] for name in _imported(path)}
+        extra = rooms - ALLOWED[room] - {room}
         assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    graph = {name: _imported(path) - {name} for name, path in MODULES.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" <- ".join(error.args[1]))
+
+
+def test_no_import_is_hidden_in_a_string() -> None:
+    hidden = {name: found for name, path in MODULES.items() if (found := _spelled_out(path))}
+    assert hidden == {}
+
+
+def _spelled_out(path: Path) -> list[str]:
+    """Strings of a file, docstrings aside, that name a module of the package or import one."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
+    docstrings = {id(each) for each in statements}
+    strings = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]
+    names = MODULES.keys() - SPELLED_OUT.keys() - {PACKAGE.name}
+    imports = re.compile(rf"^\s*(from|import) {PACKAGE.name}\b", re.MULTILINE)
+    return [each for each in strings if each in names or imports.search(each)]
+
+
+def test_the_root_holds_only_rooms() -> None:
+    there = {each.name for each in PACKAGE.iterdir() if each.name != "__pycache__"}
+    assert there == {*ALLOWED, "__init__.py", "py.typed"}
 
 
 def test_every_room_is_known() -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("xdist", reason="pytest-xdist is not installed")
-
 PATIENCE = 120
 """Seconds after which a session counts as hanging."""
 

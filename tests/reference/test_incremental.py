@@ -25,9 +25,10 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.observation.impostor import NETWORK as IMPOSTOR
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference.kernels import KernelOptions, build
 from pytest_ascendcache.reference.kernels.execute import run_object
-from pytest_ascendcache.toolchains import ToolchainError, reference_toolchain
+from pytest_ascendcache.toolchains import ToolchainError
 
 SQUARE, EXP = probe_network("Square"), probe_network("Exp")
 BOTH = probe_network("Square", "Exp")

@@ -757,6 +757,7 @@ def test_unusable_pointers_are_refused_before_anything_is_touched() -> None:
 HALF = tensor("float16", 4)
 
 REFUSED = [
+    (unary("Exp", "float32", 10**12, 10**12), "which no card's memory holds; give 68719476736"),
     (unary("Sqr", "float16", 4), "operator type 'Sqr' has no kernel here; use Sqrt"),
     (unary("Exp", "int8", 4), "has no kernel for int8 (input 0); use float16 or float32"),
     (unary("Exp", "float16", -1, 4), "has the dynamic shape [-1, 4] for input 0"),

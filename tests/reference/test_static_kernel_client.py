@@ -277,6 +277,45 @@ def test_a_card_that_comes_alone_names_the_missing_one(tmp_path, build, monkeypa
     assert list(build.iterdir()) == []
 
 
+def cards(place, size, *changes):
+    """Start a command for each card, with the arguments and variables of its own; their ends."""
+    common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_PORT": str(place)}
+    started = [
+        subprocess.Popen(
+            [*COMMAND, *map(str, arguments), "--mode=reduce-overhead", "--static-shape-kernel"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **common, "RANK": str(rank), **variables},
+        )
+        for rank, (arguments, variables) in enumerate(changes)
+    ]
+    return [(each.communicate(timeout=120)[0], each.returncode) for each in started]
+
+
+WELL = ((SQUARE,), {})
+ENDING_EARLY = {
+    "rank 0 has a local size of its own": ((SQUARE,), {"LOCAL_WORLD_SIZE": "2"}, 0),
+    "rank 0 has no network": (("missing.json",), {}, 0),
+    "rank 1 has no network": (("missing.json",), {}, 1),
+    "rank 1 has no rank": ((SQUARE,), {"RANK": "one"}, 1),
+}
+
+
+@pytest.mark.usefixtures("opp")
+@pytest.mark.parametrize("case", ENDING_EARLY)
+def test_a_card_that_ends_before_it_meets_the_others_ends_them_at_once(case):
+    *change, rank = ENDING_EARLY[case]
+    started = [WELL, WELL, WELL]
+    started[rank] = tuple(change)
+    with meeting_place(3) as place:
+        ended = cards(place.port, 3, *started)
+    assert [status for _, status in ended] == [1, 1, 1]
+    assert not any("waited" in said for said, _ in ended)
+    named = {"LOCAL_WORLD_SIZE": "LOCAL_WORLD_SIZE", "RANK": "RANK is 'one'"}
+    reason = next((named[name] for name in change[1]), "missing.json")
+    assert all(reason in said for said, _ in ended), ended
+
+
 LOCAL_SIZES = {
     (None, 1): 1,
     ("", 1): 1,

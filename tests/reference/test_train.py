@@ -23,10 +23,12 @@ from pytest_ascendcache.observation import meeting_place
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.evaluation import evaluate_network
 from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference import train
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.toolchains import TrainRequest, reference_toolchain
+from pytest_ascendcache.toolchains import TrainRequest
 
 NETWORKS = Path(__file__).parents[2] / "fixtures" / "networks"
 SQUARE, BERT = NETWORKS / "square.json", NETWORKS / "bert_encoder_layer.json"
@@ -306,18 +308,10 @@ def test_strangers_at_the_meeting_are_ignored(forked, tmp_path):
 
 @contextmanager
 def connected(port):
-    """A connection, as soon as somebody listens."""
-    while True:
-        stranger = socket.socket()
-        try:
-            stranger.connect(("127.0.0.1", port))
-        except ConnectionRefusedError:
-            stranger.close()
-            os.sched_yield()
-            continue
-        with stranger:
-            yield stranger
-        return
+    """A connection, as soon as a process listens."""
+    with socket.socket() as stranger:
+        assert wait_until(lambda: stranger.connect_ex(("127.0.0.1", port)) == 0, 60)
+        yield stranger
 
 
 @pytest.mark.parametrize("name", ["rank_0", "rank_0/kernel_meta"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -72,12 +73,12 @@ def test_the_example_passes_once_its_manifest_is_written(
     assert third.ret == 0
     third.stdout.fnmatch_lines(
         [
-            "*pass*1/1*cache-mode/release-setting*",
-            "*pass*1/1*release/precision-file-valid*",
-            "*pass*1/2*release/cached-is-fresh*",
+            "*pass 1 *cache-mode/release-setting*",
+            "*pass 1 *release/precision-file-valid*",
+            "*pass 1 (1 not applicable)*release/cached-is-fresh*",
             "*bert-base-layer, new cache: 17 of 17 kernels served",
-            "*pass*1/1*release/cards-get-one-kernel*",
-            "*pass*1/1*release/manifest*",
+            "*pass 1 *release/cards-get-one-kernel*",
+            "*pass 1 *release/manifest*",
         ]
     )
 
@@ -118,7 +119,8 @@ def test_a_release_under_enable_fails_and_says_what_to_do(
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]
     command = shlex.split(repeat.removeprefix("repeat"))
-    assert pytester.runpytest_subprocess(*command[1:]).parseoutcomes() == {"failed": 1}
+    again = pytester.runpytest_subprocess(*command[command.index("pytest") + 1 :])
+    assert again.parseoutcomes() == {"failed": 1}
 
 
 def test_recommendations_warn_and_fail_under_strict(
@@ -155,7 +157,7 @@ def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(
     holder[field] = value
     path.write_text(json.dumps(manifest))
     result = _judge(pytester, release, rule)
-    assert result.parseoutcomes() == {"errors": 1, "deselected": 11}
+    assert result.parseoutcomes() == {"undecided": 1, "deselected": 11}
     result.stdout.fnmatch_lines([f"why *{said}"])
     assert json.loads(path.read_text()) == manifest
 
@@ -213,9 +215,65 @@ def test_what_cannot_be_compiled_is_not_decided(pytester: pytest.Pytester, relea
     single = release.parent / "single.json"
     single.write_text(single.read_text().replace('"Exp"', '"NoSuchOperator"'))
     verdicts = _verdicts(pytester, release)
-    assert verdicts["release/cached-is-fresh"] == "error"
-    assert verdicts["release/cards-get-one-kernel"] == "error"
+    assert verdicts["release/cached-is-fresh"] == "undecided"
+    assert verdicts["release/cards-get-one-kernel"] == "undecided"
     assert verdicts["release/settings-agree"] == "pass"
+
+
+def test_without_a_named_toolchain_only_files_are_judged(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ('toolchain = "reference"', ""))
+    result = _judge(pytester, release)
+    assert result.parseoutcomes() == {"passed": 5, "skipped": 2, "undecided": 5}
+    result.stdout.fnmatch_lines(
+        [
+            "Release bert-base-layer is not ready to ship: 4 rules undecided (*); nothing was *",
+            "why *no toolchain is named; write toolchain = *",
+        ]
+    )
+    files = _judge(pytester, release, "-q", "--ascend-rule=release/debug-off")
+    assert files.ret == 0
+    files.stdout.fnmatch_lines(
+        ["Release bert-base-layer keeps the 1 rule *; nothing was compiled*"]
+    )
+
+
+def test_a_release_without_operators_is_never_green(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release, ("--singleop=single.json", "--log=info"))
+    result = _judge(pytester, release)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        ["Release bert-base-layer is not ready*; nothing was compiled*", "why *names no operators*"]
+    )
+
+
+def test_the_answer_names_what_compiled(pytester: pytest.Pytester, release: Path) -> None:
+    _small(release)
+    rules = ("--ascend-rule=release/cards-get-one-kernel", "--ascend-report=report.json")
+    result = _judge(pytester, release, *rules)
+    result.stdout.fnmatch_lines(
+        [
+            "Release * keeps the 1 rule that was judged; compiled with the embedded reference *, "
+            "which says nothing about CANN.",
+            "*bert-base-layer: 2 of 2 cards compiled at once",
+        ]
+    )
+    report = json.loads((pytester.path / "report.json").read_text())
+    assert report["answers"] == [each for each in result.outlines if each.startswith("Release ")]
+
+
+def test_one_run_compiles_releases_with_one_toolchain(
+    pytester: pytest.Pytester, release: Path
+) -> None:
+    _small(release)
+    other = release.with_name("other.toml")
+    other.write_text(release.read_text().replace('"reference"', '"atc"'))
+    refused = _judge(pytester, release, f"--ascend-release={other}")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(["*names the toolchain 'reference' and *names 'atc'; judge them*"])
 
 
 def test_a_toolchain_without_tables_does_not_judge_the_precision_file(
@@ -302,12 +360,12 @@ def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release:
                 "--ascend-release=bert/again.toml",
                 "--ascend-manifest-update",
             ],
-            "*have the same manifest *kernels.json; give each its own.",
+            "*manifest *kernels.json of *release.toml and *again.toml are one file; name two.",
         ),
         (["--ascend-release=nowhere.toml"], "*'caches': */nowhere holds no cache *; name a *"),
         (
             ["--ascend-release=inside.toml", "--ascend-manifest-update"],
-            "*kernels.json is in the cache *kernel_cache, which is audited and not written to; *",
+            "*kernels.json of * would be written in *kernel_cache, which is audited and not *",
         ),
     ],
 )
@@ -338,6 +396,7 @@ COMMAND = (
 def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, release: Path) -> None:
     _small(release)
     shutil.copy(release.parent / "single.json", pytester.path)
+    (pytester.path / "it's.onnx").touch()
     result = pytester.run(INIT, "--", "TUNE_BANK_PATH=bank", *COMMAND)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -348,16 +407,44 @@ def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, rel
     assert written.options["model"] == "it's.onnx"
     assert written.environment["TUNE_BANK_PATH"] == "bank"
     assert [each.type for each in written.operators] == ["Exp"]
-    verdicts = _verdicts(pytester, pytester.path / "release.toml")
+    verdicts = _verdicts(
+        pytester,
+        pytester.path / "release.toml",
+        "--ascend-rule=release/debug-off",
+        "--ascend-rule=release/precision-file-kept",
+    )
     assert verdicts["release/debug-off"] == "pass"
     assert verdicts["release/precision-file-kept"] == "warn"
 
 
 def test_init_takes_the_command_line_as_one_text(pytester: pytest.Pytester) -> None:
+    (pytester.path / "it's.onnx").touch()
     assert pytester.run(INIT, "-o", "other.toml", shlex.join(COMMAND[:5])).ret == 0
     written = read_release(pytester.path / "other.toml", {})
     assert written.options["framework"] == "5"
     assert written.soc == "Ascend910B1"
+
+
+def test_init_writes_down_the_toolchain_it_finds(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = pytester.path / "toolkit/bin"
+    programs.mkdir(parents=True)
+    nowhere = pytester.run(INIT, "-o", "nowhere.toml")
+    nowhere.stdout.fnmatch_lines(["No atc was found: *stays undecided."])
+    (programs / "atc").symlink_to(ATC)
+    soc = "--soc_version=Ascend910B1"
+    assert pytester.run(INIT, "-o", "named.toml", "--", "toolkit/bin/atc", soc).ret == 0
+    monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(programs.parent))
+    assert pytester.run(INIT, "-o", "home.toml", "--", "atc", soc).ret == 0
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    assert pytester.run(INIT, "-o", "path.toml", "--", "atc", soc).ret == 0
+    named = {
+        name: read_release(pytester.path / f"{name}.toml", {}).toolchain
+        for name in ("named", "home", "path")
+    }
+    place = str(programs / "atc")
+    assert named == {"named": place, "home": place, "path": "atc"}
 
 
 def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pytester) -> None:
@@ -376,6 +463,11 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
         ([], "release.toml exists and is left as it is; give another name with -o."),
         (["-o", "some/where.toml"], "-o some/where.toml is not in this directory; *"),
         (["-o", "new.toml", "atc", "model.onnx"], "'model.onnx' is no option; write --key=value."),
+        (
+            ["-o", "new.toml", "atc", "--modle=x.onnx"],
+            "atc has no option --modle; did you mean --model?",
+        ),
+        (["-o", "new.toml", "atc --log='x"], "No closing quotation"),
         (["-o", "new.toml", "atc", b"--model=\xff"], "the command line is not UTF-8; *"),
         (["-o", "x" * 300 + ".toml"], "*cannot be written (File name too long)."),
     ],

@@ -72,8 +72,6 @@ def test_a_command_line_is_read(text: str, options: dict[str, str]) -> None:
         ("atc --log=info --log=debug", "--log is given twice, as 'info' and 'debug'"),
         ("atc --model='x", "no command line: no closing quotation"),
         ("atc --model=$NOWHERE", "$NOWHERE is not set; set it in [environment]"),
-        ("atc --op_compiler_cache_mod=x", "did you mean --op_compiler_cache_mode?"),
-        ("atc --op_precison_mode=x", "did you mean --op_precision_mode?"),
     ],
 )
 def test_a_bad_command_line_is_refused_in_one_sentence(text: str, said: str) -> None:
@@ -88,7 +86,25 @@ def test_a_bad_command_line_is_refused_in_one_sentence(text: str, said: str) -> 
     [
         ("nam = 'x'", "the key 'nam' is unknown; did you mean 'name'?"),
         ("cache = 'x'", "did you mean 'caches'?"),
-        ("zzz = 1", "the key 'zzz' is unknown; the keys are name, soc"),
+        ("zzz = 1", "the key 'zzz' is unknown; the keys are name, toolchain"),
+        ("atc = 'atc --op_compiler_cache_mod=x'", "did you mean --op_compiler_cache_mode?"),
+        ("atc = 'atc --op_precison_mode=x'", "did you mean --op_precision_mode?"),
+        ("atc = 'atc --modle=x.onnx'", "atc has no option --modle; did you mean --model?"),
+        ("atc = 'atc --fusion_switch_fil=x'", "did you mean --fusion_switch_file?"),
+        (
+            "atc = 'atc --nosuch=1'",
+            'leave it out, or, if your atc has it, write other_options = ["',
+        ),
+        ("soc = 'A'\n[options]\nnosuch = 1", "atc has no option --nosuch; leave it out"),
+        ("other_options = 'x'", "'other_options' is 'x'; write a list of texts"),
+        ("atc = 'atc --model=m.onnx'", "--model=m.onnx: there is no file"),
+        ("atc = 'atc --model=release.tml'", "release.tml; did you mean release.toml?"),
+        ("atc = 'atc --fusion_switch_file=f.cfg'", "f.cfg; paths count from the release file."),
+        ("soc = 'A'\ntoolchain = ''", "'toolchain' is ''; write a text"),
+        (
+            "soc = 'A'\ncards = 1000000",
+            "'cards' is 1000000; write how many devices it runs on, 65536",
+        ),
         ("soc = ", "is not TOML"),
         ("name = 'x'", 'no SoC is named; write soc = "Ascend910B1"'),
         ("soc = 1", "'soc' is 1; write a text"),
@@ -139,6 +155,20 @@ def test_paths_count_from_the_release_file(tmp_path: Path) -> None:
         "op_precision_mode": str(tmp_path / "m.ini"),
         "mdl_bank_path": str(tmp_path / "bank"),
     }
+
+
+def test_an_option_of_a_newer_atc_is_taken_where_it_is_named(tmp_path: Path) -> None:
+    text = "other_options = ['--new-one']\natc = 'atc --soc_version=A --new_one=1'"
+    assert _read(tmp_path, text).options["new_one"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "toolchain"),
+    [("", ""), ("toolchain = 'atc'", "atc"), ("toolchain = 'bin/atc'", "{here}/bin/atc")],
+)
+def test_a_release_names_its_toolchain(tmp_path: Path, text: str, toolchain: str) -> None:
+    read = _read(tmp_path, f"soc = 'A'\n{text}")
+    assert read.toolchain == toolchain.format(here=tmp_path)
 
 
 def test_variables_are_replaced_in_tables_too(tmp_path: Path) -> None:
@@ -357,9 +387,16 @@ def test_what_is_no_manifest_is_not_overwritten(tmp_path: Path) -> None:
         ("{", "is not JSON"),
         ("[]", "is not of schema 1"),
         ('{"schema": 2}', "is not of schema 1"),
-        ('{"schema": 1}', "is damaged: KeyError('kernels')"),
-        ('{"schema": 1, "kernels": {"a": 1}}', "is damaged"),
-        ('{"schema": 1, "kernels": {"a": {"size": 1}}}', "is damaged"),
+        ('{"schema": 1}', "is damaged: 'toolchain' is missing or of another type; take it"),
+        (
+            '{"schema": 1, "toolchain": {}, "soc": "A", "options": "", "kernels": {}}',
+            "'toolchain.name' is missing",
+        ),
+        (
+            '{"schema": 1, "toolchain": {"name": "", "version": ""}, "soc": "A", "options": "", '
+            '"kernels": {"a": {"size": 1}}}',
+            "the kernel 'a' has not just operator, sha256, size",
+        ),
     ],
 )
 def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, said: str) -> None:

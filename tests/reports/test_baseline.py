@@ -40,7 +40,7 @@ def test_what_was_broken_before_does_not_fail_the_run(directory: pytest.Pytester
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "known deviation     0/3  cache-mode/default-is-disable *",
+            "known deviation 3  cache-mode/default-is-disable *",
             "cache-mode/default-is-disable, 3 checks: as in the baseline",
             "*against the baseline then.json*",
             "which is of reference with defect 'default-is-enable' 0.1.0*: */then.json",
@@ -95,7 +95,7 @@ def _baseline(place: Path, *records: Any) -> Baseline:
         (Verdict.WARN, "reused, entry kept", True),
         (Verdict.KNOWN_DEVIATION, "reused, entry kept", True),
         (Verdict.FAIL, "compiled, entry damaged", False),
-        (Verdict.ERROR, "reused, entry kept", False),
+        (Verdict.UNDECIDED, "reused, entry kept", False),
         (Verdict.PASS, "reused, entry kept", False),
         (Verdict.NOT_APPLICABLE, "reused, entry kept", False),
     ],
@@ -112,7 +112,7 @@ def test_only_the_same_fault_is_as_before(
 
 def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) -> None:
     baseline = _baseline(tmp_path / "then.json", failing("a"), failing("b"))
-    news = News.of(baseline, [record("a", verdict=Verdict.ERROR), record("b")])
+    news = News.of(baseline, [record("a", verdict=Verdict.UNDECIDED), record("b")])
     assert [each.check for each in news.new] == ["a"]
     assert [each.check for each in news.fixed] == ["b"]
     assert news.not_judged == 1
@@ -122,9 +122,9 @@ def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) 
     ("content", "said"),
     [
         ("no", "is no JSON; name a file that --ascend-report wrote."),
-        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 1;*"),
+        ('{"schema": 9}', "is a report of schema 9, and this version reads schema 2;*"),
         (
-            '{"schema": 1, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
+            '{"schema": 2, "toolchain": {"name": "a", "version": "1"}, "rules": [], "checks": [1]}',
             "has no usable 'host'; write it again with a whole run.",
         ),
         (None, "cannot be read: No such file or directory."),

@@ -44,8 +44,8 @@ def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -
         "A  reference 0.1.0 (good.json)",
         "B  <atc> 8.5 (bad.json)",
         "",
-        "                          A         B",
-        "cache-mode/enable-reuses  pass 1/1  fail 1/2",
+        "                          A                B",
+        "cache-mode/enable-reuses  pass 1           fail 1 (1 pass)",
         "",
         "1 rules differ, 1 are alike",
     ]
@@ -53,7 +53,7 @@ def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -
 
 def test_a_rule_that_a_report_lacks_is_no_difference(reports: Path) -> None:
     ended = _compare(reports, "good.json", "part.json")
-    assert "cache-mode/enable-reuses  pass 1/1            not applicable 0/1" in ended.stdout
+    assert "cache-mode/enable-reuses  pass 1            not applicable 1" in ended.stdout
     assert "1 rules differ, 0 are alike, 1 are not in every report" in ended.stdout
 
 

@@ -76,7 +76,7 @@ def test_the_page_has_rule_verdict_evidence_and_a_command() -> None:
     assert "the run ended with exit status 1\n" in page
     assert "more" not in page
     assert "$ pytest --ascend-cache mindspore_test::test_heals[json-empty]" in page
-    assert "3 checks: 1 pass, 0 fail, 2 warn, 0 not applicable, 0 error; 9 starts" in page
+    assert "3 checks: 1 pass, 0 fail, 2 warn, 0 not applicable, 0 undecided; 9 starts" in page
 
 
 def test_a_listed_deviation_is_a_finding_all_the_same() -> None:

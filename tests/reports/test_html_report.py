@@ -124,9 +124,9 @@ def test_a_page_can_be_made_of_a_report_later(tmp_path: Path) -> None:
     ("content", "said"),
     [
         ("{", "is no JSON; name a file that --ascend-report wrote"),
-        ("[]", "is no report, and this version reads schema 1"),
-        ('{"schema": 2}', "is a report of schema 2, and this version reads schema 1"),
-        ('{"schema": 1}', "has no usable 'toolchain'"),
+        ("[]", "is no report, and this version reads schema 2"),
+        ('{"schema": 1}', "is a report of schema 1, and this version reads schema 2"),
+        ('{"schema": 2}', "has no usable 'toolchain'"),
         (None, "cannot be read: No such file or directory"),
     ],
 )
@@ -153,13 +153,13 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(
 ) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", f"{option}={name}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"*{option}={name}*{said}*"])
+    result.stderr.fnmatch_lines([f"*{option}=*{said}*"])
 
 
 def test_a_report_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-html=page.html")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-html=page.html: nothing is judged*add --ascend-cache*"])
+    result.stderr.fnmatch_lines(["*--ascend-html=*page.html: nothing is judged*add --ascend-c*"])
 
 
 def test_one_file_cannot_be_both_reports(pytester: pytest.Pytester) -> None:
@@ -167,7 +167,7 @@ def test_one_file_cannot_be_both_reports(pytester: pytest.Pytester) -> None:
         "--ascend-cache", "--ascend-html=x", "--ascend-report=./x"
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-report and --ascend-html are both*name two files."])
+    result.stderr.fnmatch_lines(["*--ascend-report=*x and --ascend-html=*x are one file*"])
 
 
 def test_a_directory_that_goes_away_during_the_run_costs_the_page_alone(

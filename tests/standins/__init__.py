@@ -10,14 +10,18 @@ import pytest_ascendcache
 _OPP = Path(pytest_ascendcache.__file__).parent / "reference/opp"
 
 
-def install_atc(toolkit: Path, *socs: str) -> Path:
-    """Lay out a toolkit around the stand-in ``atc``, for these chips; its program."""
+def install_atc(toolkit: Path, *socs: str, server: Path | None = None) -> Path:
+    """Lay out a toolkit around the stand-in ``atc``, for these chips; its program.
+
+    ``server`` is the socket of a warm server (:mod:`standins.warm`) that runs it.
+    """
     program = toolkit / "bin/atc"
     program.parent.mkdir(parents=True)
-    script = Path(__file__).with_name("atc.py")
-    program.write_text(
-        f'#!/bin/sh\nSTANDIN_TOOLKIT={toolkit} exec {sys.executable} {script} "$@"\n'
-    )
+    script, client = (Path(__file__).with_name(name) for name in ("atc.py", "client.py"))
+    command = f"{sys.executable} {script}"
+    if server is not None:
+        command = f"{sys.executable} -I -S {client} {server} {command}"
+    program.write_text(f'#!/bin/sh\nSTANDIN_TOOLKIT={toolkit} exec {command} "$@"\n')
     program.chmod(0o755)
     (toolkit / "version.info").write_text("Version=8.0.STANDIN\n")
     (toolkit / "opp").mkdir()

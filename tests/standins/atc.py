@@ -13,22 +13,20 @@ import atexit
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-TOOLKIT = Path(os.environ["STANDIN_TOOLKIT"])
-
 
 def main() -> int:
+    toolkit = Path(os.environ["STANDIN_TOOLKIT"])
     arguments = sys.argv[1:]
     for manner in os.environ.get("STANDIN", "").split():
         what, _, where = manner.partition("@")
         if where in " ".join(arguments):
             behave(*what.partition(":")[::2])
-    environ = {"ASCEND_OPP_PATH": str(TOOLKIT / "opp"), **os.environ}
+    environ = {"ASCEND_OPP_PATH": str(toolkit / "opp"), **os.environ}
     given = dict(each[2:].partition("=")[::2] for each in arguments if each.startswith("--"))
     if "model" in given:
         code = convert(given, environ)
@@ -63,9 +61,22 @@ def compile_all(given: dict[str, str], environ: dict[str, str]) -> int:
 
     arguments = [f"--{name}={value}" for name, value in given.items()]
     if defect := os.environ.get("STANDIN_DEFECT"):
-        defective = [sys.executable, "-m", "pytest_ascendcache.qualification.defective", defect]
-        return subprocess.run([*defective, "atc", *arguments], env=environ, check=False).returncode
+        from pytest_ascendcache.qualification.defective import programs
+        from pytest_ascendcache.qualification.loading import load_defects
+
+        return programs(load_defects()[defect])["atc"](arguments, environ)
     return atc.run(arguments, environ)
+
+
+def warm() -> None:
+    """Import what runs need, and compile something small."""
+    import onnx  # noqa: F401 - runs that are forked from here have it
+
+    from pytest_ascendcache.qualification.loading import load_defects
+    from pytest_ascendcache.reference.forkserver import preload
+
+    load_defects()
+    preload()
 
 
 def convert(given: dict[str, str], environ: dict[str, str]) -> int:

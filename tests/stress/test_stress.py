@@ -249,6 +249,9 @@ def _edit(**changes: object) -> Callable[[str], str]:
         (1, _edit(ranks=0), r"h\.jsonl:2: there is no rank 0"),
         (1, _edit(operators=[]), r"h\.jsonl:2: operators \(0,\) are not all there"),
         (1, lambda _: "[]", r"h\.jsonl:1: no line of a history"),
+        (1, lambda _: "{}", r"h\.jsonl:1: .*does not say which kind of line it is"),
+        (1, lambda _: "[" * 100_000, r"h\.jsonl:1: .*it is not JSON"),
+        (2, lambda _: '{"line": "round"}', r"h\.jsonl:2: .*the field '.*' is missing"),
     ],
 )
 def test_a_damaged_history_is_refused_by_its_line(

@@ -52,7 +52,7 @@ def test_a_base_toolchain_says_what_it_lacks(tmp_path: Path) -> None:
 
 @needs_ccache
 def test_the_example_keeps_all_promises_but_one(example: pytest.Pytester) -> None:
-    options = ["--ascend-toolchain=ccache", "-p", "no:cacheprovider"]
+    options = ["-p", "no:cacheprovider"]
     result = example.runpytest_subprocess(*options)
     result.assert_outcomes(passed=8, failed=1)
     result.stdout.fnmatch_lines(["FAILED test_ccache.py::test_force_removes_what_was_there*"])
@@ -100,7 +100,7 @@ def test_the_example_finds_bad_caches(
     program.write_text(script)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    result = example.runpytest_subprocess("--ascend-toolchain=ccache", "-p", "no:cacheprovider")
+    result = example.runpytest_subprocess("-p", "no:cacheprovider")
     for name in broken:
         result.stdout.fnmatch_lines([f"FAILED test_ccache.py::test_{name}*"])
 

@@ -29,12 +29,13 @@ from pytest_ascendcache.contract import (
     SelectMode,
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, read_single_op
+from pytest_ascendcache.processes.waiting import wait_until
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     CompileRequest,
     KernelRunError,
     ToolchainError,
     atc_toolchain,
-    reference_toolchain,
 )
 
 X = TensorDesc.of("float32", 4)
@@ -77,12 +78,7 @@ def status(pid: int) -> str:
 
 def is_gone(pid: int) -> bool:
     """Whether a killed process is gone; the kernel takes a moment to carry a kill out."""
-    deadline = time.monotonic() + 5
-    while status(pid) not in "XZ":
-        if time.monotonic() > deadline:
-            return False
-        os.sched_yield()
-    return True
+    return wait_until(lambda: status(pid) in "XZ", 30)
 
 
 def children(parent: int) -> list[int]:
@@ -559,11 +555,12 @@ def test_a_program_that_left_its_group_is_killed_too(scripted, tmp_path):
 
 
 ASKING = """
-import sys
+import signal, sys
 from pathlib import Path
 from pytest_ascendcache.contract import CompileOptions
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import CompileRequest, atc_toolchain
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored
 root, tensor = Path(sys.argv[1]), TensorDesc.of("float32", 4)
 operators = (OperatorSpec("Abs", (tensor,), (tensor,), name="abs"),)
 where = {"output": root / "out", "work": root / "work", "home": root / "home"}
@@ -576,14 +573,11 @@ atc_toolchain(str(root / "bin/atc"), 600.0).compile_together([request])
 def test_no_program_outlives_a_test_run_that_is_ended(scripted, tmp_path, number):
     scripted("sleep 600 & echo $$ $! > $output/pids.new; mv $output/pids.new $output/pids; wait")
     with subprocess.Popen([sys.executable, "-c", ASKING, str(tmp_path)]) as asking:
-        deadline = time.monotonic() + 60
-        while not (tmp_path / "out/pids").exists():
-            assert time.monotonic() < deadline
-            assert asking.poll() is None
-            os.sched_yield()
+        pids = tmp_path / "out/pids"
+        assert wait_until(lambda: pids.exists() or asking.poll() is not None, 60)
+        assert asking.poll() is None
         asking.send_signal(number)
-    pids = map(int, (tmp_path / "out/pids").read_text().split())
-    assert all(is_gone(pid) for pid in pids)
+    assert all(is_gone(int(pid)) for pid in pids.read_text().split())
 
 
 def test_a_program_does_not_outlive_its_guard(scripted, tmp_path):

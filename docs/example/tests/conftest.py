@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.operators import read_single_op
-from pytest_ascendcache.toolchains import reference_toolchain
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 
 MODELS = Path(__file__).parent.parent / "models"
 

@@ -5,6 +5,8 @@ Every rule is judged for every directory, from one look at it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pytest_ascendcache.audit import Audit, Check, story, undecided
@@ -19,9 +21,12 @@ _CHECKS = [
 
 @pytest.mark.parametrize("check", _CHECKS)
 def test_audit(
-    check: Check, ascend_audit: Audit, ascend_evidence: Evidence, pytestconfig: pytest.Config
+    check: Check,
+    ascend_audit: Audit,
+    ascend_evidence: Evidence,
+    ascend_session: Any,
 ) -> None:
-    several = len(pytestconfig.getoption("--ascend-audit")) > 1
+    several = len(ascend_session.settings.audit.directories) > 1
     where = f"{ascend_audit.directory}: " if several else ""
     ascend_evidence.notes += [where + note for note in ascend_audit.notes.get(check, ())]
     if found := ascend_audit.found.get(check):

@@ -130,7 +130,7 @@ def test_enable_reuses_in_another_working_directory(
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_in_another_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "somebody"}
+    environment = {"PATH": f"{os.environ['PATH']}:/nowhere", "LANG": "C", "USER": "another"}
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(REUSED, KEPT)
 

@@ -411,7 +411,7 @@ def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> Non
     before = Snapshot.take(network.site)
     run = network.run(NETWORK)
     assert run.wrong == {}
-    assert {path: each for path, each in run.changes.items() if path in before.files} == {}
+    assert {path: each for path, each in run.written.items() if path in before.files} == {}
 
 
 @rule("incremental/result-correct")

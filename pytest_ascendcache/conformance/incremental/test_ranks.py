@@ -7,11 +7,9 @@ minutes, so where it has to pass the toolchain is asked to let a second last a m
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -37,6 +35,7 @@ from pytest_ascendcache.observation import (
     meeting_place,
     probe_network,
 )
+from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
@@ -59,7 +58,7 @@ def rehearse(
     Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
     played once more with ten times of it, in directories of its own.
     """
-    if request.config.getoption("--ascend-real-waits"):
+    if request.getfixturevalue("ascend_session").settings.real_waits:
         return lambda story: story(1.0)
     if Capability.REHEARSED_WAITS not in toolchain.capabilities:
         pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
@@ -123,10 +122,12 @@ def test_kernels_are_kept_where_the_environment_says(
     place = kernel_meta(run.result.request.environment, network.work)
     kernels = read_kernel_meta(Path(place))
     assert len(kernels) == len(EVERYTHING), f"{place} holds {sorted(kernels) or 'nothing'}"
-    elsewhere = [path for path in run.written if not path.startswith(f"{run.place}/")]
+    elsewhere = [path for path in run.files_written if not path.startswith(f"{run.place}/")]
     assert elsewhere == [], "files were written elsewhere"
     again = network.run(NETWORK, environment=environment)
-    assert (again.written, again.wrong) == (frozenset(), {}), "the next run does not find them"
+    assert (again.files_written, again.wrong) == (frozenset(), {}), (
+        "the next run does not find them"
+    )
 
 
 @rule("ranks/directory")
@@ -206,7 +207,7 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
         assert [kernel.operator_type for kernel in kernels] == [each.lower()]
         assert [kernel.problems() for kernel in kernels] == [[]]
     own = tuple(f"cache/rank_{rank}/" for rank in range(len(types)))
-    assert [path for path in runs[0].written if not path.startswith(own)] == []
+    assert [path for path in runs[0].files_written if not path.startswith(own)] == []
 
 
 @rule("ranks/isolated")
@@ -392,7 +393,7 @@ def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> Non
     assert not is_rank_id(text)
     run = network.attempt(network.request(NETWORK, environment={"RANK_ID": text}))
     _refused(run, "RANK_ID", text)
-    assert run.written == frozenset(), "kernels were written all the same"
+    assert run.files_written == frozenset(), "kernels were written all the same"
     assert _escaped(network) == []
 
 
@@ -413,7 +414,7 @@ def test_a_rank_beyond_the_gang_is_refused(
             process = watch.start(network.request(NETWORK, 2, gang, second=second))
             run = wait(watch, process, second)
         _refused(run, "RANK_ID", "2")
-        assert run.written == frozenset()
+        assert run.files_written == frozenset()
 
     rehearse(story)
 
@@ -474,11 +475,8 @@ def _published(network: NetworkUnderTest, rank: int) -> list[str]:
 
 def wait_until(happened: Callable[[], bool]) -> None:
     """Wait for something that is seen in files; a rank that does not come so far hangs."""
-    deadline = time.monotonic() + HANGS
-    while not happened():
-        if time.monotonic() > deadline:
-            pytest.fail("a rank does not come so far as to publish its kernels")
-        os.sched_yield()
+    if not look_until(happened, HANGS):
+        pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")
 
 
 def _ended_without(run: NetworkRun, missing: int) -> None:

@@ -1,4 +1,4 @@
-"""Runs of the matrix's cells, kept as long as somebody may ask for them."""
+"""Runs of the matrix's cells, kept until the last check that asks for them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class CellRuns:
             self._caches.discard(sandbox)
 
     def close(self) -> None:
-        """Remove what the last start left, unless somebody should look at it."""
+        """Remove what the last run left, unless it belongs to a failure."""
         if self._last is not None and not self._keep:
             self._caches.discard(self._last.cache.sandbox)
         self._last, self._keep = None, False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,6 +23,7 @@ from pytest_ascendcache.observation import (
     probe_network,
 )
 from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, TrainRequest
 
 HANGS = 60.0
@@ -92,11 +92,8 @@ def wait_until(happened: Callable[[], bool]) -> None:
     Raises:
         NotDecidable: where it does not happen.
     """
-    deadline = time.monotonic() + HANGS
-    while not happened():
-        if time.monotonic() > deadline:
-            raise NotDecidable("a run did not come so far as it was to be met")
-        os.sched_yield()
+    if not look_until(happened, HANGS):
+        raise NotDecidable(f"no run came as far as it was to be met within {HANGS:g} s")
 
 
 def right(run: NetworkRun, which: str = "the run") -> None:
@@ -118,7 +115,7 @@ def last_words(run: NetworkRun) -> str:
     lines = [line.strip() for line in run.output.splitlines()]
     said = [line for line in lines if line and not line.startswith(("-", "[", "="))]
     errors = [line for line in said if "Error" in line]
-    return (errors or said or ["without a word"])[-1][:200]
+    return (errors or said or ["nothing was printed"])[-1][:200]
 
 
 def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:

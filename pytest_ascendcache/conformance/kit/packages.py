@@ -71,7 +71,7 @@ def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -
 
 @contextmanager
 def reader(opp: Path, always: Index) -> Iterator[list[str]]:
-    """Somebody who reads the index all the time; gives the list of what was stumbled over.
+    """A thread that reads the index all the time; yields the list of what it found wrong.
 
     Something has to be installed, ``always``. One kernel a time is looked at, so that the reader
     leaves room for what it watches.

@@ -126,9 +126,9 @@ def _digest(run: Run, operator: OperatorSpec) -> KernelDigest:
     return KernelDigest(str(operator), sha256(kernel), len(kernel))
 
 
-def release_tables(release: Release, toolchain: Toolchain) -> ImplModeTables | None:
+def release_tables(release: Release, toolchain: Toolchain | None) -> ImplModeTables | None:
     """The tables of implementation modes the release is compiled with: those of the operator
-    package it names, else the toolchain's; ``None`` where there are none.
+    package it names, else those of the toolchain, if one is named; ``None`` where there are none.
 
     Raises:
         NotDecidable: where a table is missing.
@@ -140,7 +140,7 @@ def release_tables(release: Release, toolchain: Toolchain) -> ImplModeTables | N
             path.stem: path.read_text(encoding="utf-8-sig", errors="replace")
             for path in sorted(directory.glob("*.ini"))
         }
-    elif Capability.IMPL_MODE_TABLES in toolchain.capabilities:
+    elif toolchain is not None and Capability.IMPL_MODE_TABLES in toolchain.capabilities:
         texts = dict(toolchain.impl_mode_tables())
     else:
         return None

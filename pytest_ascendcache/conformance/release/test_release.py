@@ -61,12 +61,36 @@ def fresh_kernels() -> dict[Path, Fresh]:
 
 
 @pytest.fixture
+def named_toolchain(request: pytest.FixtureRequest) -> Toolchain | None:
+    """The toolchain that the release or the command line names; None where neither does."""
+    if not request.getfixturevalue("ascend_session").settings.is_named:
+        return None
+    toolchain: Toolchain = request.getfixturevalue("toolchain")
+    return toolchain
+
+
+@pytest.fixture
 def compiles(
-    release: Release, fresh_kernels: dict[Path, Fresh], request: pytest.FixtureRequest
+    release: Release,
+    named_toolchain: Toolchain | None,
+    fresh_kernels: dict[Path, Fresh],
+    request: pytest.FixtureRequest,
 ) -> ReleaseCompiles:
-    """The release, ready to be compiled."""
+    """The release, ready to be compiled.
+
+    Raises:
+        NotDecidable: where there is nothing to compile, or nothing to compile it with.
+    """
+    if named_toolchain is None:
+        raise NotDecidable(
+            'nothing was compiled, because no toolchain is named; write toolchain = "atc" in '
+            f"{release.path}, or add --ascend-toolchain=atc."
+        )
     if not release.operators:
-        pytest.skip("the release names no operators; give it a single-operator JSON file")
+        raise NotDecidable(
+            "nothing was compiled, because the release names no operators; write "
+            f'operators = "FILE.json" (ATC\'s single-operator JSON) in {release.path}.'
+        )
     cache: CacheUnderTest = request.getfixturevalue("cache")
     return ReleaseCompiles(release, cache, fresh_kernels)
 
@@ -78,12 +102,23 @@ def updates_manifest(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def tables(release: Release, toolchain: Toolchain) -> ImplModeTables:
-    """The tables of implementation modes the release is compiled with."""
-    found = release_tables(release, toolchain)
-    if found is None:
-        pytest.skip(f"{toolchain.name}: {Capability.IMPL_MODE_TABLES.lacking}")
-    return found
+def tables(release: Release, named_toolchain: Toolchain | None) -> ImplModeTables:
+    """The tables of implementation modes the release is compiled with.
+
+    Raises:
+        NotDecidable: where no toolchain is named that would have them.
+    """
+    if release.precision_file is None or not release.precision_file.is_file():
+        pytest.skip("there is no precision file")
+    found = release_tables(release, named_toolchain)
+    if found is not None:
+        return found
+    if named_toolchain is None:
+        raise NotDecidable(
+            "the modes of an operator are in tables of the toolchain, and none is named; write "
+            f'toolchain = "atc" in {release.path}, or add --ascend-toolchain=atc.'
+        )
+    pytest.skip(f"{named_toolchain.name}: {Capability.IMPL_MODE_TABLES.lacking}")
 
 
 @rule("cache-mode/release-setting")
@@ -102,8 +137,8 @@ def test_debugging_option_for_modes(release: Release) -> None:
 
 
 @rule("release/precision-file-kept")
-def test_precision_file_is_kept(release: Release, toolchain: Toolchain) -> None:
-    tables = release_tables(release, toolchain)
+def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | None) -> None:
+    tables = release_tables(release, named_toolchain)
     if tables is not None and not has_two_implementations(release, tables):
         pytest.skip("no operator of the release has two implementations")
     _judge(kept_file_problems(release))
@@ -111,8 +146,7 @@ def test_precision_file_is_kept(release: Release, toolchain: Toolchain) -> None:
 
 @rule("release/precision-file-valid")
 def test_precision_file_is_valid(release: Release, tables: ImplModeTables) -> None:
-    if release.precision_file is None or not release.precision_file.is_file():
-        pytest.skip("there is no precision file")
+    assert release.precision_file is not None
     text = release.precision_file.read_text(encoding="utf-8", errors="replace")
     _judge(precision_file_problems(text, release, tables))
 
@@ -171,13 +205,21 @@ def test_caches_of_the_release_serve_fresh_kernels(compiles: ReleaseCompiles) ->
     _judge(problems)
 
 
-@rule("release/cards-get-one-kernel")
-def test_cards_that_compile_at_once(compiles: ReleaseCompiles) -> None:
-    if compiles.release.cards == 1:
+@pytest.fixture
+def several_cards(release: Release) -> int:
+    """How many cards the release is for, where it is for more than one."""
+    if release.cards == 1:
         pytest.skip("the release is for one card")
+    return release.cards
+
+
+@rule("release/cards-get-one-kernel")
+def test_cards_that_compile_at_once(several_cards: int, compiles: ReleaseCompiles) -> None:
     compiles.fresh()
-    requests = [compiles.request(rank) for rank in range(min(compiles.release.cards, _AT_ONCE))]
+    requests = [compiles.request(rank) for rank in range(min(several_cards, _AT_ONCE))]
     problems = list[Problem]()
+    cards = f"{len(requests)} of {several_cards} cards compiled at once"
+    compiles.cache.evidence.notes.append(f"{compiles.release.name}: {cards}")
     for rank, run in enumerate(compiles.cache.together(requests)):
         if run.succeeded:
             problems += compiles.unlike_fresh(run, f"card {rank}")
@@ -187,11 +229,17 @@ def test_cards_that_compile_at_once(compiles: ReleaseCompiles) -> None:
     _judge(problems)
 
 
-@rule("release/manifest")
-def test_manifest(compiles: ReleaseCompiles, toolchain: Toolchain, updates_manifest: bool) -> None:
-    release, path = compiles.release, compiles.release.manifest
-    if path is None:
+@pytest.fixture
+def manifest_file(release: Release) -> Path:
+    """Where the golden manifest is, or is to be written."""
+    if release.manifest is None:
         pytest.skip("the release names no manifest")
+    return release.manifest
+
+
+@rule("release/manifest")
+def test_manifest(manifest_file: Path, compiles: ReleaseCompiles, updates_manifest: bool) -> None:
+    release, path, toolchain = compiles.release, manifest_file, compiles.cache.toolchain
     try:
         options = options_digest(release)
     except OSError as error:

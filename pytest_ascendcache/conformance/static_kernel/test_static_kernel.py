@@ -342,7 +342,7 @@ KILLS = {
 def test_the_next_start_cleans_up_after_a_killed_one(
     kernels: StaticKernelsUnderTest, kill: dict[str, str]
 ) -> None:
-    """A package somebody installed by hand stays."""
+    """A package that was installed by hand stays."""
     by_hand = kernels.package(*probe_network("Neg").operators)
     kernels.install(by_hand)
     stand_in = kernels.stand_in(
@@ -381,7 +381,7 @@ def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> 
 
 
 def _wait_for(fifo: Path) -> None:
-    """Wait until somebody writes; not for ever."""
+    """Wait until a writer opens it, for a limited time."""
     import select
 
     descriptor = os.open(fifo, os.O_RDWR)
@@ -396,7 +396,7 @@ def _wait_for(fifo: Path) -> None:
 
 
 def _tell(fifo: Path) -> None:
-    """Let whoever reads go on; whoever does not read any more is not waited for."""
+    """Let a reader go on; one that no longer reads is not waited for."""
     descriptor = os.open(fifo, os.O_RDWR)
     try:
         os.write(descriptor, b"go\n")

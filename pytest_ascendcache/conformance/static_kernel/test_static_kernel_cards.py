@@ -146,7 +146,7 @@ def named(run: ClientRun) -> set[int]:
 def test_a_first_card_that_fails_ends_the_others(
     kernels: StaticKernelsUnderTest, victim: int, how: str
 ) -> None:
-    """The seconds of waiting are true ones here: whoever waits does so for half an hour."""
+    """The seconds of waiting are true ones here: a card that waits does so for half an hour."""
     fails = f'[ "$RANK" != {victim} ] || {{{{ {how}; }}}}'
     stand_in = kernels.stand_in(*NETWORK.operators, before=fails)
     with meeting_place(4) as place:

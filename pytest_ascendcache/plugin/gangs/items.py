@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.plugin.options.settings import DEFAULT_RANKS, asked_suites
-from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS
+from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
+from pytest_ascendcache.plugin.stash import GANG, RENDEZVOUS, settings_of
 from pytest_ascendcache.ranks.channels import ChannelRendezvous, channel_of
 from pytest_ascendcache.ranks.gang import PASSED, SKIPPED
 from pytest_ascendcache.ranks.rank import GangAborted, Rank, join_gang
@@ -22,17 +20,6 @@ from pytest_ascendcache.ranks.worker import RANK, gang_name, rank_id, rank_in
 if TYPE_CHECKING:
     from pytest_ascendcache.ranks import Rendezvous
 
-
-@dataclass(frozen=True)
-class Place:
-    """Which rank of the item this process is, and a directory for the gang if there is one."""
-
-    rank: int
-    size: int
-    directory: Path | None = None
-
-
-PLACE: pytest.StashKey[Place] = pytest.StashKey()
 
 CONTROLLER = "ascendcache-gangs"
 _WORKER = "ascendcache-gang-worker"
@@ -56,13 +43,13 @@ def join_workers(config: pytest.Config) -> None:
     from pytest_ascendcache.ranks.controller import GangController, is_controller
 
     if is_controller(config):
-        controller = GangController(config, gang_seconds(config), bool(asked_suites(config)))
+        controller = GangController(config, gang_seconds(config), bool(settings_of(config).folders))
         config.pluginmanager.register(controller, CONTROLLER)
 
 
 def gang_seconds(config: pytest.Config) -> float:
     """How long the ranks of a gang may take."""
-    return _TIMES_TIMEOUT * float(config.getoption("--ascend-timeout"))
+    return _TIMES_TIMEOUT * settings_of(config).timeout
 
 
 def _refuse(config: pytest.Config, problem: str) -> None:
@@ -126,7 +113,7 @@ def gang_size(item: pytest.Item) -> tuple[int, bool]:
             )
             return 1, True
         return size, True
-    given: int | None = item.config.getoption("--ascend-ranks")
+    given = settings_of(item.config).ranks
     return (DEFAULT_RANKS, False) if given is None else (given, True)
 
 
@@ -197,9 +184,3 @@ def _reason(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
     else:
         return ""
     return text.splitlines()[0][:300] if text else ""
-
-
-def gang_directory(item: pytest.Item, factory: pytest.TempPathFactory) -> Path:
-    """A new directory for a gang. Numbered ones cost a look at all the others each time."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", item.name)[:40].strip("-")
-    return Path(tempfile.mkdtemp(prefix=f"gang-{name}-", dir=factory.getbasetemp()))

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import pytest
 from _pytest.runner import runtestprotocol
 
-from pytest_ascendcache.plugin.gangs.items import PLACE, Place, gang_directory
+from pytest_ascendcache.plugin.gangs.place import PLACE, Place, gang_directory
 from pytest_ascendcache.plugin.gangs.reports import (
     PlainReport,
     RankFate,
@@ -181,7 +181,7 @@ def _raise(error: Exception) -> None:
 
 
 def _speak_plainly(config: pytest.Config) -> None:
-    """Have output go to the rank's own file, and no debugger wait for somebody to type."""
+    """Have output go to the rank's own file, and keep debuggers from waiting for input."""
     manager = config.pluginmanager.getplugin("capturemanager")
     if manager is not None:
         # The parent's temporary files are shared with all ranks, offsets included. Without

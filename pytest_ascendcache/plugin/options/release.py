@@ -1,4 +1,4 @@
-"""Options of the release gate."""
+"""The releases of models that are judged."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_ascendcache.plugin.options.values import Values
 
 if TYPE_CHECKING:
     from pytest_ascendcache.release import Release
@@ -27,9 +29,14 @@ class ReleaseSettings:
     update: bool = False
 
     @property
-    def arguments(self) -> list[str]:
-        """The options that repeat it; a manifest is written once."""
-        return [f"{RELEASE}={release.path}" for release in self.releases]
+    def toolchain(self) -> str:
+        """What the releases name as their toolchain: a name, an absolute path, or nothing."""
+        return self.releases[0].toolchain if self.releases else ""
+
+    @property
+    def socs(self) -> list[str]:
+        """The chips (SoCs) the releases are for."""
+        return list(dict.fromkeys(release.soc for release in self.releases))
 
     @property
     def ids(self) -> list[str]:
@@ -40,36 +47,24 @@ class ReleaseSettings:
             for number, name in enumerate(names, start=1)
         ]
 
-
-def add_release_options(group: pytest.OptionGroup) -> None:
-    """Register the options."""
-    group.addoption(
-        RELEASE,
-        metavar="FILE.toml",
-        action="append",
-        default=[],
-        help="judge a model's release: settings, precision file, caches, kernels (repeatable)",
-    )
-    group.addoption(
-        UPDATE,
-        action="store_true",
-        help="write the golden kernel manifests of the releases instead of comparing with them",
-    )
+    @property
+    def manifests(self) -> list[tuple[str, Path]]:
+        """The manifests that are written: what asks for each, and the file."""
+        return [
+            (f"{UPDATE}: the manifest {release.manifest} of {release.path}", release.manifest)
+            for release in self.releases
+            if self.update and release.manifest is not None
+        ]
 
 
-def asks_for_release(config: pytest.Config) -> bool:
-    """Whether a release is to be judged, or would be if it were named."""
-    return bool(config.getoption(RELEASE) or config.getoption(UPDATE))
-
-
-def read_releases(config: pytest.Config) -> ReleaseSettings:
-    """Read the release files, and have the caches that go with the releases audited.
+def read_releases(values: Values) -> ReleaseSettings:
+    """Read the release files.
 
     Raises:
         pytest.UsageError: for one that cannot be used.
     """
-    names, update = config.getoption(RELEASE), config.getoption(UPDATE)
-    if not names:
+    paths, update = values[RELEASE], values[UPDATE]
+    if not paths:
         if update:
             raise pytest.UsageError(f"{UPDATE} needs a release; name its file with {RELEASE}.")
         return ReleaseSettings()
@@ -77,19 +72,33 @@ def read_releases(config: pytest.Config) -> ReleaseSettings:
 
     try:
         # A file that is named twice is one release.
-        paths = dict.fromkeys(Path(os.path.abspath(name)) for name in names)  # noqa: PTH100 - links stay
-        releases = tuple(read_release(path, os.environ) for path in paths)
+        distinct = dict.fromkeys(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100 - links stay
+        releases = tuple(read_release(path, os.environ) for path in distinct)
     except ReleaseFileError as error:
         raise pytest.UsageError(f"{RELEASE}: {error}") from None
     for release in releases:
         _check_caches(release)
-    if update:
-        _check_manifests(releases)
-    # As if --ascend-audit had named them; xdist hands the options on to its workers.
-    audited = config.getoption("--ascend-audit")
-    caches = (str(cache) for release in releases for cache in release.caches)
-    config.option.ascend_audit = list(dict.fromkeys([*audited, *caches]))
+        if update and release.manifest is None:
+            raise pytest.UsageError(
+                f'{UPDATE}: {release.path} names no manifest; add manifest = "kernels.json".'
+            )
     return ReleaseSettings(releases, update)
+
+
+def check_toolchains(releases: tuple[Release, ...]) -> None:
+    """Refuse releases that name different toolchains: one run judges one.
+
+    Raises:
+        pytest.UsageError: naming the two releases.
+    """
+    for release in releases:
+        first = releases[0]
+        if release.toolchain != first.toolchain:
+            raise pytest.UsageError(
+                f"{RELEASE}: {first.path} names the toolchain {first.toolchain!r} and "
+                f"{release.path} names {release.toolchain!r}; judge them in two runs, or name one "
+                "for both with --ascend-toolchain."
+            )
 
 
 def _check_caches(release: Release) -> None:
@@ -105,25 +114,4 @@ def _check_caches(release: Release) -> None:
             raise pytest.UsageError(
                 f"{RELEASE}: {release.path}: 'caches': {cache} {reason}; name a directory that "
                 "holds a cache, or leave it out."
-            )
-
-
-def _check_manifests(releases: tuple[Release, ...]) -> None:
-    """Each release has a manifest of its own to be written."""
-    seen: dict[Path, Path] = {}
-    for release in releases:
-        if release.manifest is None:
-            raise pytest.UsageError(
-                f'{UPDATE}: {release.path} names no manifest; add manifest = "kernels.json".'
-            )
-        if release.manifest in seen:
-            raise pytest.UsageError(
-                f"{UPDATE}: {seen[release.manifest]} and {release.path} have the same manifest "
-                f"{release.manifest}; give each its own."
-            )
-        seen[release.manifest] = release.path
-        if inside := [each for each in release.caches if release.manifest.is_relative_to(each)]:
-            raise pytest.UsageError(
-                f"{UPDATE}: the manifest {release.manifest} is in the cache {inside[0]}, which is "
-                "audited and not written to; name another place."
             )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.cache.aging import AgingPolicy, Seen, Unit
+from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -47,13 +47,10 @@ RELATIME = "aging/works-on-relatime"
 # --- op_cache.ini ---------------------------------------------------------------------------
 
 
-@defect(INI, what="op_cache.ini is not created")
-def ini_not_created() -> Policies:
-    class Wrong(DirectoryPolicy):
-        def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
-            fs.make_directories("open.mkdir", self.soc(root, soc))
-
-    return Policies(directory=Wrong())
+@defect(INI, overrides=DirectoryPolicy.prepare)
+def ini_not_created(self, right, fs, root, soc, *_):
+    """op_cache.ini is not created."""
+    fs.make_directories("open.mkdir", self.soc(root, soc))
 
 
 @defect(INI, ALL_USERS, what="op_cache.ini is where CANN has it, in kernel_cache (T5)")
@@ -66,26 +63,20 @@ def ini_one_level_down() -> Policies:
         def places(self, root: Path, kernel_cache: Path) -> tuple[Path, ...]:
             return (kernel_cache / "op_cache.ini",)
 
-    return Policies(directory=WrongDirectory(), limits=WrongLimits())
+    return having(WrongDirectory(), WrongLimits())
 
 
-@defect(INI, what="the created op_cache.ini has no section")
-def ini_without_section() -> Policies:
-    class Wrong(Fs):
-        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
-            return super().write_temporary(point, target, b"" if point == "open.ini" else data)
-
-    return Policies(fs=Wrong())
+@defect(INI, overrides=Fs.write_temporary)
+def ini_without_section(self, right, point, target, data):
+    """The created op_cache.ini has no section."""
+    return right(point, target, b"" if point == "open.ini" else data)
 
 
-@defect(INI, what="every run writes op_cache.ini anew")
-def ini_written_anew() -> Policies:
-    class Wrong(DirectoryPolicy):
-        def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
-            (root / "op_cache.ini").unlink(missing_ok=True)
-            super().prepare(fs, root, soc, origin)
-
-    return Policies(directory=Wrong())
+@defect(INI, overrides=DirectoryPolicy.prepare)
+def ini_written_anew(self, right, fs, root, soc, origin):
+    """Every run writes op_cache.ini anew."""
+    (root / "op_cache.ini").unlink(missing_ok=True)
+    right(fs, root, soc, origin)
 
 
 @defect(ALL_USERS, what="a file without CANN's version keys does not count (T4)")
@@ -104,7 +95,7 @@ def ini_needs_version_keys() -> Policies:
                     return None
             return super().of_file(fs, path, said)
 
-    return Policies(limits=WrongLimits(), fs=WrongFs())
+    return having(WrongLimits(), WrongFs())
 
 
 class _Written(LimitPolicy):
@@ -118,219 +109,165 @@ class _Written(LimitPolicy):
         return super().find(fs, root, kernel_cache, environ)
 
 
-@defect(ALL_USERS, what="what the environment sets is written to op_cache.ini for everybody")
-def environment_is_written_down() -> Policies:
-    class Wrong(_Written):
-        def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
-            limits = super().of_environment(environ, said)
-            if SIZE_VARIABLE in environ:
-                with (self.root / "op_cache.ini").open("a") as file:
-                    file.write(
-                        f"[op_compiler_cache]\n{SIZE_KEY}={limits.megabytes}\n"
-                        f"{RATIO_KEY}={limits.ratio}\n"
-                    )
-            return limits
+@defect(ALL_USERS)
+class EnvironmentIsWrittenDown(_Written):
+    """What the environment sets is written to op_cache.ini for everybody."""
 
-    return Policies(limits=Wrong())
+    def of_environment(self, environ, said):
+        limits = super().of_environment(environ, said)
+        if SIZE_VARIABLE in environ:
+            with (self.root / "op_cache.ini").open("a") as file:
+                file.write(
+                    f"[op_compiler_cache]\n{SIZE_KEY}={limits.megabytes}\n"
+                    f"{RATIO_KEY}={limits.ratio}\n"
+                )
+        return limits
 
 
-@defect(ALL_USERS, what="the file counts for the user alone who used it first")
-def ini_of_its_first_user() -> Policies:
-    class Wrong(_Written):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            owner = self.root / "kernel_cache" / "owner.lock"
-            if not owner.exists():
-                owner.write_text(self.environ["HOME"])
-            mine = owner.read_text() == self.environ["HOME"]
-            return super().of_values(values, path, said) if mine else None
+@defect(ALL_USERS)
+class IniOfItsFirstUser(_Written):
+    """The file counts for the user alone who used it first."""
 
-    return Policies(limits=Wrong())
+    def of_values(self, values, path, said):
+        owner = self.root / "kernel_cache" / "owner.lock"
+        if not owner.exists():
+            owner.write_text(self.environ["HOME"])
+        mine = owner.read_text() == self.environ["HOME"]
+        return super().of_values(values, path, said) if mine else None
 
 
 # --- when, what, how much -------------------------------------------------------------------
 
 
-@defect(NEEDS_BOTH, what="idle entries go although the limit is not passed")
-def ages_below_the_limit() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_passed(self, size: int, limits: Limits) -> bool:
-            return True
-
-    return Policies(aging=Wrong())
+@defect(NEEDS_BOTH, overrides=AgingPolicy.is_passed)
+def ages_below_the_limit(*_):
+    """Idle entries go although the limit is not passed."""
+    return True
 
 
-@defect(NEEDS_BOTH, SOFT, what="entries go although they were just used")
-def ages_what_is_in_use() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return True
-
-    return Policies(aging=Wrong())
+@defect(NEEDS_BOTH, SOFT, overrides=AgingPolicy.is_idle)
+def ages_what_is_in_use(*_):
+    """Entries go although they were just used."""
+    return True
 
 
-@defect(NEEDS_BOTH, RATIO, ALL_USERS, what="nothing ever ages")
-def never_ages() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_passed(self, size: int, limits: Limits) -> bool:
-            return False
-
-    return Policies(aging=Wrong())
+@defect(NEEDS_BOTH, RATIO, ALL_USERS, overrides=AgingPolicy.is_passed)
+def never_ages(*_):
+    """Nothing ever ages."""
+    return False
 
 
-@defect(NEEDS_BOTH, what="a whole day has to pass before an entry is idle")
-def idle_after_a_day() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return now_ns - unit.accessed_ns > 86400 * 10**9
-
-    return Policies(aging=Wrong())
+@defect(NEEDS_BOTH, overrides=AgingPolicy.is_idle)
+def idle_after_a_day(self, right, unit, now_ns):
+    """A whole day has to pass before an entry is idle."""
+    return now_ns - unit.accessed_ns > 86400 * 10**9
 
 
-@defect(OLDEST, what="the most recently used entry goes first")
-def newest_first() -> Policies:
-    class Wrong(AgingPolicy):
-        def order(self, units: Sequence[Unit]) -> list[Unit]:
-            return super().order(units)[::-1]
-
-    return Policies(aging=Wrong())
+@defect(OLDEST, overrides=AgingPolicy.order)
+def newest_first(self, right, units):
+    """The most recently used entry goes first."""
+    return right(units)[::-1]
 
 
-@defect(OLDEST, what="entries go in the order of the directory")
-def directory_order() -> Policies:
-    class Wrong(AgingPolicy):
-        def order(self, units: Sequence[Unit]) -> list[Unit]:
-            return list(units)
-
-    return Policies(aging=Wrong())
+@defect(OLDEST, overrides=AgingPolicy.order)
+def directory_order(self, right, units):
+    """Entries go in the order of the directory."""
+    return list(units)
 
 
-@defect(OLDEST, what="the largest entry goes first")
-def largest_first() -> Policies:
-    class Wrong(AgingPolicy):
-        def order(self, units: Sequence[Unit]) -> list[Unit]:
-            return sorted(super().order(units), key=lambda unit: -unit.size)
-
-    return Policies(aging=Wrong())
+@defect(OLDEST, overrides=AgingPolicy.order)
+def largest_first(self, right, units):
+    """The largest entry goes first."""
+    return sorted(right(units), key=lambda unit: -unit.size)
 
 
-@defect(OLDEST, RENEWS, what="age is that of the last change, not of the last access")
-def age_by_change() -> Policies:
-    class Wrong(AgingPolicy):
-        def order(self, units: Sequence[Unit]) -> list[Unit]:
-            return sorted(units, key=self._changed)
+@defect(OLDEST, RENEWS)
+class AgeByChange(AgingPolicy):
+    """Age is that of the last change, not of the last access."""
 
-        def _changed(self, unit: Unit) -> int:
-            return max(each.path.lstat().st_mtime_ns for each in unit.files)
+    def order(self, units):
+        return sorted(units, key=self._changed)
 
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return now_ns - self._changed(unit) > 1800 * 10**9 or super().is_idle(unit, now_ns)
+    def _changed(self, unit):
+        return max(each.path.lstat().st_mtime_ns for each in unit.files)
 
-    return Policies(aging=Wrong())
-
-
-@defect(OLDEST, what="the object of an aged entry is left behind")
-def object_left_behind() -> Policies:
-    class Wrong(AgingPolicy):
-        def remove(self, fs: Fs, unit: Unit) -> None:
-            fs.remove("aging.remove", unit.files[0].path)
-
-    return Policies(aging=Wrong())
+    def is_idle(self, unit, now_ns):
+        return now_ns - self._changed(unit) > 1800 * 10**9 or super().is_idle(unit, now_ns)
 
 
-@defect(OLDEST, what="the metadata of an aged entry is left behind")
-def metadata_left_behind() -> Policies:
-    class Wrong(AgingPolicy):
-        def remove(self, fs: Fs, unit: Unit) -> None:
-            fs.remove("aging.remove", unit.files[-1].path)
-
-    return Policies(aging=Wrong())
+@defect(OLDEST, overrides=AgingPolicy.remove)
+def object_left_behind(self, right, fs, unit):
+    """The object of an aged entry is left behind."""
+    fs.remove("aging.remove", unit.files[0].path)
 
 
-@defect(RATIO, what="the ratio is one of the present size, not of the limit")
-def ratio_of_the_present_size() -> Policies:
-    class Wrong(AgingPolicy):
-        def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-            self._size = sum(unit.size for unit in units)
-            return super().choose(units, limits, now_ns)
-
-        def retained(self, size: int, limits: Limits) -> int:
-            return self._size * limits.ratio // 100
-
-    return Policies(aging=Wrong())
+@defect(OLDEST, overrides=AgingPolicy.remove)
+def metadata_left_behind(self, right, fs, unit):
+    """The metadata of an aged entry is left behind."""
+    fs.remove("aging.remove", unit.files[-1].path)
 
 
-@defect(RATIO, what="the ratio is the share that is deleted")
-def ratio_is_what_goes() -> Policies:
-    class Wrong(AgingPolicy):
-        def retained(self, size: int, limits: Limits) -> int:
-            return limits.size * (100 - limits.ratio) // 100
+@defect(RATIO)
+class RatioOfThePresentSize(AgingPolicy):
+    """The ratio is one of the present size, not of the limit."""
 
-    return Policies(aging=Wrong())
+    def choose(self, units, limits, now_ns):
+        self._size = sum(unit.size for unit in units)
+        return super().choose(units, limits, now_ns)
 
-
-@defect(RATIO, what="aging stops as soon as the limit is kept")
-def stops_at_the_limit() -> Policies:
-    class Wrong(AgingPolicy):
-        def retained(self, size: int, limits: Limits) -> int:
-            return limits.size
-
-    return Policies(aging=Wrong())
+    def retained(self, size, limits):
+        return self._size * limits.ratio // 100
 
 
-@defect(RATIO, what="aging removes one entry too many")
-def stops_one_too_late() -> Policies:
-    class Wrong(AgingPolicy):
-        def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-            chosen = super().choose(units, limits, now_ns)
-            rest = [unit for unit in self.order(units) if unit not in chosen and unit.size]
-            more = [unit for unit in rest if self.is_idle(unit, now_ns)]
-            return chosen + more[:1] if chosen else []
-
-    return Policies(aging=Wrong())
+@defect(RATIO, overrides=AgingPolicy.retained)
+def ratio_is_what_goes(self, right, size, limits):
+    """The ratio is the share that is deleted."""
+    return limits.size * (100 - limits.ratio) // 100
 
 
-@defect(RATIO, what="once the limit is passed everything idle goes")
-def everything_idle_goes() -> Policies:
-    class Wrong(AgingPolicy):
-        def retained(self, size: int, limits: Limits) -> int:
-            return 0
-
-    return Policies(aging=Wrong())
+@defect(RATIO, overrides=AgingPolicy.retained)
+def stops_at_the_limit(self, right, size, limits):
+    """Aging stops as soon as the limit is kept."""
+    return limits.size
 
 
-@defect(RENEWS, RELATIME, what="a hit does not renew the access time")
-def hit_does_not_renew() -> Policies:
-    class Wrong(LookupPolicy):
-        def renew(self, fs: Fs, entry: EntryFiles) -> None:
-            return
-
-    return Policies(lookup=Wrong())
-
-
-@defect(RENEWS, what="a hit renews the access time only a day after the last one")
-def hit_renews_once_a_day() -> Policies:
-    class Wrong(LookupPolicy):
-        def renew(self, fs: Fs, entry: EntryFiles) -> None:
-            info = entry.metadata.stat()
-            if info.st_ctime - info.st_atime > 86400:
-                super().renew(fs, entry)
-
-    return Policies(lookup=Wrong())
+@defect(RATIO, overrides=AgingPolicy.choose)
+def stops_one_too_late(self, right, units, limits, now_ns):
+    """Aging removes one entry too many."""
+    chosen = right(units, limits, now_ns)
+    rest = [unit for unit in self.order(units) if unit not in chosen and unit.size]
+    more = [unit for unit in rest if self.is_idle(unit, now_ns)]
+    return chosen + more[:1] if chosen else []
 
 
-@defect(SOFT, what="over the limit compiles are refused")
-def refuses_over_the_limit() -> Policies:
-    class Wrong(AgingPolicy):
-        def age(self, fs: Fs, directory: Path, limits: Limits, now_ns: int) -> list[Unit]:
-            gone = super().age(fs, directory, limits, now_ns)
-            size = sum(unit.size for unit in self.scan(fs, directory))
-            if not limits.off and size > limits.size:
-                raise AtcError("E40023", f"[{directory}] has no space left ({size} bytes).")
-            return gone
+@defect(RATIO, overrides=AgingPolicy.retained)
+def everything_idle_goes(*_):
+    """Once the limit is passed everything idle goes."""
+    return 0
 
-    return Policies(aging=Wrong())
+
+@defect(RENEWS, RELATIME, overrides=LookupPolicy.renew)
+def hit_does_not_renew(*_):
+    """A hit does not renew the access time."""
+    return
+
+
+@defect(RENEWS, overrides=LookupPolicy.renew)
+def hit_renews_once_a_day(self, right, fs, entry):
+    """A hit renews the access time only a day after the last one."""
+    info = entry.metadata.stat()
+    if info.st_ctime - info.st_atime > 86400:
+        right(fs, entry)
+
+
+@defect(SOFT, overrides=AgingPolicy.age)
+def refuses_over_the_limit(self, right, fs, directory, limits, now_ns):
+    """Over the limit compiles are refused."""
+    gone = right(fs, directory, limits, now_ns)
+    size = sum(unit.size for unit in self.scan(fs, directory))
+    if not limits.off and size > limits.size:
+        raise AtcError("E40023", f"[{directory}] has no space left ({size} bytes).")
+    return gone
 
 
 @defect(SOFT, what="over the limit nothing is stored")
@@ -352,263 +289,195 @@ def stores_nothing_over_the_limit() -> Policies:
         ) -> bool:
             return not aging.full and super().publish(fs, entry, data, metadata, keep)
 
-    return Policies(aging=aging, store=WrongStore())
+    return having(aging, WrongStore())
 
 
 # --- -1 -------------------------------------------------------------------------------------
 
 
-@defect(MINUS_ONE, what="-1 is a size like others: every cache is larger, and goes")
-def minus_one_purges() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            found = super().find(fs, root, kernel_cache, environ)
-            return replace(found, limits=Limits(0, 1)) if found.limits.off else found
-
-    return Policies(limits=Wrong())
+@defect(MINUS_ONE, overrides=LimitPolicy.find)
+def minus_one_purges(self, right, fs, root, kernel_cache, environ):
+    """-1 is a size like others: every cache is larger, and goes."""
+    found = right(fs, root, kernel_cache, environ)
+    return replace(found, limits=Limits(0, 1)) if found.limits.off else found
 
 
-@defect(MINUS_ONE, what="-1 means the default of 500 MB, which ages")
-def minus_one_is_the_default() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            found = super().find(fs, root, kernel_cache, environ)
-            return replace(found, limits=self.default) if found.limits.off else found
-
-    return Policies(limits=Wrong())
+@defect(MINUS_ONE, overrides=LimitPolicy.find)
+def minus_one_is_the_default(self, right, fs, root, kernel_cache, environ):
+    """-1 means the default of 500 MB, which ages."""
+    found = right(fs, root, kernel_cache, environ)
+    return replace(found, limits=self.default) if found.limits.off else found
 
 
-@defect(MINUS_ONE, what="at -1 a hit renews the access time all the same")
-def minus_one_renews() -> Policies:
-    class Wrong(AgingPolicy):
-        def renews(self, limits: Limits) -> bool:
-            return True
-
-    return Policies(aging=Wrong())
+@defect(MINUS_ONE, overrides=AgingPolicy.renews)
+def minus_one_renews(*_):
+    """At -1 a hit renews the access time all the same."""
+    return True
 
 
-@defect(MINUS_ONE, what="-1 is known in the environment alone")
-def minus_one_not_in_the_file() -> Policies:
-    class Wrong(LimitPolicy):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            limits = super().of_values(values, path, said)
-            return None if limits is None or limits.off else limits
-
-    return Policies(limits=Wrong())
+@defect(MINUS_ONE, overrides=LimitPolicy.of_values)
+def minus_one_not_in_the_file(self, right, values, path, said):
+    """-1 is known in the environment alone."""
+    limits = right(values, path, said)
+    return None if limits is None or limits.off else limits
 
 
 # --- where limits come from -----------------------------------------------------------------
 
 
-@defect(BOTH_KEYS, what="one valid value is enough; the default stands for the other")
-def one_key_is_enough() -> Policies:
-    class Wrong(LimitPolicy):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
-            if size is None and ratio is None:
-                return None
-            return Limits(
-                self.default.megabytes if size is None else size,
-                self.default.ratio if ratio is None else ratio,
-            )
-
-    return Policies(limits=Wrong())
+@defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
+def one_key_is_enough(self, right, values, *_):
+    """One valid value is enough; the default stands for the other."""
+    size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
+    if size is None and ratio is None:
+        return None
+    return Limits(
+        self.default.megabytes if size is None else size,
+        self.default.ratio if ratio is None else ratio,
+    )
 
 
-@defect(BOTH_KEYS, what="half a file is mixed with the environment, value by value")
-def half_a_file_is_mixed_in() -> Policies:
-    class Wrong(_Written):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
-            if size is None and ratio is None:
-                return None
-            other = self.of_environment(self.environ, [])
-            return Limits(
-                other.megabytes if size is None else size, other.ratio if ratio is None else ratio
-            )
+@defect(BOTH_KEYS)
+class HalfAFileIsMixedIn(_Written):
+    """Half a file is mixed with the environment, value by value."""
 
-    return Policies(limits=Wrong())
+    def of_values(self, values, path, said):
+        size, ratio = self.size(values.get(SIZE_KEY, "")), self.ratio(values.get(RATIO_KEY, ""))
+        if size is None and ratio is None:
+            return None
+        other = self.of_environment(self.environ, [])
+        return Limits(
+            other.megabytes if size is None else size, other.ratio if ratio is None else ratio
+        )
 
 
-@defect(BOTH_KEYS, what="half a file hides the environment: the default counts")
-def half_a_file_hides_the_environment() -> Policies:
-    class Wrong(LimitPolicy):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            return super().of_values(values, path, said) or self.default
-
-    return Policies(limits=Wrong())
+@defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
+def half_a_file_hides_the_environment(self, right, values, path, said):
+    """Half a file hides the environment: the default counts."""
+    return right(values, path, said) or self.default
 
 
-@defect(INI_FIRST, what="the environment is preferred to the file")
-def environment_beats_ini() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            if SIZE_VARIABLE in environ or RATIO_VARIABLE in environ:
-                return Found(self.of_environment(environ, []))
-            return super().find(fs, root, kernel_cache, environ)
-
-    return Policies(limits=Wrong())
+@defect(INI_FIRST, overrides=LimitPolicy.find)
+def environment_beats_ini(self, right, fs, root, kernel_cache, environ):
+    """The environment is preferred to the file."""
+    if SIZE_VARIABLE in environ or RATIO_VARIABLE in environ:
+        return Found(self.of_environment(environ, []))
+    return right(fs, root, kernel_cache, environ)
 
 
-@defect(INI_FIRST, what="the environment does not count")
-def environment_does_not_count() -> Policies:
-    class Wrong(LimitPolicy):
-        def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
-            return self.default
-
-    return Policies(limits=Wrong())
+@defect(INI_FIRST, overrides=LimitPolicy.of_environment)
+def environment_does_not_count(self, *_):
+    """The environment does not count."""
+    return self.default
 
 
-@defect(INI_FIRST, what="the smaller of two limits counts, wherever it is set")
-def smaller_limit_counts() -> Policies:
-    class Wrong(_Written):
-        def of_values(
-            self, values: Mapping[str, str], path: Path, said: list[str]
-        ) -> Limits | None:
-            limits = super().of_values(values, path, said)
-            other = self.of_environment(self.environ, [])
-            if limits is None or limits.off or other.off:
-                return limits
-            return min(limits, other, key=lambda each: each.megabytes * each.ratio)
+@defect(INI_FIRST)
+class SmallerLimitCounts(_Written):
+    """The smaller of two limits counts, wherever it is set."""
 
-    return Policies(limits=Wrong())
+    def of_values(self, values, path, said):
+        limits = super().of_values(values, path, said)
+        other = self.of_environment(self.environ, [])
+        if limits is None or limits.off or other.off:
+            return limits
+        return min(limits, other, key=lambda each: each.megabytes * each.ratio)
 
 
-@defect(INI_FIRST, what="by default 80 % are retained, as in the document's example file")
-def default_ratio_of_the_example() -> Policies:
-    class Wrong(LimitPolicy):
-        default = Limits(500, 80)
+@defect(INI_FIRST)
+class DefaultRatioOfTheExample(LimitPolicy):
+    """By default 80 % are retained, as in the document's example file."""
 
-    return Policies(limits=Wrong())
-
-
-@defect(BAD, what="a ratio that is no number is 0 %: everything idle goes (T9)")
-def junk_ratio_is_zero() -> Policies:
-    class Wrong(LimitPolicy):
-        def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
-            limits = super().of_environment(environ, said)
-            text = environ.get(RATIO_VARIABLE, "50")
-            return limits if re.match(r"\s*[+-]?[0-9]", text) else replace(limits, ratio=0)
-
-    return Policies(limits=Wrong())
+    default = Limits(500, 80)
 
 
-@defect(BAD, what="a size that is none counts as 0 MB")
-def junk_size_is_zero() -> Policies:
-    class Wrong(LimitPolicy):
-        def size(self, text: str) -> int | None:
-            size = super().size(text)
-            return 0 if size is None else size
-
-    return Policies(limits=Wrong())
+@defect(BAD, overrides=LimitPolicy.of_environment)
+def junk_ratio_is_zero(self, right, environ, said):
+    """A ratio that is no number is 0 %: everything idle goes (T9)."""
+    limits = right(environ, said)
+    text = environ.get(RATIO_VARIABLE, "50")
+    return limits if re.match(r"\s*[+-]?[0-9]", text) else replace(limits, ratio=0)
 
 
-@defect(BAD, what="the leading digits of a value count, whatever follows")
-def leading_digits_count() -> Policies:
-    class Wrong(LimitPolicy):
-        def number(self, text: str) -> int | None:
-            leading = re.match(r"\s*-?[0-9]+", text)
-            return int(leading[0]) if leading else None
-
-    return Policies(limits=Wrong())
+@defect(BAD, overrides=LimitPolicy.size)
+def junk_size_is_zero(self, right, text):
+    """A size that is none counts as 0 MB."""
+    size = right(text)
+    return 0 if size is None else size
 
 
-@defect(BAD, what="bad values are passed over in silence")
-def bad_values_in_silence() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            return Found(super().find(fs, root, kernel_cache, environ).limits)
-
-    return Policies(limits=Wrong())
+@defect(BAD, overrides=LimitPolicy.number)
+def leading_digits_count(self, right, text):
+    """The leading digits of a value count, whatever follows."""
+    leading = re.match(r"\s*-?[0-9]+", text)
+    return int(leading[0]) if leading else None
 
 
-@defect(BAD, what="a bad value fails the compile")
-def bad_values_fail() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            found = super().find(fs, root, kernel_cache, environ)
-            if found.warnings:
-                raise AtcError("E10001", found.warnings[0])
-            return found
-
-    return Policies(limits=Wrong())
+@defect(BAD, overrides=LimitPolicy.find)
+def bad_values_in_silence(self, right, fs, root, kernel_cache, environ):
+    """Bad values are passed over in silence."""
+    return Found(right(fs, root, kernel_cache, environ).limits)
 
 
-@defect(BAD, what="a ratio of 0 % is taken")
-def ratio_of_zero_is_taken() -> Policies:
-    class Wrong(LimitPolicy):
-        def ratio(self, text: str) -> int | None:
-            return 0 if self.number(text) == 0 else super().ratio(text)
+@defect(BAD, overrides=LimitPolicy.find)
+def bad_values_fail(self, right, fs, root, kernel_cache, environ):
+    """A bad value fails the compile."""
+    found = right(fs, root, kernel_cache, environ)
+    if found.warnings:
+        raise AtcError("E10001", found.warnings[0])
+    return found
 
-    return Policies(limits=Wrong())
+
+@defect(BAD, overrides=LimitPolicy.ratio)
+def ratio_of_zero_is_taken(self, right, text):
+    """A ratio of 0 % is taken."""
+    return 0 if self.number(text) == 0 else right(text)
 
 
 # --- boundaries, chips, orphans, mounts -----------------------------------------------------
 
 
-@defect(BOUNDARIES, what="at exactly the limit everything goes")
-def everything_goes_at_the_limit() -> Policies:
-    class Wrong(AgingPolicy):
-        def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-            if sum(unit.size for unit in units) == limits.size:
-                return self.order(units)
-            return super().choose(units, limits, now_ns)
-
-    return Policies(aging=Wrong())
+@defect(BOUNDARIES, overrides=AgingPolicy.choose)
+def everything_goes_at_the_limit(self, right, units, limits, now_ns):
+    """At exactly the limit everything goes."""
+    if sum(unit.size for unit in units) == limits.size:
+        return self.order(units)
+    return right(units, limits, now_ns)
 
 
-@defect(BOUNDARIES, what="29 minutes count as half an hour")
-def half_an_hour_is_29_minutes() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return super().is_idle(unit, now_ns + 60 * 10**9)
-
-    return Policies(aging=Wrong())
+@defect(BOUNDARIES, overrides=AgingPolicy.is_idle)
+def half_an_hour_is_29_minutes(self, right, unit, now_ns):
+    """29 minutes count as half an hour."""
+    return right(unit, now_ns + 60 * 10**9)
 
 
-@defect(BOUNDARIES, what="idle time is counted in whole hours, rounded down, and one has to pass")
-def idle_in_whole_hours() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return now_ns - unit.accessed_ns >= 3600 * 10**9
-
-    return Policies(aging=Wrong())
+@defect(BOUNDARIES, overrides=AgingPolicy.is_idle)
+def idle_in_whole_hours(self, right, unit, now_ns):
+    """Idle time is counted in whole hours, rounded down, and one has to pass."""
+    return now_ns - unit.accessed_ns >= 3600 * 10**9
 
 
-@defect(PER_SOC, what="all chips' entries count together")
-def counts_all_socs() -> Policies:
-    class Wrong(AgingPolicy):
-        def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-            here = sum(unit.size for unit in units)
-            less = replace(limits, megabytes=limits.megabytes - (self._all - here) // 2**20)
-            return super().choose(units, less, now_ns)
+@defect(PER_SOC)
+class CountsAllSocs(AgingPolicy):
+    """All chips' entries count together."""
 
-        def age(self, fs: Fs, directory: Path, limits: Limits, now_ns: int) -> list[Unit]:
-            self._all = sum(unit.size for unit in self.scan(fs, directory.parent))
-            return super().age(fs, directory, limits, now_ns)
+    def choose(self, units, limits, now_ns):
+        here = sum(unit.size for unit in units)
+        less = replace(limits, megabytes=limits.megabytes - (self._all - here) // 2**20)
+        return super().choose(units, less, now_ns)
 
-    return Policies(aging=Wrong())
+    def age(self, fs, directory, limits, now_ns):
+        self._all = sum(unit.size for unit in self.scan(fs, directory.parent))
+        return super().age(fs, directory, limits, now_ns)
 
 
-@defect(PER_SOC, what="when one chip's entries age, so do the others'")
-def ages_all_socs() -> Policies:
-    class Wrong(AgingPolicy):
-        def age(self, fs: Fs, directory: Path, limits: Limits, now_ns: int) -> list[Unit]:
-            gone: list[Unit] = []
-            for entry in fs.entries("aging.list", directory.parent):
-                if entry.is_dir():
-                    gone += super().age(fs, Path(entry.path), limits, now_ns)
-            return gone
-
-    return Policies(aging=Wrong())
+@defect(PER_SOC, overrides=AgingPolicy.age)
+def ages_all_socs(self, right, fs, directory, limits, now_ns):
+    """When one chip's entries age, so do the others'."""
+    gone: list[Unit] = []
+    for entry in fs.entries("aging.list", directory.parent):
+        if entry.is_dir():
+            gone += right(fs, Path(entry.path), limits, now_ns)
+    return gone
 
 
 def _is_whole(unit: Unit) -> bool:
@@ -619,13 +488,10 @@ def _is_whole(unit: Unit) -> bool:
     return False
 
 
-@defect(ORPHANS, what="what is no whole entry counts and never goes (T17)")
-def orphans_never_go() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return _is_whole(unit) and super().is_idle(unit, now_ns)
-
-    return Policies(aging=Wrong())
+@defect(ORPHANS, overrides=AgingPolicy.is_idle)
+def orphans_never_go(self, right, unit, now_ns):
+    """What is no whole entry counts and never goes (T17)."""
+    return _is_whole(unit) and right(unit, now_ns)
 
 
 @defect(ORPHANS, what="aging goes by readable metadata; anything else stays (T16, T17)")
@@ -642,65 +508,47 @@ def ages_by_readable_metadata() -> Policies:
             return super().is_idle(unit, now_ns)
 
     fs = Fs()
-    return Policies(aging=Wrong())
+    return having(Wrong())
 
 
-@defect(ORPHANS, what="what is no whole entry does not count")
-def orphans_do_not_count() -> Policies:
-    class Wrong(AgingPolicy):
-        def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-            return super().choose([each for each in units if _is_whole(each)], limits, now_ns)
-
-    return Policies(aging=Wrong())
+@defect(ORPHANS, overrides=AgingPolicy.choose)
+def orphans_do_not_count(self, right, units, limits, now_ns):
+    """What is no whole entry does not count."""
+    return right([each for each in units if _is_whole(each)], limits, now_ns)
 
 
-@defect(ORPHANS, what="temporary files of dead writers stay for ever (T16)")
-def temporary_files_stay() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return unit.files[0].path.suffix != ".temp" and super().is_idle(unit, now_ns)
-
-    return Policies(aging=Wrong())
+@defect(ORPHANS, overrides=AgingPolicy.is_idle)
+def temporary_files_stay(self, right, unit, now_ns):
+    """Temporary files of dead writers stay for ever (T16)."""
+    return unit.files[0].path.suffix != ".temp" and right(unit, now_ns)
 
 
-@defect(ORPHANS, what="temporary files go while they are being written")
-def temporary_files_of_living_writers_go() -> Policies:
-    class Wrong(AgingPolicy):
-        def is_idle(self, unit: Unit, now_ns: int) -> bool:
-            return unit.files[0].path.suffix == ".temp" or super().is_idle(unit, now_ns)
-
-    return Policies(aging=Wrong())
+@defect(ORPHANS, overrides=AgingPolicy.is_idle)
+def temporary_files_of_living_writers_go(self, right, unit, now_ns):
+    """Temporary files go while they are being written."""
+    return unit.files[0].path.suffix == ".temp" or right(unit, now_ns)
 
 
-@defect(RELATIME, what="the scan reads metadata, and then trusts its access time (T8)")
-def scan_disturbs_what_it_judges() -> Policies:
-    class Wrong(AgingPolicy):
-        def walk(self, fs: Fs, directory: Path) -> Iterator[Seen]:
-            for seen in super().walk(fs, directory):
-                if seen.path.suffix == ".json":
-                    seen.path.read_bytes()
-                yield seen
-
-    return Policies(aging=Wrong())
+@defect(RELATIME, overrides=AgingPolicy.walk)
+def scan_disturbs_what_it_judges(self, right, fs, directory):
+    """The scan reads metadata, and then trusts its access time (T8)."""
+    for seen in right(fs, directory):
+        if seen.path.suffix == ".json":
+            seen.path.read_bytes()
+        yield seen
 
 
-@defect(RELATIME, what="the scan decides rightly, and renews what it spares")
-def scan_renews_what_stays() -> Policies:
-    class Wrong(AgingPolicy):
-        def age(self, fs: Fs, directory: Path, limits: Limits, now_ns: int) -> list[Unit]:
-            gone = super().age(fs, directory, limits, now_ns)
-            for unit in self.scan(fs, directory):
-                unit.files[0].path.read_bytes()
-            return gone
-
-    return Policies(aging=Wrong())
+@defect(RELATIME, overrides=AgingPolicy.age)
+def scan_renews_what_stays(self, right, fs, directory, limits, now_ns):
+    """The scan decides rightly, and renews what it spares."""
+    gone = right(fs, directory, limits, now_ns)
+    for unit in self.scan(fs, directory):
+        unit.files[0].path.read_bytes()
+    return gone
 
 
-@defect(RELATIME, what="hits leave access times to the mount, which may keep none")
-def hits_rely_on_the_mount() -> Policies:
-    class Wrong(LookupPolicy):
-        def renew(self, fs: Fs, entry: EntryFiles) -> None:
-            for path in (entry.metadata, entry.object):
-                path.read_bytes()
-
-    return Policies(lookup=Wrong())
+@defect(RELATIME, overrides=LookupPolicy.renew)
+def hits_rely_on_the_mount(self, right, fs, entry):
+    """Hits leave access times to the mount, which may keep none."""
+    for path in (entry.metadata, entry.object):
+        path.read_bytes()

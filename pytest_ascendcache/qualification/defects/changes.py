@@ -7,12 +7,11 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.entries import another
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
-from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
+from pytest_ascendcache.reference.cache.entry import LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.installation import CUSTOM_OPERATORS, InstallationPolicy
 from pytest_ascendcache.reference.options import OptionPolicy
@@ -41,7 +40,7 @@ def knowledge_base_remembered() -> Policies:
                 memory.write_text(json.dumps(loaded))
             loaded.update(json.loads(memory.read_text()))
 
-    return Policies(installation=WrongInstallation(), directory=WrongDirectory())
+    return having(WrongInstallation(), WrongDirectory())
 
 
 @defect(
@@ -62,7 +61,7 @@ def operator_sources_remembered() -> Policies:
                 for path in sorted(memory.glob("*.py")):
                     installation.load(path)
 
-    return Policies(directory=Wrong(), installation=installation)
+    return having(Wrong(), installation)
 
 
 @defect(
@@ -83,19 +82,13 @@ def force_without_knowledge_base() -> Policies:
         ) -> dict[str, dict[str, int]]:
             return {} if asked[-1:] == ["force"] else super().tuning(bank, soc, environ)
 
-    return Policies(options=WrongOptions(), installation=WrongInstallation())
+    return having(WrongOptions(), WrongInstallation())
 
 
-@defect(
-    "cache-mode/enable-after-change",
-    what="after a knowledge base is named, what is served is neither old nor new",
-)
-def mixture_after_change() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            if data is None or "TUNE_BANK_PATH" not in os.environ:
-                return data
-            return another(data)
-
-    return Policies(lookup=Wrong())
+@defect("cache-mode/enable-after-change", overrides=LookupPolicy.find)
+def mixture_after_change(self, right, fs, entry, expected):
+    """After a knowledge base is named, what is served is neither old nor new."""
+    data = right(fs, entry, expected)
+    if data is None or "TUNE_BANK_PATH" not in os.environ:
+        return data
+    return another(data)

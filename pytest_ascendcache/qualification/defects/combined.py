@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
@@ -76,21 +76,18 @@ def mode_not_in_key_beside_a_file() -> Policies:
             fields = super().fields(inputs)
             return {**fields, "implementation": ""} if asked.precision_file else fields
 
-    return Policies(implementation=_Sees(asked), key=Wrong())
+    return having(_Sees(asked), Wrong())
 
 
-@defect(OUTCOME, what="where the file has only half of its values, the ratio set elsewhere is lost")
-def half_a_file_loses_the_ratio() -> Policies:
-    class Wrong(LimitPolicy):
-        def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-            found = super().find(fs, root, kernel_cache, environ)
-            for path in self.places(root, kernel_cache):
-                text = path.read_text() if path.exists() else ""
-                if (f"\n{SIZE_KEY}=" in text) != (f"\n{RATIO_KEY}=" in text):
-                    return replace(found, limits=replace(found.limits, ratio=self.default.ratio))
-            return found
-
-    return Policies(limits=Wrong())
+@defect(OUTCOME, overrides=LimitPolicy.find)
+def half_a_file_loses_the_ratio(self, right, fs, root, kernel_cache, environ):
+    """Where the file has only half of its values, the ratio set elsewhere is lost."""
+    found = right(fs, root, kernel_cache, environ)
+    for path in self.places(root, kernel_cache):
+        text = path.read_text() if path.exists() else ""
+        if (f"\n{SIZE_KEY}=" in text) != (f"\n{RATIO_KEY}=" in text):
+            return replace(found, limits=replace(found.limits, ratio=self.default.ratio))
+    return found
 
 
 @defect(OUTCOME, what="with a debug list the debug level does not keep others from the cache")
@@ -107,7 +104,7 @@ def list_beats_level() -> Policies:
             has_list = config is not None and config.listed is not None
             return super().request(operator, 0 if has_list else level, config)
 
-    return Policies(mode=WrongMode(), debug=WrongDebug())
+    return having(WrongMode(), WrongDebug())
 
 
 @defect(OUTCOME, what="force beside a precision file does not purge")
@@ -118,7 +115,7 @@ def force_beside_a_file_spares() -> Policies:
         def force(self, fs: Fs, soc_directory: Path) -> bool:
             return asked.precision_file or super().force(fs, soc_directory)
 
-    return Policies(implementation=_Sees(asked), purge=Wrong())
+    return having(_Sees(asked), Wrong())
 
 
 @defect(OUTCOME, what="beside a debug list nothing ages")
@@ -130,22 +127,19 @@ def nothing_ages_beside_a_list() -> Policies:
             found = super().find(fs, root, kernel_cache, environ)
             return Found(replace(found.limits, megabytes=-1)) if asked.debug_list else found
 
-    return Policies(debug=_SeesList(asked), limits=Wrong())
+    return having(_SeesList(asked), Wrong())
 
 
-@defect(NUMBERS, what="on one chip a type list selects the mode it was not given")
-def type_list_exchanged_on_one_chip() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def table(self, options: AtcOptions, environ: Mapping[str, str]) -> ModeTable:
-            if options.soc_version.startswith("Ascend310") and options.impl_mode_types:
-                other = {
-                    "high_precision": "high_performance",
-                    "high_performance": "high_precision",
-                }.get(options.impl_mode, options.impl_mode)
-                options = replace(options, impl_mode=other)
-            return super().table(options, environ)
-
-    return Policies(implementation=Wrong())
+@defect(NUMBERS, overrides=ImplementationPolicy.table)
+def type_list_exchanged_on_one_chip(self, right, options, environ):
+    """On one chip a type list selects the mode it was not given."""
+    if options.soc_version.startswith("Ascend310") and options.impl_mode_types:
+        other = {
+            "high_precision": "high_performance",
+            "high_performance": "high_precision",
+        }.get(options.impl_mode, options.impl_mode)
+        options = replace(options, impl_mode=other)
+    return right(options, environ)
 
 
 @defect(HEALS, what="beside a type list damaged entries are passed over, and stay")
@@ -161,7 +155,7 @@ def damage_stays_beside_a_type_list() -> Policies:
                 return True
             return super().publish(fs, entry, data, metadata, keep)
 
-    return Policies(implementation=_Sees(asked), store=Wrong())
+    return having(_Sees(asked), Wrong())
 
 
 @defect(TRANSPARENT, what="beside a precision file what is served is not verified")
@@ -174,7 +168,7 @@ def unverified_beside_a_file() -> Policies:
                 return entry.object.read_bytes()
             return super().find(fs, entry, expected)
 
-    return Policies(implementation=_Sees(asked), lookup=Wrong())
+    return having(_Sees(asked), Wrong())
 
 
 @defect(OUTCOME, what="the types of a type list, in its order, are in every operator's key")
@@ -190,4 +184,4 @@ def type_list_in_key() -> Policies:
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return {**super().fields(inputs), "types": list(types[-1])}
 
-    return Policies(implementation=Sees(), key=Wrong())
+    return having(Sees(), Wrong())

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
-from pytest_ascendcache.reference.options import AtcOptions, OptionPolicy
+from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -53,7 +52,7 @@ def _keeping_cache_at(*levels: int) -> Policies:
         pass
 
     Mode.levels = Debug.levels = frozenset(levels)
-    return Policies(mode=Mode(), debug=Debug())
+    return having(Mode(), Debug())
 
 
 @defect(LEVEL, what="levels 3 and 4 keep the cache (as documents of 5.0.4 had it)")
@@ -66,23 +65,17 @@ def level_1_keeps_cache() -> Policies:
     return _keeping_cache_at(1)
 
 
-@defect("cache-mode/enable-reuses", what="giving --op_debug_level=0 counts as debugging")
-def level_0_given_is_debugging() -> Policies:
-    class Wrong(OptionPolicy):
-        def parse(self, argv: Sequence[str]) -> AtcOptions:
-            options = super().parse(argv)
-            return replace(options, debug_level=3) if "--op_debug_level=0" in argv else options
-
-    return Policies(options=Wrong())
+@defect("cache-mode/enable-reuses", overrides=OptionPolicy.parse)
+def level_0_given_is_debugging(self, right, argv):
+    """Giving --op_debug_level=0 counts as debugging."""
+    options = right(argv)
+    return replace(options, debug_level=3) if "--op_debug_level=0" in argv else options
 
 
-@defect(LEVEL, what="force purges although a level is set")
-def level_lets_force_purge() -> Policies:
-    class Wrong(ModePolicy):
-        def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
-            return mode == "force" or super().opens_cache(mode, level, config)
-
-    return Policies(mode=Wrong())
+@defect(LEVEL, overrides=ModePolicy.opens_cache)
+def level_lets_force_purge(self, right, mode, level, config):
+    """Force purges although a level is set."""
+    return mode == "force" or right(mode, level, config)
 
 
 @defect(LEVEL, NOT_CACHED, what="debug kernels are stored, under keys of their own")
@@ -98,7 +91,7 @@ def debug_kernels_stored() -> Policies:
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return super().fields(replace(inputs, debug=DebugRequest()))
 
-    return Policies(mode=Wrong(), key=SharedKey())
+    return having(Wrong(), SharedKey())
 
 
 @defect(NOT_CACHED, what="debugging is served normal kernels")
@@ -115,39 +108,32 @@ def normal_kernels_served_to_debugging() -> Policies:
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return super().fields(replace(inputs, debug=DebugRequest()))
 
-    return Policies(mode=Wrong(), key=SharedKey())
+    return having(Wrong(), SharedKey())
 
 
-@defect(CONFIG, what="a debug configuration does not touch the cache mode")
-def config_keeps_cache() -> Policies:
-    class Wrong(ModePolicy):
-        def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
-            return super().opens_cache(mode, level, None)
+@defect(CONFIG)
+class ConfigKeepsCache(ModePolicy):
+    """A debug configuration does not touch the cache mode."""
 
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            return super().use(mode, replace(debug, active=False))
+    def opens_cache(self, mode, level, config):
+        return super().opens_cache(mode, level, None)
 
-    return Policies(mode=Wrong())
-
-
-@defect(CONFIG, what="oom alone counts as no debugging")
-def oom_keeps_cache() -> Policies:
-    class Wrong(DebugPolicy):
-        def parse(self, text: str, path: str) -> DebugConfig:
-            config = super().parse(text, path)
-            harmless = config.switches == {"oom"} and config.listed is None
-            return replace(config, listed=("nobody",)) if harmless else config
-
-    return Policies(debug=Wrong())
+    def use(self, mode, debug):
+        return super().use(mode, replace(debug, active=False))
 
 
-@defect(UNLISTED, what="a list takes the whole run out of the cache (T3)")
-def list_disables_everything() -> Policies:
-    class Wrong(ModePolicy):
-        def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
-            return config is None and super().opens_cache(mode, level, config)
+@defect(CONFIG, overrides=DebugPolicy.parse)
+def oom_keeps_cache(self, right, text, path):
+    """Oom alone counts as no debugging."""
+    config = right(text, path)
+    harmless = config.switches == {"oom"} and config.listed is None
+    return replace(config, listed=("nobody",)) if harmless else config
 
-    return Policies(mode=Wrong())
+
+@defect(UNLISTED, overrides=ModePolicy.opens_cache)
+def list_disables_everything(self, right, mode, level, config):
+    """A list takes the whole run out of the cache (T3)."""
+    return config is None and right(mode, level, config)
 
 
 def _matching(match: Any) -> Policies:
@@ -155,7 +141,7 @@ def _matching(match: Any) -> Policies:
         def matches(self, item: str, operator: OperatorSpec) -> bool:
             return bool(match(item, operator))
 
-    return Policies(debug=Wrong())
+    return having(Wrong())
 
 
 @defect(UNLISTED, what="a list matches by prefix")
@@ -184,35 +170,24 @@ def list_ignores_names() -> Policies:
     return _matching(lambda item, operator: item == f"OpType::{operator.type}")
 
 
-@defect(LISTED, what="only the first item of a list is looked at")
-def list_of_one() -> Policies:
-    class Wrong(DebugPolicy):
-        def covers(self, operator: OperatorSpec, config: DebugConfig) -> bool:
-            return super().covers(
-                operator, replace(config, listed=config.listed[:1] if config.listed else None)
-            )
-
-    return Policies(debug=Wrong())
+@defect(LISTED, overrides=DebugPolicy.covers)
+def list_of_one(self, right, operator, config):
+    """Only the first item of a list is looked at."""
+    return right(operator, replace(config, listed=config.listed[:1] if config.listed else None))
 
 
-@defect(LISTED, what="listed operators are compiled, and then stored")
-def listed_operators_stored() -> Policies:
-    class Wrong(ModePolicy):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            use = super().use(mode, debug)
-            return replace(use, store=mode != "disable")
-
-    return Policies(mode=Wrong())
+@defect(LISTED, overrides=ModePolicy.use)
+def listed_operators_stored(self, right, mode, debug):
+    """Listed operators are compiled, and then stored."""
+    use = right(mode, debug)
+    return replace(use, store=mode != "disable")
 
 
-@defect("debug/list-without-options", what="a list alone takes every operator out of the cache")
-def list_alone_disables_everything() -> Policies:
-    class Wrong(DebugPolicy):
-        def parse(self, text: str, path: str) -> DebugConfig:
-            config = super().parse(text, path)
-            return config if config.switches else replace(config, listed=None)
-
-    return Policies(debug=Wrong())
+@defect("debug/list-without-options", overrides=DebugPolicy.parse)
+def list_alone_disables_everything(self, right, text, path):
+    """A list alone takes every operator out of the cache."""
+    config = right(text, path)
+    return config if config.switches else replace(config, listed=None)
 
 
 def _keeping(change: Any) -> Policies:
@@ -222,7 +197,7 @@ def _keeping(change: Any) -> Policies:
         ) -> dict[str, bytes]:
             return super().kept_files(stem, kernel, metadata, change(debug))
 
-    return Policies(outputs=Wrong())
+    return having(Wrong())
 
 
 @defect(OUTPUTS, what="every level keeps the source")
@@ -235,37 +210,26 @@ def no_level_keeps_locations() -> Policies:
     return _keeping(lambda debug: replace(debug, keep_locations=False))
 
 
-@defect(OUTPUTS, what="level 0 keeps kernel_meta")
-def level_0_keeps_kernel_meta() -> Policies:
-    class Wrong(DebugPolicy):
-        def request(
-            self, operator: OperatorSpec, level: int, config: DebugConfig | None
-        ) -> DebugRequest:
-            request = super().request(operator, level, config)
-            return request if request.active else DebugRequest(active=True, keep_binary=True)
-
-    return Policies(debug=Wrong())
+@defect(OUTPUTS, overrides=DebugPolicy.request)
+def level_0_keeps_kernel_meta(self, right, operator, level, config):
+    """Level 0 keeps kernel_meta."""
+    request = right(operator, level, config)
+    return request if request.active else DebugRequest(active=True, keep_binary=True)
 
 
-@defect(BAD_FILE, what="a bad debug file counts as none")
-def bad_debug_file_ignored() -> Policies:
-    class Wrong(DebugPolicy):
-        def read(self, path: str) -> DebugConfig | None:
-            try:
-                return super().read(path)
-            except AtcError:
-                return None
-
-    return Policies(debug=Wrong())
+@defect(BAD_FILE, overrides=DebugPolicy.read)
+def bad_debug_file_ignored(self, right, path):
+    """A bad debug file counts as none."""
+    try:
+        return right(path)
+    except AtcError:
+        return None
 
 
-@defect(BAD_FILE, what="an empty value silently means debugging (T25)")
-def empty_value_disables_cache() -> Policies:
-    class Wrong(DebugPolicy):
-        def parse(self, text: str, path: str) -> DebugConfig:
-            try:
-                return super().parse(text, path)
-            except AtcError:
-                return DebugConfig(frozenset())
-
-    return Policies(debug=Wrong())
+@defect(BAD_FILE, overrides=DebugPolicy.parse)
+def empty_value_disables_cache(self, right, text, path):
+    """An empty value silently means debugging (T25)."""
+    try:
+        return right(text, path)
+    except AtcError:
+        return DebugConfig(frozenset())

@@ -12,12 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.om import Model
 from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -44,81 +43,56 @@ class NeverCurrent(StorePolicy):
         return False
 
 
-@defect(STORES, what="nothing is stored")
-def stores_nothing() -> Policies:
-    class Wrong(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            return True
-
-    return Policies(store=Wrong())
+@defect(STORES, overrides=StorePolicy.publish)
+def stores_nothing(*_):
+    """Nothing is stored."""
+    return True
 
 
-@defect(STORES, what="only the first operator of a run is stored")
-def stores_first_operator() -> Policies:
-    class Wrong(StorePolicy):
-        stored = 0
+@defect(STORES)
+class StoresFirstOperator(StorePolicy):
+    """Only the first operator of a run is stored."""
 
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            self.stored += 1
-            return self.stored > 1 or super().publish(fs, entry, data, metadata, keep)
+    stored = 0
 
-    return Policies(store=Wrong())
+    def publish(self, fs, entry, data, metadata, keep):
+        self.stored += 1
+        return self.stored > 1 or super().publish(fs, entry, data, metadata, keep)
 
 
-@defect(STORES, what="the digest in the metadata is of something else")
-def stores_wrong_digest() -> Policies:
-    class Wrong(StorePolicy):
-        def metadata_text(self, data: bytes, metadata: dict[str, Any]) -> bytes:
-            return super().metadata_text(data + b"\0", metadata)
-
-    return Policies(store=Wrong())
+@defect(STORES, overrides=StorePolicy.metadata_text)
+def stores_wrong_digest(self, right, data, metadata):
+    """The digest in the metadata is of something else."""
+    return right(data + b"\0", metadata)
 
 
-@defect(STORES, what="the metadata does not name the object")
-def stores_without_name() -> Policies:
-    class Wrong(StorePolicy):
-        def metadata_text(self, data: bytes, metadata: dict[str, Any]) -> bytes:
-            return super().metadata_text(data, {**metadata, "binFileName": "kernel"})
-
-    return Policies(store=Wrong())
+@defect(STORES, overrides=StorePolicy.metadata_text)
+def stores_without_name(self, right, data, metadata):
+    """The metadata does not name the object."""
+    return right(data, {**metadata, "binFileName": "kernel"})
 
 
-@defect(STORES, "cache-mode/transparent", what="what is stored is not quite what was delivered")
-def stores_another_object() -> Policies:
-    class Wrong(StorePolicy):
-        def replace_pair(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
-        ) -> None:
-            super().replace_pair(fs, entry, another(data), metadata)
-
-    return Policies(store=Wrong())
+@defect(STORES, "cache-mode/transparent", overrides=StorePolicy.replace_pair)
+def stores_another_object(self, right, fs, entry, data, metadata):
+    """What is stored is not quite what was delivered."""
+    right(fs, entry, another(data), metadata)
 
 
-@defect("cache-mode/transparent", what="a served kernel is altered on its way out")
-def serves_an_altered_kernel() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            return None if data is None else another(data)
-
-    return Policies(lookup=Wrong())
+@defect("cache-mode/transparent", overrides=LookupPolicy.find)
+def serves_an_altered_kernel(self, right, fs, entry, expected):
+    """A served kernel is altered on its way out."""
+    data = right(fs, entry, expected)
+    return None if data is None else another(data)
 
 
-@defect("cache-mode/transparent", what="the kernel of the next entry is served")
-def serves_the_neighbour() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            objects = sorted(entry.directory.glob("*.o"))
-            if data is None or len(objects) < 2:
-                return data
-            return objects[objects.index(entry.object) - 1].read_bytes()
-
-    return Policies(lookup=Wrong())
+@defect("cache-mode/transparent", overrides=LookupPolicy.find)
+def serves_the_neighbour(self, right, fs, entry, expected):
+    """The kernel of the next entry is served."""
+    data = right(fs, entry, expected)
+    objects = sorted(entry.directory.glob("*.o"))
+    if data is None or len(objects) < 2:
+        return data
+    return objects[objects.index(entry.object) - 1].read_bytes()
 
 
 @defect(REUSES, what="nothing is ever served")
@@ -127,118 +101,86 @@ def never_hits() -> Policies:
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             return None
 
-    return Policies(lookup=Wrong(), store=NeverCurrent())
+    return having(Wrong(), NeverCurrent())
 
 
-@defect(REUSES, what="an entry is served once and then removed")
-def serves_once() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            if data is not None:
-                entry.metadata.unlink()
-            return data
-
-    return Policies(lookup=Wrong())
+@defect(REUSES, overrides=LookupPolicy.find)
+def serves_once(self, right, fs, entry, expected):
+    """An entry is served once and then removed."""
+    data = right(fs, entry, expected)
+    if data is not None:
+        entry.metadata.unlink()
+    return data
 
 
-@defect(HEALS, what="what exists is not replaced, damaged or not (T1, T2)")
-def damaged_entries_stay() -> Policies:
-    class Wrong(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            if keep and (entry.metadata.exists() or entry.object.exists()):
-                return True
-            return super().publish(fs, entry, data, metadata, keep)
-
-    return Policies(store=Wrong())
+@defect(HEALS, overrides=StorePolicy.publish)
+def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
+    """What exists is not replaced, damaged or not (T1, T2)."""
+    if keep and (entry.metadata.exists() or entry.object.exists()):
+        return True
+    return right(fs, entry, data, metadata, keep)
 
 
-@defect(HEALS, what="half an entry is not completed (T1)")
-def halves_stay() -> Policies:
-    class Wrong(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            if keep and entry.metadata.exists() != entry.object.exists():
-                return True
-            return super().publish(fs, entry, data, metadata, keep)
-
-    return Policies(store=Wrong())
+@defect(HEALS, overrides=StorePolicy.publish)
+def halves_stay(self, right, fs, entry, data, metadata, keep):
+    """Half an entry is not completed (T1)."""
+    if keep and entry.metadata.exists() != entry.object.exists():
+        return True
+    return right(fs, entry, data, metadata, keep)
 
 
-@defect(HEALS, what="metadata of a wrong type ends the compiler (T21)")
-def wrong_types_crash() -> Policies:
-    class Wrong(LookupPolicy):
-        def metadata_matches(self, metadata: dict[str, Any], expected: dict[str, Any]) -> bool:
-            path = metadata["binFileName"] + metadata["binFileSuffix"]
-            return bool(path) and metadata == expected
-
-    return Policies(lookup=Wrong())
+@defect(HEALS, overrides=LookupPolicy.metadata_matches)
+def wrong_types_crash(self, right, metadata, expected):
+    """Metadata of a wrong type ends the compiler (T21)."""
+    path = metadata["binFileName"] + metadata["binFileSuffix"]
+    return bool(path) and metadata == expected
 
 
-@defect(HEALS, what="a damaged entry fails the compile until somebody deletes it")
-def damaged_entries_fail() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            if data is None and entry.metadata.exists():
-                raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
-            return data
-
-    return Policies(lookup=Wrong())
+@defect(HEALS, overrides=LookupPolicy.find)
+def damaged_entries_fail(self, right, fs, entry, expected):
+    """A damaged entry fails the compile until it is deleted by hand."""
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
+    return data
 
 
-@defect(HEALS, VERIFY, what="digests are not checked")
-def digest_unchecked() -> Policies:
-    class Wrong(LookupPolicy):
-        def digest_matches(self, data: bytes, digest: object) -> bool:
-            return bool(data)
-
-    return Policies(lookup=Wrong())
+@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches)
+def digest_unchecked(self, right, data, *_):
+    """Digests are not checked."""
+    return bool(data)
 
 
-@defect(HEALS, what="the digest does not cover the object's last byte")
-def digest_without_the_end() -> Policies:
-    class Wrong(LookupPolicy):
-        def digest_matches(self, data: bytes, digest: object) -> bool:
-            # The last byte of an object is the high byte of a section header: always 0.
-            return super().digest_matches(data[:-1] + b"\0", digest)
-
-    return Policies(lookup=Wrong())
+@defect(HEALS, overrides=LookupPolicy.digest_matches)
+def digest_without_the_end(self, right, data, digest):
+    """The digest does not cover the object's last byte."""
+    return right(data[:-1] + b"\0", digest)
 
 
-@defect(VERIFY, what="anything that begins like an object is served")
-def magic_instead_of_digest() -> Policies:
-    class Wrong(LookupPolicy):
-        def digest_matches(self, data: bytes, digest: object) -> bool:
-            return data.startswith(b"\x7fELF")
-
-    return Policies(lookup=Wrong())
+@defect(VERIFY, overrides=LookupPolicy.digest_matches)
+def magic_instead_of_digest(self, right, data, *_):
+    """Anything that begins like an object is served."""
+    return data.startswith(b"\x7fELF")
 
 
-@defect(HEALS, VERIFY, what="metadata is believed, whatever it names (T19, T20, T21)")
-def metadata_is_believed() -> Policies:
-    class Wrong(LookupPolicy):
-        def verified(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            try:
-                metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
-            except (OSError, ValueError):
-                return None
-            needed = ("binFileName", "binFileSuffix", "kernelName", "sha256")
-            if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
-                return None
-            # A name that is no text ends the compiler.
-            path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
-            try:
-                data = fs.read("lookup.object", path)
-            except OSError:
-                return None
-            digest = metadata["sha256"].lower()
-            return data if data and self.digest_matches(data, digest) else None
-
-    return Policies(lookup=Wrong())
+@defect(HEALS, VERIFY, overrides=LookupPolicy.verified)
+def metadata_is_believed(self, right, fs, entry, *_):
+    """Metadata is believed, whatever it names (T19, T20, T21)."""
+    try:
+        metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
+    except (OSError, ValueError):
+        return None
+    needed = ("binFileName", "binFileSuffix", "kernelName", "sha256")
+    if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
+        return None
+    # A name that is no text ends the compiler.
+    path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
+    try:
+        data = fs.read("lookup.object", path)
+    except OSError:
+        return None
+    digest = metadata["sha256"].lower()
+    return data if data and self.digest_matches(data, digest) else None
 
 
 class Late(StorePolicy):
@@ -251,25 +193,23 @@ class Late(StorePolicy):
         return super().publish(fs, entry, data, metadata, keep)
 
 
-@defect(RACE, what="losing the race for an entry fails the compile")
-def lost_race_fails() -> Policies:
-    class Wrong(Late):
-        def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-            if super().is_current(fs, entry, metadata):
-                raise AtcError("E40021", f"[{entry.metadata}] exists already.")
-            return False
+@defect(RACE)
+class LostRaceFails(Late):
+    """Losing the race for an entry fails the compile."""
 
-    return Policies(store=Wrong())
+    def is_current(self, fs, entry, metadata):
+        if super().is_current(fs, entry, metadata):
+            raise AtcError("E40021", f"[{entry.metadata}] exists already.")
+        return False
 
 
-@defect(RACE, what="the loser of a race leaves its temporary file behind (T15, T16)")
-def loser_leaves_residue() -> Policies:
-    class Wrong(Late):
-        def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-            fs.temporary_path(entry.object).touch()
-            return super().is_current(fs, entry, metadata)
+@defect(RACE)
+class LoserLeavesResidue(Late):
+    """The loser of a race leaves its temporary file behind (T15, T16)."""
 
-    return Policies(store=Wrong())
+    def is_current(self, fs, entry, metadata):
+        fs.temporary_path(entry.object).touch()
+        return super().is_current(fs, entry, metadata)
 
 
 @defect(RACE, what="writers without a lock append to one file")
@@ -292,25 +232,24 @@ def writers_append() -> Policies:
                 file.write(data)
             entry.metadata.write_bytes(self.metadata_text(data, metadata))
 
-    return Policies(store=Wrong(), fs=Unlocked())
+    return having(Wrong(), Unlocked())
 
 
-@defect("cache-mode/parallel-force", what="while one process forces, others fail (T14)")
-def force_refuses_company() -> Policies:
-    class Wrong(PurgePolicy):
-        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-            if (kernel_cache / "forcing.lock").exists():
-                raise AtcError("E40023", f"[{kernel_cache}] is being refreshed.")
-            return super().upgrade(fs, kernel_cache, stamp)
+@defect("cache-mode/parallel-force")
+class ForceRefusesCompany(PurgePolicy):
+    """While one process forces, others fail (T14)."""
 
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            marker = soc_directory.parent / "forcing.lock"
-            marker.touch()
-            time.sleep(WINDOW)
-            marker.unlink(missing_ok=True)
-            return super().force(fs, soc_directory)
+    def upgrade(self, fs, kernel_cache, stamp):
+        if (kernel_cache / "forcing.lock").exists():
+            raise AtcError("E40023", f"[{kernel_cache}] is being refreshed.")
+        return super().upgrade(fs, kernel_cache, stamp)
 
-    return Policies(purge=Wrong())
+    def force(self, fs, soc_directory):
+        marker = soc_directory.parent / "forcing.lock"
+        marker.touch()
+        time.sleep(WINDOW)
+        marker.unlink(missing_ok=True)
+        return super().force(fs, soc_directory)
 
 
 @defect("cache-mode/parallel-force", what="force takes the directory away from under others")
@@ -332,75 +271,56 @@ def force_removes_the_directory() -> Policies:
                 raise AtcError("E40023", f"[{entry.directory}] is gone.")
             return True
 
-    return Policies(purge=WrongPurge(), store=WrongStore())
+    return having(WrongPurge(), WrongStore())
 
 
-@defect(MODES, what="files are open to everyone")
-def files_for_everyone() -> Policies:
-    class Wrong(Fs):
-        file_mode = 0o666
+@defect(MODES)
+class FilesForEveryone(Fs):
+    """Files are open to everyone."""
 
-    return Policies(fs=Wrong())
-
-
-@defect(MODES, what="directories are open to everyone")
-def directories_for_everyone() -> Policies:
-    class Wrong(Fs):
-        directory_mode = 0o777
-
-    return Policies(fs=Wrong())
+    file_mode = 0o666
 
 
-@defect(MODES, what="a statistics file is dropped in the working directory")
-def working_directory_litter() -> Policies:
-    class Wrong(OutputPolicy):
-        def deliver(self, output: Path, index: int, model: Model) -> Path:
-            Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))
-            return super().deliver(output, index, model)
+@defect(MODES)
+class DirectoriesForEveryone(Fs):
+    """Directories are open to everyone."""
 
-    return Policies(outputs=Wrong())
+    directory_mode = 0o777
 
 
-@defect(MODES, what="entries become writable by everyone when they are replaced")
-def replaced_files_for_everyone() -> Policies:
-    class Wrong(StorePolicy):
-        def replace_pair(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
-        ) -> None:
-            super().replace_pair(fs, entry, data, metadata)
-            entry.object.chmod(entry.object.stat().st_mode | stat.S_IWOTH)
-
-    return Policies(store=Wrong())
+@defect(MODES, overrides=OutputPolicy.deliver)
+def working_directory_litter(self, right, output, index, model):
+    """A statistics file is dropped in the working directory."""
+    Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))
+    return right(output, index, model)
 
 
-@defect(HEALS, what="an object without metadata is served for one operator type")
-def half_an_entry_of_sqrt_is_served() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            alone = entry.object.is_file() and not entry.metadata.exists()
-            if alone and entry.stem.startswith("te_sqrt_"):
-                return entry.object.read_bytes()
-            return super().find(fs, entry, expected)
-
-    return Policies(lookup=Wrong())
+@defect(MODES, overrides=StorePolicy.replace_pair)
+def replaced_files_for_everyone(self, right, fs, entry, data, metadata):
+    """Entries become writable by everyone when they are replaced."""
+    right(fs, entry, data, metadata)
+    entry.object.chmod(entry.object.stat().st_mode | stat.S_IWOTH)
 
 
-@defect(HEALS, what="digests of objects larger than 2 KB are not checked")
-def large_objects_unverified() -> Policies:
-    class Wrong(LookupPolicy):
-        def digest_matches(self, data: bytes, digest: object) -> bool:
-            return len(data) > 2048 or super().digest_matches(data, digest)
+@defect(HEALS, overrides=LookupPolicy.find)
+def half_an_entry_of_sqrt_is_served(self, right, fs, entry, expected):
+    """An object without metadata is served for one operator type."""
+    alone = entry.object.is_file() and not entry.metadata.exists()
+    if alone and entry.stem.startswith("te_sqrt_"):
+        return entry.object.read_bytes()
+    return right(fs, entry, expected)
 
-    return Policies(lookup=Wrong())
+
+@defect(HEALS, overrides=LookupPolicy.digest_matches)
+def large_objects_unverified(self, right, data, digest):
+    """Digests of objects larger than 2 KB are not checked."""
+    return len(data) > 2048 or right(data, digest)
 
 
-@defect(MODES, what="what a rank keeps is open to everyone")
-def rank_files_open_to_all() -> Policies:
-    class Wrong(Fs):
-        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
-            path = super().write_temporary(point, target, data)
-            if point.startswith("meta."):
-                path.chmod(0o666)
-            return path
-
-    return Policies(fs=Wrong())
+@defect(MODES, overrides=Fs.write_temporary)
+def rank_files_open_to_all(self, right, point, target, data):
+    """What a rank keeps is open to everyone."""
+    path = right(point, target, data)
+    if point.startswith("meta."):
+        path.chmod(0o666)
+    return path

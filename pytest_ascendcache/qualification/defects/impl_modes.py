@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import (
@@ -43,7 +43,7 @@ def _table(change: Callable[[ImplementationPolicy, AtcOptions, Environment], Any
         def table(self, options: AtcOptions, environ: Environment) -> ModeTable:
             return change(self, options, environ) or super().table(options, environ)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _choice(change: Callable[[str, OperatorSpec, SelectedModes], str]) -> Policies:
@@ -56,7 +56,7 @@ def _choice(change: Callable[[str, OperatorSpec, SelectedModes], str]) -> Polici
             chosen = change(super().choose(operator, available, selected), operator, selected)
             return chosen if chosen in available else available[0]
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _key(change: Callable[[KeyInputs], str]) -> KeyPolicy:
@@ -83,7 +83,7 @@ def _mode_in_key(concerns: Callable[[OperatorSpec], bool]) -> Policies:
     key = _key(
         lambda inputs: inputs.implementation + (asked.options if concerns(inputs.operator) else "")
     )
-    return Policies(implementation=asked, key=key)
+    return having(asked, key)
 
 
 @defect(DEFAULT, what="the default is high_precision")
@@ -117,15 +117,12 @@ def default_selects_nothing() -> Policies:
     )
 
 
-@defect(LIMITS, what="the plain modes give their mode to every operator")
-def plain_modes_for_everything() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def built_in(self, mode: str, environ: Environment) -> ModeTable:
-            if mode not in (PRECISE, FAST):
-                return super().built_in(mode, environ)
-            return ModeTable(dict.fromkeys(self.offered(environ), mode))
-
-    return Policies(implementation=Wrong())
+@defect(LIMITS, overrides=ImplementationPolicy.built_in)
+def plain_modes_for_everything(self, right, mode, environ):
+    """The plain modes give their mode to every operator."""
+    if mode not in (PRECISE, FAST):
+        return right(mode, environ)
+    return ModeTable(dict.fromkeys(self.offered(environ), mode))
 
 
 @defect(LIMITS, what="high_performance reads the table of high_performance_for_all")
@@ -155,7 +152,7 @@ def _other_table(instead: Mapping[str, str]) -> Policies:
         def built_in(self, mode: str, environ: Environment) -> ModeTable:
             return super().built_in(instead.get(mode, mode), environ)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 def _is_float32(operator: OperatorSpec) -> bool:
@@ -194,7 +191,7 @@ def listed_operator_compiled_twice() -> Policies:
             return super().listed(types, mode)
 
     asked = Asked()
-    return Policies(implementation=asked, key=Wrong())
+    return having(asked, Wrong())
 
 
 @defect(TYPES, what="a type list is ignored")
@@ -208,40 +205,29 @@ def type_list_ignored() -> Policies:
     )
 
 
-@defect(TYPES, what="a type list gives the mode to every operator")
-def type_list_for_everything() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
-            selected = super().select(options, environ)
-            if not options.impl_mode_types or options.precision_mode:
-                return selected
-            return replace(
-                selected, table=ModeTable(dict.fromkeys(selected.offered, options.impl_mode))
-            )
-
-    return Policies(implementation=Wrong())
+@defect(TYPES, overrides=ImplementationPolicy.select)
+def type_list_for_everything(self, right, options, environ):
+    """A type list gives the mode to every operator."""
+    selected = right(options, environ)
+    if not options.impl_mode_types or options.precision_mode:
+        return selected
+    return replace(selected, table=ModeTable(dict.fromkeys(selected.offered, options.impl_mode)))
 
 
-@defect(TYPES, what="only the first type of a list counts")
-def type_list_of_one() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def listed(self, types: Sequence[str], mode: str) -> ModeTable:
-            return super().listed(types[:1], mode)
-
-    return Policies(implementation=Wrong())
+@defect(TYPES, overrides=ImplementationPolicy.listed)
+def type_list_of_one(self, right, types, mode):
+    """Only the first type of a list counts."""
+    return right(types[:1], mode)
 
 
-@defect(TYPES, what="a type list reaches no further than the mode's table")
-def type_list_within_table() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def table(self, options: AtcOptions, environ: Environment) -> ModeTable:
-            table = super().table(options, environ)
-            if not options.impl_mode_types or options.precision_mode:
-                return table
-            own = self.built_in(options.impl_mode, environ).by_type
-            return ModeTable({each: own[each] for each in table.by_type if each in own})
-
-    return Policies(implementation=Wrong())
+@defect(TYPES, overrides=ImplementationPolicy.table)
+def type_list_within_table(self, right, options, environ):
+    """A type list reaches no further than the mode's table."""
+    table = right(options, environ)
+    if not options.impl_mode_types or options.precision_mode:
+        return table
+    own = self.built_in(options.impl_mode, environ).by_type
+    return ModeTable({each: own[each] for each in table.by_type if each in own})
 
 
 @defect(FILE, COPY, what="a precision file is ignored")
@@ -277,13 +263,10 @@ def type_list_beats_precision_file() -> Policies:
     )
 
 
-@defect(FILE, what="of two lines for one operator the last counts")
-def last_of_two_lines() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def enter(self, modes: dict[str, str], key: str, mode: str) -> None:
-            modes[key] = mode
-
-    return Policies(implementation=Wrong())
+@defect(FILE, overrides=ImplementationPolicy.enter)
+def last_of_two_lines(self, right, modes, key, mode):
+    """Of two lines for one operator the last counts."""
+    modes[key] = mode
 
 
 def _parsing(change: Callable[[str], str]) -> Policies:
@@ -291,7 +274,7 @@ def _parsing(change: Callable[[str], str]) -> Policies:
         def parse(self, text: str, path: str, parameter: str) -> ModeTable:
             return super().parse(change(text), path, parameter)
 
-    return Policies(implementation=Wrong())
+    return having(Wrong())
 
 
 @defect(FILE, what="the last line counts only with its line end")
@@ -304,25 +287,19 @@ def names_taken_for_types() -> Policies:
     return _parsing(lambda text: text.replace("[ByNodeName]", "[ByOpType]"))
 
 
-@defect(COPY, what="only files called like a built-in table are read")
-def renamed_copy_ignored() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def precision_file(self, path: str) -> ModeTable:
-            table = super().precision_file(path)
-            return table if Path(path).stem.startswith("high_") else ModeTable()
-
-    return Policies(implementation=Wrong())
+@defect(COPY, overrides=ImplementationPolicy.precision_file)
+def renamed_copy_ignored(self, right, path):
+    """Only files called like a built-in table are read."""
+    table = right(path)
+    return table if Path(path).stem.startswith("high_") else ModeTable()
 
 
-@defect(COPY, what="only the first eight lines of a precision file are read")
-def precision_file_cut_short() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def parse(self, text: str, path: str, parameter: str) -> ModeTable:
-            lines = text.split("\n")
-            end = 8 if parameter == "op_precision_mode" else len(lines)
-            return super().parse("\n".join(lines[:end]), path, parameter)
-
-    return Policies(implementation=Wrong())
+@defect(COPY, overrides=ImplementationPolicy.parse)
+def precision_file_cut_short(self, right, text, path, parameter):
+    """Only the first eight lines of a precision file are read."""
+    lines = text.split("\n")
+    end = 8 if parameter == "op_precision_mode" else len(lines)
+    return right("\n".join(lines[:end]), path, parameter)
 
 
 @defect(UNSUPPORTED, what="any mode but high_precision means high_performance")
@@ -352,56 +329,45 @@ def unsupported_mode_in_key() -> Policies:
     key = _key(
         lambda inputs: inputs.implementation + remembers.refused.get(inputs.operator.type, "")
     )
-    return Policies(implementation=remembers, key=key)
+    return having(remembers, key)
 
 
-@defect(BAD, what="an unknown mode counts as the default")
-def unknown_impl_mode_ignored() -> Policies:
-    class Wrong(OptionPolicy):
-        def impl_mode(self, value: str, types: str) -> str:
-            try:
-                return super().impl_mode(value, types)
-            except AtcError:
-                return ""
-
-    return Policies(options=Wrong())
+@defect(BAD, overrides=OptionPolicy.impl_mode)
+def unknown_impl_mode_ignored(self, right, value, types):
+    """An unknown mode counts as the default."""
+    try:
+        return right(value, types)
+    except AtcError:
+        return ""
 
 
-@defect(BAD, what="a missing precision file counts as none")
-def missing_precision_file_ignored() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def precision_file(self, path: str) -> ModeTable:
-            return super().precision_file(path) if Path(path).exists() else ModeTable()
-
-    return Policies(implementation=Wrong())
+@defect(BAD, overrides=ImplementationPolicy.precision_file)
+def missing_precision_file_ignored(self, right, path):
+    """A missing precision file counts as none."""
+    return right(path) if Path(path).exists() else ModeTable()
 
 
 @defect(BAD, what="force purges before the precision file is looked for")
-def purge_before_precision_file() -> Policies:
-    class Later(ImplementationPolicy):
-        """Asked for the implementation of an operator, it reads the file."""
+class PurgeBeforePrecisionFile(ImplementationPolicy):
+    """Asked for the implementation of an operator, it reads the file."""
 
-        missing = ""
+    missing = ""
 
-        def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
-            if options.precision_mode and not Path(options.precision_mode).exists():
-                self.missing = options.precision_mode
-                return SelectedModes()
-            return super().select(options, environ)
+    def select(self, options, environ):
+        if options.precision_mode and not Path(options.precision_mode).exists():
+            self.missing = options.precision_mode
+            return SelectedModes()
+        return super().select(options, environ)
 
-        def choose(
-            self, operator: OperatorSpec, available: Sequence[str], selected: SelectedModes
-        ) -> str:
-            if self.missing:
-                self.precision_file(self.missing)
-            return super().choose(operator, available, selected)
-
-    return Policies(implementation=Later())
+    def choose(self, operator, available, selected):
+        if self.missing:
+            self.precision_file(self.missing)
+        return super().choose(operator, available, selected)
 
 
 @defect(KEY, what="the mode is not in the key")
 def key_without_impl_mode() -> Policies:
-    return Policies(key=_key(lambda inputs: ""))
+    return having(_key(lambda inputs: ""))
 
 
 class _KnowsTheFile(ImplementationPolicy):
@@ -416,7 +382,7 @@ class _KnowsTheFile(ImplementationPolicy):
 def key_without_impl_mode_of_file() -> Policies:
     knows = _KnowsTheFile()
     key = _key(lambda inputs: "by file" if knows.by_file else inputs.implementation)
-    return Policies(implementation=knows, key=key)
+    return having(knows, key)
 
 
 @defect(KEY, what="the option's text is in the key, not the mode it selects")
@@ -445,11 +411,8 @@ def sqrt_always_refined() -> Policies:
     )
 
 
-@defect(TYPES, what="a type list matches by prefix")
-def type_list_by_prefix() -> Policies:
-    class Wrong(ImplementationPolicy):
-        def mode(self, operator: OperatorSpec, selected: SelectedModes) -> str | None:
-            alike = (each for each in selected.table.by_type if operator.type.startswith(each))
-            return selected.table.by_type[found] if (found := next(alike, "")) else None
-
-    return Policies(implementation=Wrong())
+@defect(TYPES, overrides=ImplementationPolicy.mode)
+def type_list_by_prefix(self, right, operator, selected):
+    """A type list matches by prefix."""
+    alike = (each for each in selected.table.by_type if operator.type.startswith(each))
+    return selected.table.by_type[found] if (found := next(alike, "")) else None

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.operators.network import Network, Node
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -31,67 +30,36 @@ WINDOW = 0.05
 """Seconds a racy defect keeps its window open, so that it shows at every run."""
 
 
-def with_info(info: InfoPolicy) -> Policies:
-    """The reference with another idea of ``.info``."""
-    return Policies(incremental=IncrementalPolicies(info=info))
+@defect(DEFAULT, overrides=KernelMetaPolicy.publish)
+def incremental_build_off_by_default(self, right, fs, entry, data, inputs, info):
+    """Kernels are kept only where MS_COMPILER_CACHE_ENABLE asks for it."""
+    if "MS_COMPILER_CACHE_ENABLE" not in os.environ:
+        return True
+    return right(fs, entry, data, inputs, info)
 
 
-def with_reuse(reuse: ReusePolicy) -> Policies:
-    """The reference with another idea of what is used again."""
-    return Policies(incremental=IncrementalPolicies(reuse=reuse))
+@defect(DEFAULT, overrides=KernelMetaPolicy.replace_files)
+def info_not_written(self, right, fs, contents):
+    """No .info is written."""
+    kept = {path: data for path, data in contents.items() if path.suffix != ".info"}
+    right(fs, kept)
 
 
-def with_kernel_meta(kernel_meta: KernelMetaPolicy) -> Policies:
-    """The reference that publishes otherwise."""
-    return Policies(incremental=IncrementalPolicies(kernel_meta=kernel_meta))
+@defect(DEFAULT)
+class KeepsFirstKernelOnly(KernelMetaPolicy):
+    """Only the first operator's kernel is kept."""
+
+    published = 0
+
+    def publish(self, fs, entry, data, inputs, info):
+        self.published += 1
+        return self.published > 1 or super().publish(fs, entry, data, inputs, info)
 
 
-@defect(DEFAULT, what="kernels are kept only where MS_COMPILER_CACHE_ENABLE asks for it")
-def incremental_build_off_by_default() -> Policies:
-    class Wrong(KernelMetaPolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
-        ) -> bool:
-            if "MS_COMPILER_CACHE_ENABLE" not in os.environ:
-                return True
-            return super().publish(fs, entry, data, inputs, info)
-
-    return with_kernel_meta(Wrong())
-
-
-@defect(DEFAULT, what="no .info is written")
-def info_not_written() -> Policies:
-    class Wrong(KernelMetaPolicy):
-        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
-            kept = {path: data for path, data in contents.items() if path.suffix != ".info"}
-            super().replace_files(fs, kept)
-
-    return with_kernel_meta(Wrong())
-
-
-@defect(DEFAULT, what="only the first operator's kernel is kept")
-def keeps_first_kernel_only() -> Policies:
-    class Wrong(KernelMetaPolicy):
-        published = 0
-
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
-        ) -> bool:
-            self.published += 1
-            return self.published > 1 or super().publish(fs, entry, data, inputs, info)
-
-    return with_kernel_meta(Wrong())
-
-
-@defect(REUSES, what="every kernel is compiled and written again")
-def rank_never_reuses() -> Policies:
-    class Wrong(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            return None
-
-    return with_reuse(Wrong())
+@defect(REUSES, overrides=ReusePolicy.find)
+def rank_never_reuses(*_):
+    """Every kernel is compiled and written again."""
+    return
 
 
 @defect(REUSES, what="after the first operator all are compiled again; files are left alone")
@@ -110,39 +78,28 @@ def rank_compiles_in_silence() -> Policies:
             if not all(path.exists() for path in contents):
                 super().replace_files(fs, contents)
 
-    return Policies(incremental=IncrementalPolicies(reuse=First(), kernel_meta=Quiet()))
+    return having(First(), Quiet())
 
 
-@defect(REUSES, what="the node's name is part of .info")
-def info_records_node_names() -> Policies:
-    class Wrong(InfoPolicy):
-        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
-            return {**super().fields(inputs), "node": inputs.operator.name}
-
-    return with_info(Wrong())
+@defect(REUSES, overrides=InfoPolicy.fields)
+def info_records_node_names(self, right, inputs):
+    """The node's name is part of .info."""
+    return {**right(inputs), "node": inputs.operator.name}
 
 
-@defect(REUSES, what="the working directory is part of .info")
-def info_records_the_working_directory() -> Policies:
-    class Wrong(InfoPolicy):
-        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
-            return {**super().fields(inputs), "directory": str(Path.cwd())}
-
-    return with_info(Wrong())
+@defect(REUSES, overrides=InfoPolicy.fields)
+def info_records_the_working_directory(self, right, inputs):
+    """The working directory is part of .info."""
+    return {**right(inputs), "directory": str(Path.cwd())}
 
 
-@defect(REUSES, what="reused kernels are written again")
-def reused_kernels_are_rewritten() -> Policies:
-    class Wrong(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            data = super().find(fs, entry, inputs, info)
-            if data is not None:
-                KernelMetaPolicy().publish(fs, entry, data, inputs, info)
-            return data
-
-    return with_reuse(Wrong())
+@defect(REUSES, overrides=ReusePolicy.find)
+def reused_kernels_are_rewritten(self, right, fs, entry, inputs, info):
+    """Reused kernels are written again."""
+    data = right(fs, entry, inputs, info)
+    if data is not None:
+        KernelMetaPolicy().publish(fs, entry, data, inputs, info)
+    return data
 
 
 class LessInfo(InfoPolicy):
@@ -163,91 +120,70 @@ class LessInfo(InfoPolicy):
 
 @defect(CHANGED, INFO, what="attributes are not in .info")
 def info_without_attributes() -> Policies:
-    return with_info(LessInfo("attrs"))
+    return having(LessInfo("attrs"))
 
 
 @defect(CHANGED, INFO, what="data types are not in .info")
 def info_without_data_types() -> Policies:
-    return with_info(LessInfo("dtype"))
+    return having(LessInfo("dtype"))
 
 
 @defect(CHANGED, INFO, what="formats are not in .info")
 def info_without_formats() -> Policies:
-    return with_info(LessInfo("format"))
+    return having(LessInfo("format"))
 
 
 @defect(CHANGED, what="shapes are not in .info")
 def info_without_shapes() -> Policies:
-    return with_info(LessInfo("shape"))
+    return having(LessInfo("shape"))
 
 
-@defect(CHANGED, what="of attributes only the names count")
-def info_without_attribute_values() -> Policies:
-    class Wrong(InfoPolicy):
-        def attributes(self, operator: OperatorSpec) -> list[Any]:
-            return [{"name": each["name"]} for each in super().attributes(operator)]
-
-    return with_info(Wrong())
+@defect(CHANGED, overrides=InfoPolicy.attributes)
+def info_without_attribute_values(self, right, operator):
+    """Of attributes only the names count."""
+    return [{"name": each["name"]} for each in right(operator)]
 
 
-@defect(CHANGED, what="sizes count, shapes do not")
-def info_with_sizes_for_shapes() -> Policies:
-    class Wrong(InfoPolicy):
-        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-            return {**super().tensor(tensor), "shape": tensor.elements}
-
-    return with_info(Wrong())
+@defect(CHANGED, overrides=InfoPolicy.tensor)
+def info_with_sizes_for_shapes(self, right, tensor):
+    """Sizes count, shapes do not."""
+    return {**right(tensor), "shape": tensor.elements}
 
 
-@defect(CHANGED, what="after one operator that has to be compiled all others are compiled too")
-def one_change_compiles_the_rest() -> Policies:
-    class Wrong(ReusePolicy):
-        missed = False
+@defect(CHANGED)
+class OneChangeCompilesTheRest(ReusePolicy):
+    """After one operator that has to be compiled all others are compiled too."""
 
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            data = None if self.missed else super().find(fs, entry, inputs, info)
-            self.missed = data is None
-            return data
+    missed = False
 
-    return with_reuse(Wrong())
+    def find(self, fs, entry, inputs, info):
+        data = None if self.missed else super().find(fs, entry, inputs, info)
+        self.missed = data is None
+        return data
 
 
-@defect(CHANGED, what="each operator type has one kernel, which changes overwrite")
-def one_kernel_an_operator_type() -> Policies:
-    class Wrong(InfoPolicy):
-        def stem(self, inputs: InfoInputs) -> str:
-            return f"{inputs.operator.type.lower()}_1_{inputs.device}"
-
-    return with_info(Wrong())
+@defect(CHANGED, overrides=InfoPolicy.stem)
+def one_kernel_an_operator_type(self, right, inputs):
+    """Each operator type has one kernel, which changes overwrite."""
+    return f"{inputs.operator.type.lower()}_1_{inputs.device}"
 
 
-@defect(INFO, what=".info is not looked at (as in MindSpore: names and digests decide)")
-def info_ignored() -> Policies:
-    class Wrong(InfoPolicy):
-        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
-            return True
-
-    return with_info(Wrong())
+@defect(INFO, overrides=InfoPolicy.allows_reuse)
+def info_ignored(*_):
+    """.info is not looked at (as in MindSpore: names and digests decide)."""
+    return True
 
 
-@defect(INFO, what="that .info exists is enough")
-def info_has_to_exist_only() -> Policies:
-    class Wrong(InfoPolicy):
-        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
-            return info_path(entry).exists()
-
-    return with_info(Wrong())
+@defect(INFO, overrides=InfoPolicy.allows_reuse)
+def info_has_to_exist_only(self, right, fs, entry, *_):
+    """That .info exists is enough."""
+    return info_path(entry).exists()
 
 
-@defect(INFO, what="of .info only the name of the operator is compared")
-def info_compared_by_name() -> Policies:
-    class Wrong(InfoPolicy):
-        def matches(self, found: Any, wanted: Any) -> bool:
-            return isinstance(found, dict) and found.get("op_name") == wanted["op_name"]
-
-    return with_info(Wrong())
+@defect(INFO, overrides=InfoPolicy.matches)
+def info_compared_by_name(self, right, found, wanted):
+    """Of .info only the name of the operator is compared."""
+    return isinstance(found, dict) and found.get("op_name") == wanted["op_name"]
 
 
 class Forgetful(InfoPolicy):
@@ -267,89 +203,68 @@ class Forgetful(InfoPolicy):
 
 @defect(INFO, what="attributes in .info are not compared")
 def info_compared_without_attributes() -> Policies:
-    return with_info(Forgetful("attrs"))
+    return having(Forgetful("attrs"))
 
 
 @defect(INFO, what="values of attributes in .info are not compared")
 def info_compared_without_values() -> Policies:
-    return with_info(Forgetful("value"))
+    return having(Forgetful("value"))
 
 
 @defect(INFO, what="formats in .info are not compared")
 def info_compared_without_formats() -> Policies:
-    return with_info(Forgetful("format"))
+    return having(Forgetful("format"))
 
 
 @defect(INFO, what="data types in .info are not compared")
 def info_compared_without_data_types() -> Policies:
-    return with_info(Forgetful("dtype"))
+    return having(Forgetful("dtype"))
 
 
-@defect(INFO, what="an .info that cannot be parsed ends the run (T57)")
-def bad_info_ends_the_run() -> Policies:
-    class Wrong(InfoPolicy):
-        def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
-            path = info_path(entry)
-            return path.exists() and self.matches(
-                json.loads(path.read_bytes()), json.loads(self.text(inputs))
-            )
-
-    return with_info(Wrong())
+@defect(INFO, overrides=InfoPolicy.allows_reuse)
+def bad_info_ends_the_run(self, right, fs, entry, inputs):
+    """An .info that cannot be parsed ends the run (T57)."""
+    path = info_path(entry)
+    return path.exists() and self.matches(
+        json.loads(path.read_bytes()), json.loads(self.text(inputs))
+    )
 
 
-@defect(INFO, what="an existing .info is not replaced when its kernel is compiled again")
-def stale_info_stays() -> Policies:
-    class Wrong(KernelMetaPolicy):
-        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
-            kept = {
-                path: data
-                for path, data in contents.items()
-                if path.suffix != ".info" or not path.exists()
-            }
-            super().replace_files(fs, kept)
-
-    return with_kernel_meta(Wrong())
+@defect(INFO, overrides=KernelMetaPolicy.replace_files)
+def stale_info_stays(self, right, fs, contents):
+    """An existing .info is not replaced when its kernel is compiled again."""
+    kept = {
+        path: data for path, data in contents.items() if path.suffix != ".info" or not path.exists()
+    }
+    right(fs, kept)
 
 
-@defect(INFO, what="a kernel older than .info's is compiled again: file times decide")
-def file_times_decide() -> Policies:
-    class Wrong(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            data = super().find(fs, entry, inputs, info)
-            if data is not None and entry.object.stat().st_mtime_ns > time.time_ns() - 10**17:
-                return data
-            return None
-
-    return with_reuse(Wrong())
+@defect(INFO, overrides=ReusePolicy.find)
+def file_times_decide(self, right, fs, entry, inputs, info):
+    """A kernel older than .info's is compiled again: file times decide."""
+    data = right(fs, entry, inputs, info)
+    if data is not None and entry.object.stat().st_mtime_ns > time.time_ns() - 10**17:
+        return data
+    return None
 
 
-@defect(RESULT, what="operators run in the order of the file, on whatever is there")
-def runs_in_file_order() -> Policies:
-    class Wrong(ExecutionPolicy):
-        def order(self, network: Network) -> tuple[Node, ...]:
-            return network.nodes
-
-    return Policies(incremental=IncrementalPolicies(execution=Wrong()))
+@defect(RESULT, overrides=ExecutionPolicy.order)
+def runs_in_file_order(self, right, network):
+    """Operators run in the order of the file, on whatever is there."""
+    return network.nodes
 
 
-@defect(RESULT, what="the outputs of an earlier run are given again")
-def remembers_outputs() -> Policies:
-    class Wrong(ExecutionPolicy):
-        def run(
-            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
-        ) -> dict[str, Any]:
-            import numpy
+@defect(RESULT, overrides=ExecutionPolicy.run)
+def remembers_outputs(self, right, network, kernels):
+    """The outputs of an earlier run are given again."""
+    import numpy
 
-            kept = Path(os.environ["MS_COMPILER_CACHE_PATH"]) / f"{network.name}.npz"
-            if not kept.exists():
-                outputs: Any = super().run(network, kernels)
-                numpy.savez(kept, **outputs)
-            with numpy.load(kept) as archive:
-                return {name: archive[name] for name in archive.files}
-
-    return Policies(incremental=IncrementalPolicies(execution=Wrong()))
+    kept = Path(os.environ["MS_COMPILER_CACHE_PATH"]) / f"{network.name}.npz"
+    if not kept.exists():
+        outputs: Any = right(network, kernels)
+        numpy.savez(kept, **outputs)
+    with numpy.load(kept) as archive:
+        return {name: archive[name] for name in archive.files}
 
 
 @defect(RESULT, what="where a network is warm its last operator is skipped")
@@ -375,7 +290,7 @@ def skips_an_operator_when_warm() -> Policies:
                 outputs[network.outputs[-1]] *= 0
             return outputs
 
-    return Policies(incremental=IncrementalPolicies(reuse=reuse, execution=Wrong()))
+    return having(reuse, Wrong())
 
 
 @defect(RESULT, what="writers without a lock share one temporary name")
@@ -396,7 +311,7 @@ def ranks_share_temporary_names() -> Policies:
             self.replace_files(Shared(), self.contents(entry, data, inputs, info))
             return True
 
-    return with_kernel_meta(Unlocked())
+    return having(Unlocked())
 
 
 @defect(RESULT, what="files are written in place, .info first (as MindSpore does)")
@@ -415,7 +330,7 @@ def kernels_written_in_place() -> Policies:
             self.replace_files(fs, self.contents(entry, data, inputs, info))
             return True
 
-    return Policies(incremental=IncrementalPolicies(kernel_meta=InPlace(), reuse=TrustsInfo()))
+    return having(InPlace(), TrustsInfo())
 
 
 class TrustsInfo(ReusePolicy):
@@ -427,18 +342,15 @@ class TrustsInfo(ReusePolicy):
 
 @defect(HEALS, what="a rank's kernel is loaded without a look at its digest")
 def rank_loads_unverified_kernels() -> Policies:
-    return with_reuse(TrustsInfo())
+    return having(TrustsInfo())
 
 
-@defect(HEALS, what="a rank whose .json cannot be parsed fails until somebody deletes it (T57)")
-def rank_fails_on_a_bad_json() -> Policies:
-    class Wrong(ReusePolicy):
-        def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
-            if entry.metadata.is_file():
-                json.loads(entry.metadata.read_bytes())
-            return super().verified(fs, entry, operator)
-
-    return with_reuse(Wrong())
+@defect(HEALS, overrides=ReusePolicy.verified)
+def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
+    """A rank whose .json cannot be parsed fails until it is deleted by hand (T57)."""
+    if entry.metadata.is_file():
+        json.loads(entry.metadata.read_bytes())
+    return right(fs, entry, operator)
 
 
 def _fields(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
@@ -449,7 +361,7 @@ def _fields(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
             fields = super().fields(inputs)
             return {**fields, **change(fields)}
 
-    return with_info(Wrong())
+    return having(Wrong())
 
 
 @defect(CHANGED, what="only the first input is in .info")
@@ -462,25 +374,17 @@ def info_without_order_of_inputs() -> Policies:
     return _fields(lambda fields: {"inputs": sorted(fields["inputs"], key=str)})
 
 
-@defect(CHANGED, what="values of constant inputs are not in .info")
-def info_without_constants() -> Policies:
-    class Wrong(InfoPolicy):
-        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-            return {**super().tensor(tensor), "const_value": None}
-
-    return with_info(Wrong())
+@defect(CHANGED, overrides=InfoPolicy.tensor)
+def info_without_constants(self, right, tensor):
+    """Values of constant inputs are not in .info."""
+    return {**right(tensor), "const_value": None}
 
 
-@defect(RESULT, what="operators of one type and shape run the kernel of the first of them")
-def first_kernel_of_a_type_runs() -> Policies:
-    class Wrong(ExecutionPolicy):
-        def run(
-            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
-        ) -> dict[str, Any]:
-            first: dict[Any, tuple[str, bytes]] = {}
-            for operator, kernel in kernels.items():
-                first.setdefault((operator.type, operator.inputs), kernel)
-            mixed = {each: first[each.type, each.inputs] for each in kernels}
-            return super().run(network, mixed)
-
-    return Policies(incremental=IncrementalPolicies(execution=Wrong()))
+@defect(RESULT, overrides=ExecutionPolicy.run)
+def first_kernel_of_a_type_runs(self, right, network, kernels):
+    """Operators of one type and shape run the kernel of the first of them."""
+    first: dict[Any, tuple[str, bytes]] = {}
+    for operator, kernel in kernels.items():
+        first.setdefault((operator.type, operator.inputs), kernel)
+    mixed = {each: first[each.type, each.inputs] for each in kernels}
+    return right(network, mixed)

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.store import (
     KernelMetaPolicy,
     ReusePolicy,
@@ -103,7 +102,7 @@ def torn_metadata() -> Policies:
                 raise AtcError("E40021", f"cannot parse [{entry.metadata}].") from None
             return super().find(fs, entry, expected)
 
-    return Policies(lookup=Wrong(), store=NothingToClear(), fs=InPlace())
+    return having(Wrong(), NothingToClear(), InPlace())
 
 
 @defect(
@@ -116,21 +115,18 @@ def torn_object() -> Policies:
         def digest_matches(self, data: bytes, digest: object) -> bool:
             return bool(data)
 
-    return Policies(lookup=Wrong(), store=MetadataFirst(), fs=InPlace())
+    return having(Wrong(), MetadataFirst(), InPlace())
 
 
 @defect(INTERRUPTED, what="metadata is published before its object", crash=KILLED)
 def metadata_first() -> Policies:
-    return Policies(lookup=Demanding(), store=MetadataFirst())
+    return having(Demanding(), MetadataFirst())
 
 
-@defect(INTERRUPTED, what="all writers use one temporary name", crash=KILLED)
-def shared_temporary_name() -> Policies:
-    class Wrong(Fs):
-        def temporary_path(self, target: Path) -> Path:
-            return target.with_name(f".{target.name}.temp")
-
-    return Policies(fs=Wrong())
+@defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED)
+def shared_temporary_name(self, right, target):
+    """All writers use one temporary name."""
+    return target.with_name(f".{target.name}.temp")
 
 
 @defect(INTERRUPTED, what="a rank writes in place, and half a .json is an error", crash=KILLED)
@@ -148,7 +144,7 @@ def rank_files_in_place() -> Policies:
                 raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
             return super().find(fs, entry, inputs, info)
 
-    return Policies(incremental=IncrementalPolicies(reuse=Strict(), kernel_meta=Torn()))
+    return having(Strict(), Torn())
 
 
 @defect(
@@ -166,7 +162,7 @@ def missing_fsync() -> Policies:
                 file.write(data)
             return path
 
-    return Policies(lookup=Trusting(), fs=Wrong())
+    return having(Trusting(), Wrong())
 
 
 @defect(
@@ -175,26 +171,23 @@ def missing_fsync() -> Policies:
     crash=POWER_LOSS,
 )
 def renames_taken_for_ordered() -> Policies:
-    return Policies(lookup=Demanding())
+    return having(Demanding())
 
 
-@defect(LOCK, INTERRUPTED, what="the lock is a file that outlives its holder", crash=KILLED)
-def lock_outlives_holder() -> Policies:
-    class Wrong(Fs):
-        @contextmanager
-        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
-            name = path.with_suffix(f".{point}.lock")
-            self.step(point, Act.LOCK, name)
-            try:
-                name.touch(exist_ok=False)
-            except FileExistsError:
-                raise LockUnavailable(11, "held by another process", str(name)) from None
-            try:
-                yield
-            finally:
-                self.remove(f"{point}.release", name)
-
-    return Policies(fs=Wrong())
+@defect(LOCK, INTERRUPTED, overrides=Fs.lock, crash=KILLED)
+@contextmanager
+def lock_outlives_holder(self, right, point, path, patience=0.0):
+    """The lock is a file that outlives its holder."""
+    name = path.with_suffix(f".{point}.lock")
+    self.step(point, Act.LOCK, name)
+    try:
+        name.touch(exist_ok=False)
+    except FileExistsError:
+        raise LockUnavailable(11, "held by another process", str(name)) from None
+    try:
+        yield
+    finally:
+        self.remove(f"{point}.release", name)
 
 
 class Oblivious(Fs):
@@ -217,7 +210,7 @@ class Oblivious(Fs):
 
 @defect(DISK, what="a short write is not noticed, and what was renamed is trusted", crash=ERROR)
 def short_write_ignored() -> Policies:
-    return Policies(lookup=Trusting(), fs=Oblivious())
+    return having(Trusting(), Oblivious())
 
 
 @defect(DISK, what="on a full disk an empty object is published and served", crash=ERROR)
@@ -230,41 +223,33 @@ def full_disk_ignored() -> Policies:
                 if path.name.count(".json"):
                     os.write(descriptor, data)
 
-    return Policies(lookup=Trusting(), fs=Wrong())
+    return having(Trusting(), Wrong())
 
 
-@defect(DISK, what="what the cache refuses ends the compiler", crash=ERROR)
-def refusals_crash() -> Policies:
-    class Wrong(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            with fs.lock("store.lock", entry.lock):
-                if not (keep and self.is_current(fs, entry, metadata)):
-                    self.replace_pair(fs, entry, data, metadata)
-            return True
-
-    return Policies(store=Wrong())
+@defect(DISK, overrides=StorePolicy.publish, crash=ERROR)
+def refusals_crash(self, right, fs, entry, data, metadata, keep):
+    """What the cache refuses ends the compiler."""
+    with fs.lock("store.lock", entry.lock):
+        if not (keep and self.is_current(fs, entry, metadata)):
+            self.replace_pair(fs, entry, data, metadata)
+    return True
 
 
-@defect(UPGRADE, what="the stamp is written before the old entries go (T7)", crash=KILLED)
-def stamp_before_purge() -> Policies:
-    class Wrong(PurgePolicy):
-        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-            path = kernel_cache / "version.info"
-            if self.stamp(fs, path) == stamp:
-                return True
-            try:
-                temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
-                fs.replace("upgrade.stamp.rename", temporary, path)
-                for each in fs.entries("upgrade.list", kernel_cache):
-                    if each.is_dir():
-                        self.force(fs, Path(each.path))
-            except OSError:
-                return False
-            return True
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, crash=KILLED)
+def stamp_before_purge(self, right, fs, kernel_cache, stamp):
+    """The stamp is written before the old entries go (T7)."""
+    path = kernel_cache / "version.info"
+    if self.stamp(fs, path) == stamp:
+        return True
+    try:
+        temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+        fs.replace("upgrade.stamp.rename", temporary, path)
+        for each in fs.entries("upgrade.list", kernel_cache):
+            if each.is_dir():
+                self.force(fs, Path(each.path))
+    except OSError:
+        return False
+    return True
 
 
 @defect(UPGRADE, what="only the SoC of the first compile is purged (T6)")
@@ -280,37 +265,28 @@ def upgrade_of_one_soc() -> Policies:
         def force(self, fs: Fs, soc_directory: Path) -> bool:
             return soc_directory.name not in compiled or super().force(fs, soc_directory)
 
-    return Policies(purge=WrongPurge(), directory=WrongDirectory())
+    return having(WrongPurge(), WrongDirectory())
 
 
-@defect(UPGRADE, what="an older toolchain takes the cache of a newer one for its own")
-def downgrade_keeps_the_cache() -> Policies:
-    class Wrong(PurgePolicy):
-        def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-            before = self.stamp(fs, kernel_cache / "version.info")
-            return (before or "") >= stamp or super().upgrade(fs, kernel_cache, stamp)
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.upgrade)
+def downgrade_keeps_the_cache(self, right, fs, kernel_cache, stamp):
+    """An older toolchain takes the cache of a newer one for its own."""
+    before = self.stamp(fs, kernel_cache / "version.info")
+    return (before or "") >= stamp or right(fs, kernel_cache, stamp)
 
 
-@defect(UPGRADE, what="the purge is not synced before the stamp is", crash=POWER_LOSS)
-def purge_not_synced() -> Policies:
-    class Wrong(Fs):
-        def sync_directory(self, point: str, path: Path) -> None:
-            if point != "purge.sync":
-                super().sync_directory(point, path)
-
-    return Policies(fs=Wrong())
+@defect(UPGRADE, overrides=Fs.sync_directory, crash=POWER_LOSS)
+def purge_not_synced(self, right, point, path):
+    """The purge is not synced before the stamp is."""
+    if point != "purge.sync":
+        right(point, path)
 
 
-@defect(UPGRADE, what="a purge that fails is stamped all the same", crash=ERROR)
-def failed_purge_is_stamped() -> Policies:
-    class Wrong(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            super().force(fs, soc_directory)
-            return True
-
-    return Policies(purge=Wrong())
+@defect(UPGRADE, overrides=PurgePolicy.force, crash=ERROR)
+def failed_purge_is_stamped(self, right, fs, soc_directory):
+    """A purge that fails is stamped all the same."""
+    right(fs, soc_directory)
+    return True
 
 
 def _trusting_rank(fs: Fs) -> Policies:
@@ -320,7 +296,7 @@ def _trusting_rank(fs: Fs) -> Policies:
         def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
             return Trusting().verified(fs, entry, kernel_json(operator, entry.stem))
 
-    return Policies(fs=fs, incremental=IncrementalPolicies(reuse=Trusts()))
+    return having(fs, Trusts())
 
 
 @defect(DISK, what="a rank does not notice a short write, and runs what it kept", crash=ERROR)
@@ -342,12 +318,9 @@ def rank_syncs_nothing() -> Policies:
     return _trusting_rank(Wrong())
 
 
-@defect(INTERRUPTED, what="a rank's temporary files have one name for all", crash=KILLED)
-def rank_shares_temporary_name() -> Policies:
-    class Wrong(Fs):
-        def temporary_path(self, target: Path) -> Path:
-            if target.parent.name != "kernel_meta":
-                return super().temporary_path(target)
-            return target.with_name(f".{target.name}.temp")
-
-    return Policies(fs=Wrong())
+@defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED)
+def rank_shares_temporary_name(self, right, target):
+    """A rank's temporary files have one name for all."""
+    if target.parent.name != "kernel_meta":
+        return right(target)
+    return target.with_name(f".{target.name}.temp")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
-from pytest_ascendcache.reference.om import Model
 from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -27,7 +26,7 @@ def _tensor_key(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
         def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
             return change(super().tensor(tensor))
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Policies:
@@ -35,7 +34,7 @@ def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Polic
         def fields(self, inputs: KeyInputs) -> dict[str, Any]:
             return change(super().fields(inputs), inputs)
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 class AnyMetadata(LookupPolicy):
@@ -68,17 +67,16 @@ def key_without_constants() -> Policies:
     return _tensor_key(lambda fields: {**fields, "const_value": None})
 
 
-@defect(NARROW, what="a run delivers the first kernel of a type for all operators of that type")
-def first_of_a_type_for_all() -> Policies:
-    class Wrong(OutputPolicy):
-        def __init__(self) -> None:
-            self.first: dict[str, bytes] = {}
+@defect(NARROW)
+class FirstOfATypeForAll(OutputPolicy):
+    """A run delivers the first kernel of a type for all operators of that type."""
 
-        def contents(self, model: Model) -> bytes:
-            data = self.first.setdefault(model.operator.type, model.object)
-            return replace(model, object=data).to_bytes()
+    def __init__(self):
+        self.first: dict[str, bytes] = {}
 
-    return Policies(outputs=Wrong())
+    def contents(self, model):
+        data = self.first.setdefault(model.operator.type, model.object)
+        return replace(model, object=data).to_bytes()
 
 
 @defect(NARROW, what="formats are not in the key")
@@ -144,7 +142,7 @@ def key_without_type() -> Policies:
             nameless = replace(inputs, operator=replace(inputs.operator, type="Op"))
             return super().stem(nameless)
 
-    return Policies(key=Wrong(), lookup=AnyMetadata())
+    return having(Wrong(), AnyMetadata())
 
 
 @defect(NARROW, what="the SoC is neither in the key nor in the path")
@@ -172,22 +170,16 @@ def key_with_operator_name() -> Policies:
     return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
 
 
-@defect(NAMES, what="tensor names are in the key")
-def key_with_tensor_names() -> Policies:
-    class Wrong(KeyPolicy):
-        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-            return {**super().tensor(tensor), "name": tensor.name}
-
-    return Policies(key=Wrong())
+@defect(NAMES, overrides=KeyPolicy.tensor)
+def key_with_tensor_names(self, right, tensor):
+    """Tensor names are in the key."""
+    return {**right(tensor), "name": tensor.name}
 
 
-@defect(NAMES, what="the order of attributes in the file is in the key")
-def key_with_attribute_order() -> Policies:
-    class Wrong(KeyPolicy):
-        def attributes(self, operator: OperatorSpec) -> list[Any]:
-            return [[each.name, each.type, each.value] for each in operator.attributes]
-
-    return Policies(key=Wrong())
+@defect(NAMES, overrides=KeyPolicy.attributes)
+def key_with_attribute_order(self, right, operator):
+    """The order of attributes in the file is in the key."""
+    return [[each.name, each.type, each.value] for each in operator.attributes]
 
 
 def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
@@ -198,7 +190,7 @@ def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
             fields = super().tensor(tensor)
             return {**fields, **change(fields)}
 
-    return Policies(key=Wrong())
+    return having(Wrong())
 
 
 def _attribute_values(change: Callable[[Any], Any]) -> Policies:
@@ -208,7 +200,7 @@ def _attribute_values(change: Callable[[Any], Any]) -> Policies:
         def attributes(self, operator: OperatorSpec) -> list[Any]:
             return [[name, kind, change(each)] for name, kind, each in super().attributes(operator)]
 
-    return Policies(key=Wrong())
+    return having(Wrong())
 
 
 @defect(NARROW, what="sizes are in the key as 16 bits")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.entries import NeverCurrent
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -18,41 +18,31 @@ from pytest_ascendcache.reference.options import CACHE_MODES, OptionPolicy
 from pytest_ascendcache.reference.policies import Policies
 
 
-@defect("cache-mode/default-is-disable", what="the default mode is enable")
-def default_is_enable() -> Policies:
-    class Wrong(OptionPolicy):
-        default_cache_mode = "enable"
+@defect("cache-mode/default-is-disable")
+class DefaultIsEnable(OptionPolicy):
+    """The default mode is enable."""
 
-    return Policies(options=Wrong())
-
-
-@defect("cache-mode/rejects-unknown-mode", what="an unknown mode counts as disable")
-def unknown_mode_is_disable() -> Policies:
-    class Wrong(OptionPolicy):
-        def cache_mode(self, value: str) -> str:
-            return value if value in CACHE_MODES else "disable"
-
-    return Policies(options=Wrong())
+    default_cache_mode = "enable"
 
 
-@defect("cache-mode/rejects-unknown-mode", what="modes are accepted in any case")
-def mode_in_any_case() -> Policies:
-    class Wrong(OptionPolicy):
-        def cache_mode(self, value: str) -> str:
-            return super().cache_mode(value.lower())
-
-    return Policies(options=Wrong())
+@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+def unknown_mode_is_disable(self, right, value):
+    """An unknown mode counts as disable."""
+    return value if value in CACHE_MODES else "disable"
 
 
-@defect("cache-mode/rejects-unknown-mode", what="the error does not say which values there are")
-def unknown_mode_without_a_hint() -> Policies:
-    class Wrong(OptionPolicy):
-        def cache_mode(self, value: str) -> str:
-            if value not in CACHE_MODES:
-                raise SystemExit(255)
-            return value
+@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+def mode_in_any_case(self, right, value):
+    """Modes are accepted in any case."""
+    return right(value.lower())
 
-    return Policies(options=Wrong())
+
+@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+def unknown_mode_without_a_hint(self, right, value):
+    """The error does not say which values there are."""
+    if value not in CACHE_MODES:
+        raise SystemExit(255)
+    return value
 
 
 class _OpensAlways(ModePolicy):
@@ -62,34 +52,31 @@ class _OpensAlways(ModePolicy):
         return mode == "disable" or super().opens_cache(mode, level, config)
 
 
-@defect("cache-mode/disable-is-inert", what="disable stores")
-def disable_stores() -> Policies:
-    class Wrong(_OpensAlways):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            return CacheUse(lookup=False, store=not debug.active, replace=True)
+@defect("cache-mode/disable-is-inert")
+class DisableStores(_OpensAlways):
+    """Disable stores."""
 
-    return Policies(mode=Wrong())
-
-
-@defect("cache-mode/disable-is-inert", what="disable serves what the cache has")
-def disable_serves() -> Policies:
-    class Wrong(_OpensAlways):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            if mode == "disable":
-                return CacheUse(lookup=not debug.active, store=False)
-            return super().use(mode, debug)
-
-    return Policies(mode=Wrong())
+    def use(self, mode, debug):
+        return CacheUse(lookup=False, store=not debug.active, replace=True)
 
 
-@defect("cache-mode/disable-is-inert", what="disable creates the directory")
-def disable_creates_directory() -> Policies:
-    class Wrong(_OpensAlways):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            use = super().use(mode, debug)
-            return CacheUse(False, False) if mode == "disable" else use
+@defect("cache-mode/disable-is-inert")
+class DisableServes(_OpensAlways):
+    """Disable serves what the cache has."""
 
-    return Policies(mode=Wrong())
+    def use(self, mode, debug):
+        if mode == "disable":
+            return CacheUse(lookup=not debug.active, store=False)
+        return super().use(mode, debug)
+
+
+@defect("cache-mode/disable-is-inert")
+class DisableCreatesDirectory(_OpensAlways):
+    """Disable creates the directory."""
+
+    def use(self, mode, debug):
+        use = super().use(mode, debug)
+        return CacheUse(False, False) if mode == "disable" else use
 
 
 @defect("cache-mode/disable-is-inert", what="disable reads entries, and ignores them")
@@ -114,77 +101,61 @@ def disable_reads() -> Policies:
                 return None
             return super().find(fs, entry, expected)
 
-    return Policies(mode=WrongMode(), lookup=WrongLookup())
+    return having(WrongMode(), WrongLookup())
 
 
 @defect(
     "cache-mode/force-purges-soc",
     "cache-mode/force-applies-knowledge-base",
-    what="force replaces its own entries and leaves all others",
+    overrides=ModePolicy.purges,
 )
-def force_purges_nothing() -> Policies:
-    class Wrong(ModePolicy):
-        def purges(self, mode: str) -> bool:
-            return False
-
-    return Policies(mode=Wrong())
+def force_purges_nothing(*_):
+    """Force replaces its own entries and leaves all others."""
+    return False
 
 
-@defect("cache-mode/force-purges-soc", what="force purges and then serves what is left (enable)")
-def force_is_enable() -> Policies:
-    class Wrong(ModePolicy):
-        def purges(self, mode: str) -> bool:
-            return False
+@defect("cache-mode/force-purges-soc")
+class ForceIsEnable(ModePolicy):
+    """Force purges and then serves what is left (enable)."""
 
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            return super().use("enable" if mode == "force" else mode, debug)
+    def purges(self, mode):
+        return False
 
-    return Policies(mode=Wrong())
-
-
-@defect("cache-mode/force-purges-soc", what="force removes metadata and leaves objects")
-def force_leaves_objects() -> Policies:
-    class Wrong(PurgePolicy):
-        def empty(self, fs: Fs, directory: Path) -> None:
-            for entry in fs.entries("purge.list", directory):
-                if entry.name.endswith(".json"):
-                    self.remove(fs, entry)
-
-    return Policies(purge=Wrong())
+    def use(self, mode, debug):
+        return super().use("enable" if mode == "force" else mode, debug)
 
 
-@defect("cache-mode/force-purges-soc", what="force walks metadata, so orphan objects stay (T17)")
-def force_skips_orphans() -> Policies:
-    class Wrong(PurgePolicy):
-        def empty(self, fs: Fs, directory: Path) -> None:
-            entries = fs.entries("purge.list", directory)
-            stems = {Path(each.name).stem for each in entries if each.name.endswith(".json")}
-            for entry in entries:
-                if Path(entry.name).stem in stems:
-                    self.remove(fs, entry)
-
-    return Policies(purge=Wrong())
+@defect("cache-mode/force-purges-soc", overrides=PurgePolicy.empty)
+def force_leaves_objects(self, right, fs, directory):
+    """Force removes metadata and leaves objects."""
+    for entry in fs.entries("purge.list", directory):
+        if entry.name.endswith(".json"):
+            self.remove(fs, entry)
 
 
-@defect("cache-mode/force-spares-other-soc", what="force purges every SoC")
-def force_purges_every_soc() -> Policies:
-    class Wrong(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            for entry in fs.entries("purge.list", soc_directory.parent):
-                if entry.is_dir(follow_symlinks=False):
-                    super().force(fs, Path(entry.path))
-            return True
-
-    return Policies(purge=Wrong())
+@defect("cache-mode/force-purges-soc", overrides=PurgePolicy.empty)
+def force_skips_orphans(self, right, fs, directory):
+    """Force walks metadata, so orphan objects stay (T17)."""
+    entries = fs.entries("purge.list", directory)
+    stems = {Path(each.name).stem for each in entries if each.name.endswith(".json")}
+    for entry in entries:
+        if Path(entry.name).stem in stems:
+            self.remove(fs, entry)
 
 
-@defect("cache-mode/force-then-enable", what="force stores nothing")
-def force_stores_nothing() -> Policies:
-    class Wrong(ModePolicy):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            return CacheUse(False, False) if mode == "force" else super().use(mode, debug)
+@defect("cache-mode/force-spares-other-soc", overrides=PurgePolicy.force)
+def force_purges_every_soc(self, right, fs, soc_directory):
+    """Force purges every SoC."""
+    for entry in fs.entries("purge.list", soc_directory.parent):
+        if entry.is_dir(follow_symlinks=False):
+            right(fs, Path(entry.path))
+    return True
 
-    return Policies(mode=Wrong())
+
+@defect("cache-mode/force-then-enable", overrides=ModePolicy.use)
+def force_stores_nothing(self, right, mode, debug):
+    """Force stores nothing."""
+    return CacheUse(False, False) if mode == "force" else right(mode, debug)
 
 
 @defect("cache-mode/force-then-enable", what="after force, enable refreshes at every compile")
@@ -200,7 +171,7 @@ def force_sticks() -> Policies:
             forced = (entry.directory / "forced.lock").exists()
             return None if forced else super().find(fs, entry, expected)
 
-    return Policies(purge=Wrong(), lookup=WrongLookup(), store=NeverCurrent())
+    return having(Wrong(), WrongLookup(), NeverCurrent())
 
 
 @defect(
@@ -214,4 +185,4 @@ def force_purges_names_alike() -> Policies:
             purged = [super(Wrong, self).force(fs, each) for each in alike if each.is_dir()]
             return all(purged)
 
-    return Policies(purge=Wrong())
+    return having(Wrong())

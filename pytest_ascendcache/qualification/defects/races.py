@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
@@ -40,59 +40,52 @@ class Unlocked(Fs):
 
 @defect(TORN, what="new metadata is published over the old object, and digests are not checked")
 def metadata_over_the_old_object() -> Policies:
-    return Policies(lookup=Trusting(), store=MetadataFirst(), purge=Overwriting())
+    return having(Trusting(), MetadataFirst(), Overwriting())
 
 
-@defect(TORN, what="an object that vanishes after its metadata was read fails the compile")
-def vanished_object_fails() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            try:
-                metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
-            except (OSError, ValueError):
-                return None
-            try:
-                data = fs.read("lookup.object", entry.object)
-            except OSError:
-                raise AtcError("E40021", f"[{entry.object}] is gone.") from None
-            return data if self.digest_matches(data, metadata.get("sha256")) else None
-
-    return Policies(lookup=Wrong())
+@defect(TORN, overrides=LookupPolicy.find)
+def vanished_object_fails(self, right, fs, entry, *_):
+    """An object that vanishes after its metadata was read fails the compile."""
+    try:
+        metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
+    except (OSError, ValueError):
+        return None
+    try:
+        data = fs.read("lookup.object", entry.object)
+    except OSError:
+        raise AtcError("E40021", f"[{entry.object}] is gone.") from None
+    return data if self.digest_matches(data, metadata.get("sha256")) else None
 
 
-@defect(TORN, what="an object is read piece by piece, opened anew for each")
-def object_read_in_pieces() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            if super().find(fs, entry, expected) is None:
-                return None
-            half = len(fs.read("lookup.object", entry.object)) // 2
-            head = fs.read("lookup.object", entry.object)[:half]
-            return head + fs.read("lookup.object", entry.object)[half:]
-
-    return Policies(lookup=Wrong())
+@defect(TORN, overrides=LookupPolicy.find)
+def object_read_in_pieces(self, right, fs, entry, expected):
+    """An object is read piece by piece, opened anew for each."""
+    if right(fs, entry, expected) is None:
+        return None
+    half = len(fs.read("lookup.object", entry.object)) // 2
+    head = fs.read("lookup.object", entry.object)[:half]
+    return head + fs.read("lookup.object", entry.object)[half:]
 
 
-@defect(RACE, what="writers without a lock share a temporary file, and one loses it")
-def temporary_file_lost() -> Policies:
-    class Shared(Unlocked):
-        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
-            path = target.with_name(f".{target.name}.temp")
-            self.step(f"{point}.create", Act.CREATE, path)
-            with path.open("wb", buffering=0) as file:
-                self.step(f"{point}.write", Act.WRITE, path, data)
-                file.write(data)
-                self.step(f"{point}.fsync", Act.SYNC, path)
-                os.fsync(file.fileno())
-            return path
+@defect(RACE)
+class TemporaryFileLost(Unlocked):
+    """Writers without a lock share a temporary file, and one loses it."""
 
-        def replace(self, point: str, source: Path, target: Path) -> None:
-            try:
-                super().replace(point, source, target)
-            except FileNotFoundError:
-                raise AtcError("E40021", f"[{source}] is gone.") from None
+    def write_temporary(self, point, target, data):
+        path = target.with_name(f".{target.name}.temp")
+        self.step(f"{point}.create", Act.CREATE, path)
+        with path.open("wb", buffering=0) as file:
+            self.step(f"{point}.write", Act.WRITE, path, data)
+            file.write(data)
+            self.step(f"{point}.fsync", Act.SYNC, path)
+            os.fsync(file.fileno())
+        return path
 
-    return Policies(fs=Shared())
+    def replace(self, point, source, target):
+        try:
+            super().replace(point, source, target)
+        except FileNotFoundError:
+            raise AtcError("E40021", f"[{source}] is gone.") from None
 
 
 @defect(RACE, what="writers without a lock withdraw each other's entry")
@@ -110,4 +103,4 @@ def entries_withdrawn_unlocked() -> Policies:
             if was_there:
                 fs.remove("store.withdraw", entry.object)
 
-    return Policies(store=Wrong(), fs=Unlocked())
+    return having(Wrong(), Unlocked())

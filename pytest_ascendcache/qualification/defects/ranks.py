@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles
-from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import (
-    InfoInputs,
     InfoPolicy,
     Phase,
     Scenario,
 )
-from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import Alone, Meeting, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
@@ -40,21 +37,6 @@ BAD_RANK = "ranks/bad-rank-id"
 KILLED = "ranks/killed-rank"
 
 
-def with_surroundings(surroundings: SurroundingsPolicy) -> Policies:
-    """The reference that reads its environment otherwise."""
-    return Policies(incremental=IncrementalPolicies(surroundings=surroundings))
-
-
-def with_directory(directory: RankDirectoryPolicy) -> Policies:
-    """The reference that keeps kernels elsewhere."""
-    return Policies(incremental=IncrementalPolicies(directory=directory))
-
-
-def with_rendezvous(rendezvous: RendezvousPolicy) -> Policies:
-    """The reference whose ranks meet otherwise."""
-    return Policies(incremental=IncrementalPolicies(rendezvous=rendezvous))
-
-
 class DirectoryFrom(RankDirectoryPolicy):
     """Names the rank's directory after another variable, where that is set."""
 
@@ -68,88 +50,63 @@ class DirectoryFrom(RankDirectoryPolicy):
 
 @defect(DIRECTORY, what="the rank is taken from DEVICE_ID")
 def rank_from_device_id() -> Policies:
-    return with_directory(DirectoryFrom("DEVICE_ID"))
+    return having(DirectoryFrom("DEVICE_ID"))
 
 
 @defect(DIRECTORY, what="the rank is taken from LOCAL_RANK")
 def rank_from_local_rank() -> Policies:
-    return with_directory(DirectoryFrom("LOCAL_RANK"))
+    return having(DirectoryFrom("LOCAL_RANK"))
 
 
-@defect(DIRECTORY, ISOLATED, what="every rank uses rank_0")
-def rank_is_always_0() -> Policies:
-    class Wrong(RankDirectoryPolicy):
-        def rank_directory(self, base: Path, gang: Gang) -> Path:
-            return base / "rank_0"
-
-    return with_directory(Wrong())
+@defect(DIRECTORY, ISOLATED, overrides=RankDirectoryPolicy.rank_directory)
+def rank_is_always_0(self, right, base, *_):
+    """Every rank uses rank_0."""
+    return base / "rank_0"
 
 
-@defect(DIRECTORY, what="an empty RANK_ID gives the directory rank_")
-def empty_rank_is_a_name() -> Policies:
-    class Wrong(RankDirectoryPolicy):
-        def rank_directory(self, base: Path, gang: Gang) -> Path:
-            return base / f"rank_{os.environ.get('RANK_ID', '0')}"
-
-    return with_directory(Wrong())
+@defect(DIRECTORY, overrides=RankDirectoryPolicy.rank_directory)
+def empty_rank_is_a_name(self, right, base, *_):
+    """An empty RANK_ID gives the directory rank_."""
+    return base / f"rank_{os.environ.get('RANK_ID', '0')}"
 
 
-@defect(DIRECTORY, what="MS_COMPILER_CACHE_PATH is not looked at")
-def compiler_cache_path_ignored() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def base(self, environ: Mapping[str, str]) -> Path:
-            return Path.cwd()
-
-    return with_surroundings(Wrong())
+@defect(DIRECTORY, overrides=SurroundingsPolicy.base)
+def compiler_cache_path_ignored(*_):
+    """MS_COMPILER_CACHE_PATH is not looked at."""
+    return Path.cwd()
 
 
-@defect(DIRECTORY, what="a relative MS_COMPILER_CACHE_PATH is taken from HOME")
-def compiler_cache_path_from_home() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def base(self, environ: Mapping[str, str]) -> Path:
-            named = environ.get("MS_COMPILER_CACHE_PATH")
-            return Path(environ.get("HOME", "/"), named) if named else Path.cwd()
-
-    return with_surroundings(Wrong())
+@defect(DIRECTORY, overrides=SurroundingsPolicy.base)
+def compiler_cache_path_from_home(self, right, environ):
+    """A relative MS_COMPILER_CACHE_PATH is taken from HOME."""
+    named = environ.get("MS_COMPILER_CACHE_PATH")
+    return Path(environ.get("HOME", "/"), named) if named else Path.cwd()
 
 
-@defect(DIRECTORY, what="a card on its own has no directory rank_0")
-def alone_without_rank() -> Policies:
-    class Wrong(RankDirectoryPolicy):
-        def rank_directory(self, base: Path, gang: Gang) -> Path:
-            return super().rank_directory(base, gang) if os.environ.get("RANK_ID") else base
-
-    return with_directory(Wrong())
+@defect(DIRECTORY, overrides=RankDirectoryPolicy.rank_directory)
+def alone_without_rank(self, right, base, gang):
+    """A card on its own has no directory rank_0."""
+    return right(base, gang) if os.environ.get("RANK_ID") else base
 
 
-@defect(ISOLATED, what="a rank without a kernel takes another rank's")
-def ranks_help_each_other() -> Policies:
-    class Wrong(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            base = entry.directory.parents[1]
-            for place in (entry.directory, *sorted(base.glob("rank_*/kernel_meta"))):
-                found = super().find(fs, EntryFiles(place, entry.stem), inputs, info)
-                if found is not None:
-                    return found
-            return None
-
-    return Policies(incremental=IncrementalPolicies(reuse=Wrong()))
+@defect(ISOLATED, overrides=ReusePolicy.find)
+def ranks_help_each_other(self, right, fs, entry, inputs, info):
+    """A rank without a kernel takes another rank's."""
+    base = entry.directory.parents[1]
+    for place in (entry.directory, *sorted(base.glob("rank_*/kernel_meta"))):
+        found = right(fs, EntryFiles(place, entry.stem), inputs, info)
+        if found is not None:
+            return found
+    return None
 
 
-@defect(ISOLATED, what="what one rank compiles is published for rank 0 as well")
-def ranks_publish_for_rank_0() -> Policies:
-    class Wrong(KernelMetaPolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
-        ) -> bool:
-            first = entry.directory.parents[1] / "rank_0" / "kernel_meta"
-            if first.is_dir():
-                super().publish(fs, EntryFiles(first, entry.stem), data, inputs, info)
-            return super().publish(fs, entry, data, inputs, info)
-
-    return Policies(incremental=IncrementalPolicies(kernel_meta=Wrong()))
+@defect(ISOLATED, overrides=KernelMetaPolicy.publish)
+def ranks_publish_for_rank_0(self, right, fs, entry, data, inputs, info):
+    """What one rank compiles is published for rank 0 as well."""
+    first = entry.directory.parents[1] / "rank_0" / "kernel_meta"
+    if first.is_dir():
+        right(fs, EntryFiles(first, entry.stem), data, inputs, info)
+    return right(fs, entry, data, inputs, info)
 
 
 class OneScenario(InfoPolicy):
@@ -164,80 +121,60 @@ class OneScenario(InfoPolicy):
 
 @defect(SCENARIOS, what="one card uses the kernels of several, and the other way round")
 def cards_are_not_told_apart() -> Policies:
-    return Policies(incremental=IncrementalPolicies(info=OneScenario(several_cards=False)))
+    return having(OneScenario(several_cards=False))
 
 
 @defect(SCENARIOS, what="training uses the kernels of inference, and the other way round")
 def phases_are_not_told_apart() -> Policies:
-    return Policies(incremental=IncrementalPolicies(info=OneScenario(phase=Phase.TRAINING)))
+    return having(OneScenario(phase=Phase.TRAINING))
 
 
-@defect(SCENARIOS, what="the scenario is recorded, but kernels of all have one name")
-def scenarios_overwrite_each_other() -> Policies:
-    class Wrong(InfoPolicy):
-        def stem(self, inputs: InfoInputs) -> str:
-            return super().stem(replace(inputs, scenario=Scenario(False, Phase.TRAINING)))
-
-    return Policies(incremental=IncrementalPolicies(info=Wrong()))
+@defect(SCENARIOS, overrides=InfoPolicy.stem)
+def scenarios_overwrite_each_other(self, right, inputs):
+    """The scenario is recorded, but kernels of all have one name."""
+    return right(replace(inputs, scenario=Scenario(False, Phase.TRAINING)))
 
 
-@defect(SCENARIOS, what="inference takes what training compiled where it has nothing itself")
-def inference_falls_back_to_training() -> Policies:
-    class Wrong(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            found = super().find(fs, entry, inputs, info)
-            if found is not None or inputs.scenario.phase is Phase.TRAINING:
-                return found
-            training = replace(inputs, scenario=replace(inputs.scenario, phase=Phase.TRAINING))
-            other = EntryFiles(entry.directory, info.stem(training))
-            found = super().find(fs, other, training, info)
-            # The same symbol, so that it can be called: names are as long as digits allow.
-            if found is None or len(other.stem) != len(entry.stem):
-                return None
-            return found.replace(other.stem.encode(), entry.stem.encode())
-
-    return Policies(incremental=IncrementalPolicies(reuse=Wrong()))
+@defect(SCENARIOS, overrides=ReusePolicy.find)
+def inference_falls_back_to_training(self, right, fs, entry, inputs, info):
+    """Inference takes what training compiled where it has nothing itself."""
+    found = right(fs, entry, inputs, info)
+    if found is not None or inputs.scenario.phase is Phase.TRAINING:
+        return found
+    training = replace(inputs, scenario=replace(inputs.scenario, phase=Phase.TRAINING))
+    other = EntryFiles(entry.directory, info.stem(training))
+    found = right(fs, other, training, info)
+    # The same symbol, so that it can be called: names are as long as digits allow.
+    if found is None or len(other.stem) != len(entry.stem):
+        return None
+    return found.replace(other.stem.encode(), entry.stem.encode())
 
 
-@defect(DELETION, KILLED, what="warm ranks do not wait")
-def ranks_do_not_meet() -> Policies:
-    class Wrong(RendezvousPolicy):
-        def open(self, gang: Gang) -> Meeting:
-            return Alone()
-
-    return with_rendezvous(Wrong())
+@defect(DELETION, KILLED, overrides=RendezvousPolicy.open)
+def ranks_do_not_meet(*_):
+    """Warm ranks do not wait."""
+    return Alone()
 
 
-@defect(DELETION, what="ranks wait for ever")
-def ranks_wait_for_ever() -> Policies:
-    class Wrong(RendezvousPolicy):
-        def patience(self, gang: Gang) -> float:
-            return 86_400.0
-
-    return with_rendezvous(Wrong())
+@defect(DELETION, overrides=RendezvousPolicy.patience)
+def ranks_wait_for_ever(*_):
+    """Ranks wait for ever."""
+    return 86_400.0
 
 
-@defect(DELETION, what="HCCL_CONNECT_TIMEOUT is not looked at")
-def connect_timeout_ignored() -> Policies:
-    class Wrong(RendezvousPolicy):
-        def patience(self, gang: Gang) -> float:
-            return super().patience(replace(gang, timeout=DEFAULT_TIMEOUT))
-
-    return with_rendezvous(Wrong())
+@defect(DELETION, overrides=RendezvousPolicy.patience)
+def connect_timeout_ignored(self, right, gang):
+    """HCCL_CONNECT_TIMEOUT is not looked at."""
+    return right(replace(gang, timeout=DEFAULT_TIMEOUT))
 
 
-@defect(DELETION, what="a timeout out of range is taken as it is")
-def connect_timeout_unchecked() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def timeout(self, environ: Mapping[str, str]) -> int:
-            try:
-                return int(environ.get("HCCL_CONNECT_TIMEOUT") or DEFAULT_TIMEOUT)
-            except ValueError:
-                return DEFAULT_TIMEOUT
-
-    return with_surroundings(Wrong())
+@defect(DELETION, overrides=SurroundingsPolicy.timeout)
+def connect_timeout_unchecked(self, right, environ):
+    """A timeout out of range is taken as it is."""
+    try:
+        return int(environ.get("HCCL_CONNECT_TIMEOUT") or DEFAULT_TIMEOUT)
+    except ValueError:
+        return DEFAULT_TIMEOUT
 
 
 class Says(RendezvousPolicy):
@@ -254,17 +191,17 @@ class Says(RendezvousPolicy):
 
 @defect(DELETION, KILLED, what="the error names no rank")
 def error_names_no_rank() -> Policies:
-    return with_rendezvous(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
+    return having(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
 
 
 @defect(DELETION, KILLED, what="the error names every rank")
 def error_names_every_rank() -> Policies:
-    return with_rendezvous(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
+    return having(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
 
 
 @defect(DELETION, what="the error does not name HCCL_CONNECT_TIMEOUT")
 def error_names_no_variable() -> Policies:
-    return with_rendezvous(Says("Getting socket times out. {late} did not come."))
+    return having(Says("Getting socket times out. {late} did not come."))
 
 
 @defect(DELETION, what="a rank that waited in vain runs the network all the same")
@@ -286,7 +223,7 @@ def late_ranks_are_given_up() -> Policies:
         def open(self, gang: Gang) -> Meeting:
             return Patient(super().open(gang))
 
-    return with_rendezvous(Wrong())
+    return having(Wrong())
 
 
 @defect(BAD_RANK, what="RANK_ID is joined to the path as it is (as in MindSpore)")
@@ -300,90 +237,69 @@ def rank_joined_unchecked() -> Policies:
         def rank_directory(self, base: Path, gang: Gang) -> Path:
             return base / f"rank_{os.environ.get('RANK_ID') or '0'}"
 
-    return Policies(incremental=IncrementalPolicies(surroundings=Lenient(), directory=Raw()))
+    return having(Lenient(), Raw())
 
 
-@defect(BAD_RANK, what="what is no rank is rank 0")
-def bad_rank_is_rank_0() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            try:
-                return super().rank(environ)
-            except AtcError:
-                return 0
-
-    return with_surroundings(Wrong())
+@defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
+def bad_rank_is_rank_0(self, right, environ):
+    """What is no rank is rank 0."""
+    try:
+        return right(environ)
+    except AtcError:
+        return 0
 
 
-@defect(BAD_RANK, what="the sign of a rank is dropped")
-def negative_rank_accepted() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            return super().rank({"RANK_ID": environ.get("RANK_ID", "").lstrip("-")})
-
-    return with_surroundings(Wrong())
+@defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
+def negative_rank_accepted(self, right, environ):
+    """The sign of a rank is dropped."""
+    return right({"RANK_ID": environ.get("RANK_ID", "").lstrip("-")})
 
 
-@defect(BAD_RANK, what="digits of any script are a rank")
-def any_digits_are_a_rank() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            text = environ.get("RANK_ID", "")
-            return int(text) if text.isdigit() else super().rank(environ)
-
-    return with_surroundings(Wrong())
+@defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
+def any_digits_are_a_rank(self, right, environ):
+    """Digits of any script are a rank."""
+    text = environ.get("RANK_ID", "")
+    return int(text) if text.isdigit() else right(environ)
 
 
-@defect(BAD_RANK, what="the error does not say which variable is wrong")
-def bad_rank_without_a_name() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            try:
-                return super().rank(environ)
-            except AtcError:
-                raise AtcError("EI0001", "An environment variable is invalid.") from None
-
-    return with_surroundings(Wrong())
+@defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
+def bad_rank_without_a_name(self, right, environ):
+    """The error does not say which variable is wrong."""
+    try:
+        return right(environ)
+    except AtcError:
+        raise AtcError("EI0001", "An environment variable is invalid.") from None
 
 
-@defect(BAD_RANK, what="two processes of one rank share its directory")
-def repeated_ranks_merge() -> Policies:
-    class Wrong(RankDirectoryPolicy):
-        @contextmanager
-        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
-            yield
-
-    return with_directory(Wrong())
+@defect(BAD_RANK, overrides=RankDirectoryPolicy.claimed)
+@contextmanager
+def repeated_ranks_merge(*_):
+    """Two processes of one rank share its directory."""
+    yield
 
 
-@defect(KILLED, what="a rank's helper process outlives it")
-def rank_leaves_a_process_behind() -> Policies:
-    class Wrong(RendezvousPolicy):
-        def open(self, gang: Gang) -> Meeting:
-            if gang.several and os.fork() == 0:
-                signal.pause()
-            return super().open(gang)
-
-    return with_rendezvous(Wrong())
+@defect(KILLED, overrides=RendezvousPolicy.open)
+def rank_leaves_a_process_behind(self, right, gang):
+    """A rank's helper process outlives it."""
+    if gang.several and os.fork() == 0:
+        signal.pause()
+    return right(gang)
 
 
-@defect(KILLED, what="a killed rank's directory stays claimed for ever")
-def claim_outlives_its_holder() -> Policies:
-    class Wrong(RankDirectoryPolicy):
-        @contextmanager
-        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
-            claim = self.rank_directory(base, gang) / ".claim"
-            if gang.several:
-                try:
-                    claim.touch(exist_ok=False)
-                except FileExistsError:
-                    raise invalid_variable("RANK_ID", gang.rank, "it is taken") from None
-            try:
-                yield
-            finally:
-                claim.unlink(missing_ok=True)
-
-    return with_directory(Wrong())
+@defect(KILLED, overrides=RankDirectoryPolicy.claimed)
+@contextmanager
+def claim_outlives_its_holder(self, right, fs, base, gang):
+    """A killed rank's directory stays claimed for ever."""
+    claim = self.rank_directory(base, gang) / ".claim"
+    if gang.several:
+        try:
+            claim.touch(exist_ok=False)
+        except FileExistsError:
+            raise invalid_variable("RANK_ID", gang.rank, "it is taken") from None
+    try:
+        yield
+    finally:
+        claim.unlink(missing_ok=True)
 
 
 def _scenario(change: Callable[[Scenario, dict[str, str]], dict[str, str]]) -> Policies:
@@ -394,7 +310,7 @@ def _scenario(change: Callable[[Scenario, dict[str, str]], dict[str, str]]) -> P
             said = super().scenario(scenario)
             return {**said, **change(scenario, said)}
 
-    return Policies(incremental=IncrementalPolicies(info=Wrong()))
+    return having(Wrong())
 
 
 @defect(SCENARIOS, what="several cards use one kernel for training and inference")
@@ -407,24 +323,18 @@ def inference_mixes_cards() -> Policies:
     return _scenario(lambda _, said: {"cards": "any"} if said["phase"] == "inference" else {})
 
 
-@defect(DIRECTORY, what="the rank has 8 bits")
-def rank_of_8_bits() -> Policies:
-    class Wrong(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            return super().rank(environ) % 256
-
-    return with_surroundings(Wrong())
+@defect(DIRECTORY, overrides=SurroundingsPolicy.rank)
+def rank_of_8_bits(self, right, environ):
+    """The rank has 8 bits."""
+    return right(environ) % 256
 
 
-@defect(DELETION, what="a rank does not wait for a rank 0 that nobody listens for yet")
-def absent_rank_0_is_an_error() -> Policies:
-    class Wrong(RendezvousPolicy):
-        def open(self, gang: Gang) -> Meeting:
-            if gang.several and gang.rank:
-                try:
-                    socket.create_connection((gang.host, gang.port)).close()
-                except OSError:
-                    raise self.too_late(gang, {0}) from None
-            return super().open(gang)
-
-    return with_rendezvous(Wrong())
+@defect(DELETION, overrides=RendezvousPolicy.open)
+def absent_rank_0_is_an_error(self, right, gang):
+    """A rank does not wait for a rank 0 that nobody listens for yet."""
+    if gang.several and gang.rank:
+        try:
+            socket.create_connection((gang.host, gang.port)).close()
+        except OSError:
+            raise self.too_late(gang, {0}) from None
+    return right(gang)

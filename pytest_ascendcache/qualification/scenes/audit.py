@@ -1,4 +1,4 @@
-"""Caches as somebody might have left them. What a scene does not mention is whole."""
+"""Caches as users might have left them. What a scene does not mention is whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Releases as somebody might make them. What a scene does not mention is as it should be."""
+"""Releases as users might make them. What a scene does not mention is as it should be."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
+from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.catalogue import scene
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.reference import atc, train
 from pytest_ascendcache.release import (
     KernelDigest,
     Manifest,
@@ -20,11 +24,8 @@ from pytest_ascendcache.release import (
     read_release,
     write_manifest,
 )
-from pytest_ascendcache.toolchains import reference_toolchain
 
 SOC = "Ascend910B1"
-_REFERENCE = "pytest_ascendcache.reference"
-_DEFECTIVE = "pytest_ascendcache.qualification.defective"
 _HALF, _SINGLE = TensorDesc.of("float16", 8, 16), TensorDesc.of("float32", 8, 16)
 _OPERATORS = (
     OperatorSpec("Sqrt", (_HALF,), (_HALF,), name="layer_sqrt"),
@@ -88,7 +89,7 @@ def _tune(directory: Path, tile: int, second: int = _LONG_AGO) -> None:
 
 
 def _judge(path: Path, *more: str) -> list[str]:
-    return [f"--ascend-release={path}", *more, "pytest_ascendcache.conformance"]
+    return [f"--ascend-release={path}", *more, PACKAGE]
 
 
 def _run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
@@ -105,7 +106,7 @@ def _fill(path: Path, defect: str = "") -> None:
     """Compile the release into its cache ``cache``, as its options say."""
     release = read_release(path, {})
     _run(
-        [_DEFECTIVE, defect, "atc"] if defect else [f"{_REFERENCE}.atc"],
+        [defective.__name__, defect, "atc"] if defect else [atc.__name__],
         f"--singleop={path.parent / 'operators.json'}",
         f"--output={path.parent / 'out'}",
         f"--soc_version={SOC}",
@@ -121,7 +122,7 @@ def _rank_caches(directory: Path, *ranks: int) -> None:
     directory.mkdir()
     (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
     for rank in ranks:
-        _run([f"{_REFERENCE}.train"], "square.json", work=directory, RANK_ID=str(rank))
+        _run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
 
 
 def _manifest(path: Path, **changes: str) -> None:

@@ -108,7 +108,7 @@ class StorePolicy:
         return True
 
     def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-        """Whether a valid entry was published by somebody else meanwhile."""
+        """Whether another process published a valid entry meanwhile."""
         return LookupPolicy().verified(fs, entry, metadata) is not None
 
     def replace_pair(
@@ -138,7 +138,7 @@ class StorePolicy:
         return json.dumps(fields, indent=4, sort_keys=True).encode()
 
     def clear(self, fs: Fs, path: Path) -> None:
-        """Withdraw what stands at a name; a directory put there by somebody goes if empty."""
+        """Withdraw what stands at a name; a directory in its place goes if it is empty."""
         if path.is_dir() and not path.is_symlink():
             fs.remove_directory("store.clear", path)
         else:

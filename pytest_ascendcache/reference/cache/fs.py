@@ -26,7 +26,7 @@ _TEMPORARY_SUFFIX = ".temp"
 
 
 class LockUnavailable(OSError):
-    """The lock is held by somebody who did not let go in time, or cannot be had here."""
+    """Another process held the lock for too long, or the directory allows none."""
 
 
 class Act(str, Enum):

@@ -79,7 +79,7 @@ class KernelMetaPolicy:
             raise
 
     def clear(self, fs: Fs, path: Path) -> None:
-        """Withdraw what stands at a name; a directory put there by somebody goes if empty."""
+        """Withdraw what stands at a name; a directory in its place goes if it is empty."""
         StorePolicy().clear(fs, path)
 
 

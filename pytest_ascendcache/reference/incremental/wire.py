@@ -34,7 +34,7 @@ class Line:
         connection.setblocking(False)
 
     def send(self, message: Message) -> None:
-        """Say something; somebody who has gone does not hear it."""
+        """Send a message; one that is gone does not get it."""
         with contextlib.suppress(OSError):
             self.connection.sendall(json.dumps(message).encode() + b"\n")
 

@@ -10,7 +10,11 @@ from enum import Enum
 from pytest_ascendcache.operators.spec import OperatorSpec
 from pytest_ascendcache.reference.kernels import objects
 from pytest_ascendcache.reference.kernels.c_text import SourceLocation, print_c
-from pytest_ascendcache.reference.kernels.errors import KernelError, UnsupportedTuning
+from pytest_ascendcache.reference.kernels.errors import (
+    KernelError,
+    UnsupportedOperator,
+    UnsupportedTuning,
+)
 from pytest_ascendcache.reference.kernels.llvm_ir import print_llvm
 from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
 from pytest_ascendcache.reference.kernels.registry import definition
@@ -18,6 +22,10 @@ from pytest_ascendcache.reference.kernels.trace import Trace
 
 TUNING = ("tile", "unroll")
 """Tuning parameters: block size of the outermost loops, copies of the innermost of them."""
+
+
+_MOST_ELEMENTS = 2**36
+"""Elements of one tensor at the most: 64 Gi, more than the memory of a card holds."""
 
 
 class Implementation(str, Enum):
@@ -111,6 +119,7 @@ def check(spec: OperatorSpec, options: KernelOptions) -> None:
 
 def _traced(spec: OperatorSpec, options: KernelOptions) -> tuple[Implementation, Trace]:
     found = definition(spec.type)
+    _check_sizes(spec)
     implementation = options.implementation
     if implementation not in _implementations(spec, found):
         implementation = Implementation.HIGH_PRECISION
@@ -118,6 +127,16 @@ def _traced(spec: OperatorSpec, options: KernelOptions) -> tuple[Implementation,
     precise = implementation is Implementation.HIGH_PRECISION
     found.trace(KernelContext(found, spec, trace, precise, options.check_arguments))
     return implementation, trace
+
+
+def _check_sizes(spec: OperatorSpec) -> None:
+    for tensor in (*spec.inputs, *spec.outputs):
+        if tensor.is_static and not tensor.is_absent and tensor.elements > _MOST_ELEMENTS:
+            raise UnsupportedOperator(
+                f"{spec.type}: a tensor of shape {list(tensor.shape)} has "
+                f"{tensor.elements} elements, which no card's memory holds; give "
+                f"{_MOST_ELEMENTS} at most."
+            )
 
 
 def implementations(spec: OperatorSpec) -> tuple[Implementation, ...]:

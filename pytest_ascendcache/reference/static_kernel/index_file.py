@@ -131,7 +131,7 @@ class IndexPolicy:
         fs.sync_directory(f"{point}.sync", path.parent)
 
     def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-        """Remove what somebody did not come to rename; under the lock nobody will."""
+        """Remove temporary files of killed writers; under the lock there are no others."""
         for entry in fs.entries("install.list", directory):
             if _LEFTOVER.fullmatch(entry.name):
                 self.delete(fs, Path(entry.path))

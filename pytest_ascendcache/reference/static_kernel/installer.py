@@ -193,6 +193,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _unread() -> int:
-    """Whoever was told has heard enough, as ``head`` does; what was to be done is done."""
+    """The reader closed the pipe, as ``head`` does; the work itself is done."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_SUCCESS

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,7 @@ class _OpCompiler:
         compilation = policies.static_kernel.compilation
         compiled, failures = [], []
         results = compile_all(compilation, jobs, soc, tuning, self._options.jobs)
-        for job, result in _with_progress(results, len(jobs)):
+        for job, result in results:
             self._log.info(f"{job.source}: {job.key}")
             if isinstance(result, bytes):
                 compiled.append((job, result))
@@ -176,20 +176,6 @@ def _contents(kernels: Iterable[KernelFile]) -> dict[str, bytes]:
         contents[kernel.path] = kernel.data
         contents[kernel.path.removesuffix(".o") + ".json"] = kernel.metadata
     return contents
-
-
-def _with_progress(
-    results: Iterator[tuple[Job, bytes | str]], total: int
-) -> Iterable[tuple[Job, bytes | str]]:
-    """A progress bar where somebody looks."""
-    if not sys.stderr.isatty():
-        return results
-    from tqdm import tqdm
-
-    tqdm.monitor_interval = 0  # its thread would be there before the workers are forked
-    shown: Iterable[tuple[Job, bytes | str]]
-    shown = tqdm(results, total=total, desc="static kernels", unit="kernel")
-    return shown
 
 
 def _warn(text: str) -> None:

@@ -30,6 +30,7 @@ from pytest_ascendcache.reference.static_kernel.archive import (
     Manifest,
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, render
+from pytest_ascendcache.reference.static_kernel.installer import main as install
 
 _ROOT = Path(__file__).parents[3]
 _CARRIED = (
@@ -42,9 +43,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
 _LOCK = re.compile(r"\.(.+\.run)\.ascendcache-lock")
 
-_MAIN = """\
+_MAIN = f"""\
 import sys
-from pytest_ascendcache.reference.static_kernel.installer import main
+from {install.__module__} import main
 sys.exit(main(sys.argv))
 """
 _HEADER = """\
@@ -121,7 +122,7 @@ class PackagePolicy:
         What others who were killed have left is removed first.
 
         Raises:
-            NameTaken: where ``given`` exists or is somebody else's.
+            NameTaken: where ``given`` exists or is another process's.
             OSError: where the directory cannot be written.
         """
         self.clean(fs, directory)

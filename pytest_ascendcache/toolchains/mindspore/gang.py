@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.processes.launch import Running
+from pytest_ascendcache.processes.launch import Launcher, Running
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from pytest_ascendcache.toolchains.mindspore.toolchain import MindSporeToolchain
 
 
 @dataclass(frozen=True)
@@ -69,9 +68,15 @@ class Gang:
 
 
 def start_gang(
-    toolchain: MindSporeToolchain, request: TrainRequest, settings: Path, size: int, port: int
+    launcher: Launcher,
+    request: TrainRequest,
+    environment: Mapping[str, str],
+    settings: Path,
+    size: int,
+    port: int,
+    deadline: float,
 ) -> Gang:
-    """Start ``msrun``, which starts a scheduler and the ranks.
+    """Start ``msrun``, which starts a scheduler and the ranks; they have ``deadline`` seconds.
 
     Raises:
         ToolchainError: where it cannot be started.
@@ -86,10 +91,8 @@ def start_gang(
         str(settings.parent / "network.py"),
         str(settings),
     ]
-    environment = toolchain.environment(request)
-    running = toolchain.launcher.start("msrun", arguments, environment, request.work, None)
-    argv = toolchain.launcher.argv("msrun", arguments)
-    return Gang(request, size, argv, running, toolchain.deadline)
+    running = launcher.start("msrun", arguments, environment, request.work, None)
+    return Gang(request, size, launcher.argv("msrun", arguments), running, deadline)
 
 
 def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:

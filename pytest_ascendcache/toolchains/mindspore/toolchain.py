@@ -84,7 +84,9 @@ class MindSporeToolchain(BaseToolchain):
             ToolchainError: where it cannot be started.
         """
         settings = self.prepare(request, gang=True)
-        return start_gang(self, self._told(request), settings, size, port)
+        told = self._told(request)
+        environment = self.environment(told)
+        return start_gang(self.launcher, told, environment, settings, size, port, self.deadline)
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
         """Write the script of a request and what it reads; returns the file of the latter."""

@@ -209,7 +209,7 @@ def test_everything_is_kept_where_the_environment_says(
     found = network.layout.read(Path(network.layout.place(environment, network.work)))
     assert {stem: unit.problems() for stem, unit in found.items()} == {stem: [] for stem in found}
     assert found, f"{run.place} holds nothing"
-    units = {path for path in run.written if network.layout.holds(Path(path))}
+    units = {path for path in run.files_written if network.layout.holds(Path(path))}
     assert [path for path in units if not path.startswith(f"{run.place}/")] == []
 
 
@@ -217,7 +217,7 @@ def test_everything_is_kept_where_the_environment_says(
 def test_a_rank_keeps_its_own_below_its_number(network: NetworkUnderTest) -> None:
     (run,) = ended(network, network.request(usual(network), rank=3))
     right(run)
-    kept = [path for path in run.written if network.layout.holds(Path(path))]
+    kept = [path for path in run.files_written if network.layout.holds(Path(path))]
     assert kept, "nothing is kept"
     elsewhere = [path for path in kept if "/rank_3/" not in path]
     assert not elsewhere, f"not below rank_3: {elsewhere[0]}"
@@ -229,7 +229,7 @@ def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> Non
     (run,) = ended(network, network.request(usual(network), environment={"RANK_ID": text}))
     assert run.returncode != 0, f"RANK_ID={text!r}: the run {run.result.ending}"
     assert "RANK_ID" in run.output, f"the error does not name RANK_ID: {last_words(run)}"
-    assert run.written == frozenset(), "something was written all the same"
+    assert run.files_written == frozenset(), "something was written all the same"
 
 
 @rule("robust/relocatable")

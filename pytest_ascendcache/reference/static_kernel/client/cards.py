@@ -1,7 +1,7 @@
 """The cards of a run keep together: they say what they have, and hear when all have said it.
 
-Rank 0 hears everybody, over one line for each card that lasts as long as the run; so whoever dies
-is noticed at once, by name. Rank 0 has no thread for it: it listens whenever it waits for
+Each card keeps one line to rank 0 for as long as the run lasts, so a card that dies is noticed at
+once, by name. Rank 0 has no thread for it: it listens whenever it waits for
 something. Every wait has a bound.
 """
 
@@ -24,7 +24,7 @@ COMPILING = 1800.0
 
 _RETRY = 0.01
 _GRACE = 5.0
-"""True seconds rank 0 may take to say that somebody is late."""
+"""True seconds rank 0 may take to say that a card is late."""
 
 
 class Cards(Protocol):
@@ -72,6 +72,18 @@ class CardsPolicy:
                 "that is free."
             ) from None
 
+    def excuse(self, world: World, reason: str) -> None:
+        """Tell rank 0, if it listens, why a card that does not know its rank does not come."""
+        deadline = time.monotonic() + _GRACE
+        while (left := deadline - time.monotonic()) > 0:
+            connection = connect(world.host, world.port, left)
+            if connection is not None:
+                line = Line(connection)
+                line.send({"failed": reason})
+                line.close()
+                return
+            time.sleep(min(_RETRY, left))  # rank 0 may not have started yet
+
     def patience(self, world: World, seconds: float) -> float:
         """True seconds of a wait."""
         return seconds * world.second
@@ -116,6 +128,8 @@ class Host:
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._news: dict[int, Message] = {}
+        self._excused = 0
+        self._waited = False
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
         """See :class:`Cards`."""
@@ -125,6 +139,7 @@ class Host:
             if self._gone.intersection(missing):
                 self._give_up(self._policy.lost(min(self._gone.intersection(missing))))
             if not self._listen(deadline):
+                self._waited = True
                 self._give_up(self._policy.late(missing, seconds))
         everybody = [self._news[each] for each in range(self._world.size)]
         self._news.clear()
@@ -138,8 +153,11 @@ class Host:
 
     def fail(self, reason: str) -> None:
         """See :class:`Cards`; also those that come only now are told."""
-        if len(self._ranks) + len(self._gone) < self._world.size - 1:
-            print(f"[ERROR] {reason}: the cards that have not come yet will be told", flush=True)
+        if self._waited:
+            self._leave()  # nobody else has come for as long as any card waits
+            return
+        if self._expected:
+            print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
         told: set[int] = set()
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
@@ -148,7 +166,7 @@ class Host:
                 if descriptor not in told:
                     line.send({"failed": reason})
                     told.add(descriptor)
-            if len(self._gone | set(self._ranks.values())) == self._world.size - 1:
+            if not self._expected:
                 break
             try:
                 listening = self._listen(deadline)
@@ -159,6 +177,12 @@ class Host:
     def close(self) -> None:
         """See :class:`Cards`."""
         self._leave()
+
+    @property
+    def _expected(self) -> bool:
+        """Whether there are cards that have neither come nor ended."""
+        known = len(self._gone | set(self._ranks.values())) + self._excused
+        return known < self._world.size - 1
 
     def _leave(self) -> None:
         for line in self._lines.values():
@@ -202,6 +226,9 @@ class Host:
     def _take(self, descriptor: int, message: Message) -> None:
         if "rank" in message:
             self._greet(descriptor, message)
+        elif descriptor not in self._ranks and "failed" in message:
+            self._excused += 1
+            self._give_up(CardsError(str(message["failed"])))
         elif descriptor in self._ranks:
             rank = self._ranks[descriptor]
             if "failed" in message:

@@ -49,7 +49,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
             except (NetworkError, StaticKernelError) as error:
                 print(f"[ERROR] {path}: {error}", flush=True)
                 status = EXIT_FAILED
-                if isinstance(error, CardsError):
+                if isinstance(error, CardsError) or _ends_the_job(session, given, error):
                     break
     except KeyboardInterrupt:
         print("[ERROR] interrupted.", flush=True)
@@ -57,6 +57,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     finally:
         close_undisturbed(session)
     return status
+
+
+def _ends_the_job(session: Session, given: argparse.Namespace, error: Exception) -> bool:
+    """Whether other cards had to be told of an error: then this one cannot go on."""
+    waited_for = isinstance(error, NetworkError) or not session.has_met
+    return given.static_shape_kernel and waited_for and session.abandon(str(error))
 
 
 def _run_network(session: Session, given: argparse.Namespace, path: Path, number: int) -> None:

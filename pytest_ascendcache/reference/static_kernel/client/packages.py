@@ -85,7 +85,7 @@ class PackagePolicy:
         record = opp / OWNERS / package.stem
         while True:
             fs.make_directories("owner.mkdir", record.parent)
-            with contextlib.suppress(FileNotFoundError):  # somebody swept the directory away
+            with contextlib.suppress(FileNotFoundError):  # the directory was cleaned up
                 flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 descriptor = os.open(record, flags, fs.file_mode)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)

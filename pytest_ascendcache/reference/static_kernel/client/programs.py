@@ -11,8 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, NoReturn
+from typing import IO
 
+from pytest_ascendcache.reference.fork import exit_with, take_output
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
@@ -36,7 +37,7 @@ class Ended:
         text = " ".join(self.output.split())
         if len(text) > _WORDS:  # what is wrong comes first, what follows from it last
             text = f"{text[: _WORDS // 2]} ... {text[-_WORDS // 2 :]}"
-        return f"ended with {self.status}: {text or 'without a word'}"
+        return f"ended with {self.status}: {text or 'it printed nothing'}"
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
@@ -72,31 +73,20 @@ def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
         sys.stderr.flush()
         child = os.fork()
         if child == 0:
-            _become(program, output.fileno())
+            exit_with(lambda: _embedded(program, output.fileno()))
         _wait(child, cards)
         _, status = os.waitpid(child, 0)
         return Ended(os.waitstatus_to_exitcode(status), _text(output))
 
 
-def _become(program: Callable[[], int], output: int) -> NoReturn:
-    status = 70  # EX_SOFTWARE, unless the program gives its own
-    try:
-        os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
-        # The lines to other cards are not this process's: they must end with their card.
-        os.closerange(3, 4096)
-        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-        status = program()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status & 0xFF)
+def _embedded(program: Callable[[], int], output: int) -> int:
+    """The child: the program in a session of its own. Lines to other cards end with their card."""
+    os.setsid()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    take_output(output, output)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+    return program()
 
 
 def _wait(child: int, cards: Cards) -> None:

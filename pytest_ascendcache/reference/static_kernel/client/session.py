@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.operators import OperatorSpec
@@ -23,9 +25,15 @@ from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
 
-_OP_COMPILER = "pytest_ascendcache.reference.static_kernel.op_compiler"
 Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
 """Symbol and object of every different operator."""
+
+
+def _op_compiler() -> ModuleType:
+    """The command; it imports the policies, and they this package."""
+    from pytest_ascendcache.reference.static_kernel import op_compiler
+
+    return op_compiler
 
 
 class Session:
@@ -90,14 +98,49 @@ class Session:
             raise
         return self._complete(network, config, kernels)
 
+    def abandon(self, reason: str) -> bool:
+        """Tell the other cards that this one ends before it has met them; whether there are any.
+
+        Without this they would wait for it as long as for one that is late.
+        """
+        world, policy = self._policies.world, self._policies.cards
+        try:
+            here = world.read(self._environ)
+        except StaticKernelError:
+            return self._excuse(reason)
+        if not here.several:
+            return False
+        with contextlib.suppress(CardsError):
+            local = self._environ.get("LOCAL_WORLD_SIZE", "")
+            self._cards = self._cards or policy.open(here, local)
+            self._leave(here, StaticKernelError(reason))
+        return True
+
+    def _excuse(self, reason: str) -> bool:
+        """The same where RANK is no rank."""
+        try:
+            here = self._policies.world.read({**self._environ, "RANK": "0"})
+        except StaticKernelError:
+            return False  # nor is it known where the others are
+        if here.several:
+            self._policies.cards.excuse(here, f"a card failed: {reason}")
+        return here.several
+
+    @property
+    def has_met(self) -> bool:
+        """Whether this card keeps a line to the others."""
+        return self._cards is not None
+
     def _leave(self, world: World, error: BaseException) -> None:
         """This card cannot go on; the others are told, and it meets them anew if it tries again."""
         assert self._cards is not None
         cards, self._cards = self._cards, None
-        if isinstance(error, CardsError):
-            cards.close()
-        else:
+        if not isinstance(error, CardsError):
             cards.fail(f"rank[{world.rank}] failed: {error or type(error).__name__}")
+        elif world.rank == 0:
+            cards.fail(str(error))  # those that come only now do not know yet
+        else:
+            cards.close()
 
     def _static(
         self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
@@ -158,8 +201,9 @@ class Session:
         operators = [digest(each) for each in read_folder(source).values()]
         if not operators:
             return
+        program = _op_compiler().__name__
         cache, root = self._policies.cache, outputs.directory.parent
-        key = cache.key(operators, config.soc_version, command or _OP_COMPILER)
+        key = cache.key(operators, config.soc_version, command or program)
         kept = cache.find(self._all.fs, root, key) if outputs.later else None
         made = [kept] if kept else self._made(source, outputs, config, command, cards)
         packages.install(made, cards)
@@ -183,10 +227,11 @@ class Session:
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
             return run([command, *arguments], self._environ, cards)
+        op_compiler = _op_compiler()
         if not self._forks:
-            return run([sys.executable, "-m", _OP_COMPILER, *arguments], self._environ, cards)
-        from pytest_ascendcache.reference.static_kernel import op_compiler
-
+            return run(
+                [sys.executable, "-m", op_compiler.__name__, *arguments], self._environ, cards
+            )
         return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)
 
     def _select(

@@ -8,6 +8,7 @@ import platform
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import FaultPoints
@@ -15,30 +16,33 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
-from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain
+from pytest_ascendcache.qualification import defective
+from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
+from pytest_ascendcache.reference.impl_mode import BUILT_IN
+from pytest_ascendcache.reference.kernels import elementwise
+from pytest_ascendcache.reference.static_kernel import installer, op_compiler
+from pytest_ascendcache.reference.static_kernel.client import command
+from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.protocol import StagedChange
 from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
-
-_REFERENCE = "pytest_ascendcache.reference"
-_DEFECTIVE = "pytest_ascendcache.qualification.defective"
 
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
 """Chips the suite compiles for beside the one under test."""
 
 _MODULES = {
-    "atc": "atc",
-    "run": "run",
-    "train": "train",
-    "op-compiler": "static_kernel.op_compiler",
-    "installer": "static_kernel.installer",
-    "aclgraph": "static_kernel.client.command",
+    "atc": atc,
+    "run": run,
+    "train": train,
+    "op-compiler": op_compiler,
+    "installer": installer,
+    "aclgraph": command,
 }
 """The reference's programs, and the modules they are started by."""
 
 _CUSTOM_OPERATOR = '''\
 """A custom operator whose source is about to change."""
 
-from pytest_ascendcache.reference.kernels.elementwise import elementwise
+from {module} import elementwise
 
 
 @elementwise("AscendCacheProbe")
@@ -92,7 +96,10 @@ def _custom_operator(directory: Path) -> StagedChange:
     source.parent.mkdir(parents=True, exist_ok=True)
 
     def implement(operation: str) -> None:
-        source.write_text(_CUSTOM_OPERATOR.format(operation=operation), encoding="utf-8")
+        source.write_text(
+            _CUSTOM_OPERATOR.format(module=elementwise.__name__, operation=operation),
+            encoding="utf-8",
+        )
 
     implement("+")
     tensor = TensorDesc.of("float32", 8, 16)
@@ -113,6 +120,11 @@ def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
     return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("2.0"))
 
 
+def _words(module: ModuleType, *arguments: str) -> tuple[str, ...]:
+    """What starts a module as a program."""
+    return (sys.executable, "-m", module.__name__, *arguments)
+
+
 def _version() -> str:
     """Its version, with what else its kernels depend on: LLVM, and the machine."""
     llvm = f"llvmlite {version('llvmlite')}"
@@ -130,29 +142,17 @@ def reference_toolchain(
     ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``);
     ``soc`` is the chip it is judged for, ``Ascend910B1`` unless given.
     """
-    python = (sys.executable, "-m")
-    programs: dict[str, tuple[str, ...]] = {
-        program: (*python, _DEFECTIVE, defect, program)
-        if defect
-        else (*python, f"{_REFERENCE}.{module}")
-        for program, module in _MODULES.items()
-    }
-    for program in _MODULES.keys() - {"run"}:
-        programs[f"faulty-{program}"] = (
-            (*python, _DEFECTIVE, defect, f"faulty-{program}")
-            if defect
-            else (*python, f"{_REFERENCE}.faulty", program)
-        )
-    launcher: Launcher
-    if start == "fork":
-        server = (
-            (*python, _DEFECTIVE, defect, "forkserver")
-            if defect
-            else (*python, f"{_REFERENCE}.forkserver")
-        )
-        launcher = ForkLauncher(server, programs)
-    else:
-        launcher = ProcessLauncher(programs)
+    programs = {program: _words(module) for program, module in _MODULES.items()}
+    programs.update(
+        {f"faulty-{each}": _words(faulty, each) for each in _MODULES if each != "run"},
+        forkserver=_words(forkserver),
+    )
+    if defect:
+        programs = {each: _words(defective, defect, each) for each in programs}
+    server = programs.pop("forkserver")
+    launcher: Launcher = (
+        ForkLauncher(server, programs) if start == "fork" else ProcessLauncher(programs)
+    )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     toolchain = ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
@@ -161,7 +161,7 @@ def reference_toolchain(
         capabilities=frozenset(Capability) - {Capability.GANG_LAUNCHER},
         deadline=deadline,
         base_environment=environment,
-        impl_mode_directory=Path(__file__).parents[1] / "reference/opp" / IMPL_MODE,
+        impl_mode_directory=BUILT_IN,
         fault_route=FaultPoints(),
     )
     toolchain.soc = soc or DEFAULT_SOC

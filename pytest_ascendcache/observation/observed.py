@@ -1,0 +1,44 @@
+"""What every observed run has: how its process ended, and what became of files."""
+
+from __future__ import annotations
+
+from pytest_ascendcache.caches import Change, Snapshot
+from pytest_ascendcache.processes.ending import ProcessResult
+
+
+class ObservedProcess:
+    """One process that was watched. Dataclasses with a ``result`` derive from it."""
+
+    result: ProcessResult
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the process ended well and delivered everything it should."""
+        return self.result.succeeded
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit status, negative for a signal; ``None`` where it did not end in time."""
+        return self.result.returncode
+
+    @property
+    def output(self) -> str:
+        """The end of what the process printed."""
+        return self.result.output
+
+
+class ObservedFiles(ObservedProcess):
+    """One process between two snapshots of the directories it might write."""
+
+    before: Snapshot
+    after: Snapshot
+
+    @property
+    def changes(self) -> dict[str, Change]:
+        """What became of each path that differs, access times that reading moved included."""
+        return self.before.changes(self.after)
+
+    @property
+    def written(self) -> dict[str, Change]:
+        """The changes, but for access times that reading moved."""
+        return {path: each for path, each in self.changes.items() if each is not Change.READ}

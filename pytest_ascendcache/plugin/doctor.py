@@ -1,0 +1,151 @@
+"""``--ascend-doctor``: which toolchains are in sight, what they can be judged for, and the cost.
+
+It compiles one small operator a few times with each real toolchain in sight (the positive
+control), to see that marks are served and how long a run takes; nothing is judged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.observation import positive_control
+from pytest_ascendcache.plugin.budget import duration, estimated_starts
+from pytest_ascendcache.plugin.collection import smoke_checks
+from pytest_ascendcache.plugin.doctor_machine import Finding, machine_findings, rules_that_need
+from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
+from pytest_ascendcache.toolchains.installed import InstalledAtc
+from pytest_ascendcache.toolchains.sight import Sighting, in_sight
+from pytest_ascendcache.words.layout import wrapped
+
+_MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
+"""Capabilities of the reference alone, or that another one stands in for."""
+
+
+class Doctor:
+    """Looks around and tells; ``fine`` says afterwards whether every toolchain compiles."""
+
+    def __init__(self, session: AscendSession, items: Sequence[pytest.Item]) -> None:
+        self._session = session
+        self._checks = [item.nodeid for item in items]
+        self.fine = True
+
+    def lines(self) -> Iterator[str]:
+        """The report, line by line as it is found out."""
+        yield "toolchains in sight"
+        for toolchain, found_by in self._toolchains():
+            yield from _told(self._examined(toolchain, found_by))
+        for finding in self._others():
+            yield from _told(finding)
+        yield "this machine"
+        for finding in machine_findings(self._session.base, self._session.file_system):
+            yield from _told(finding)
+
+    def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
+        """The toolchain that is named, then every atc in sight, then the reference."""
+        settings, named = self._session.settings, None
+        if settings.is_named and settings.toolchain != "reference":
+            named = self._session.toolchain
+            yield named, "named"
+        known = {named.installation.program.resolve()} if isinstance(named, InstalledAtc) else set()
+        for each in in_sight("atc", os.environ):
+            if each.program.resolve() not in known:
+                yield self._made(each), f"by {each.found_by}"
+        yield self._session.reference(), "embedded"
+
+    def _made(self, sighting: Sighting) -> Toolchain | Finding:
+        try:
+            settings = self._session.settings
+            return atc_toolchain(str(sighting.program), settings.timeout, settings.soc)
+        except ToolchainError as error:
+            return Finding("missing", f"atc ({sighting.program})", (str(error),))
+
+    def _examined(self, toolchain: Toolchain | Finding, found_by: str) -> Finding:
+        if isinstance(toolchain, Finding):
+            self.fine = False
+            return toolchain
+        title = f"{toolchain.name} {toolchain.version} ({found_by})"
+        surroundings = list(_surroundings(toolchain))
+        if Capability.OPERATOR_CACHE not in toolchain.capabilities:
+            return Finding("ok", title, (*surroundings, *_lacking(toolchain)))
+        control = positive_control(toolchain, CONTROL_OPERATOR, self._session.sandbox("doctor"))
+        if not control.compiles:
+            self.fine = False
+            return Finding("missing", title, (*surroundings, f"cannot compile: {control.reason}"))
+        if control.reason:
+            surroundings.append(
+                f"positive control: {control.reason}; what depends on it will be undecided"
+            )
+        costs = self._costs(toolchain, control.seconds)
+        return Finding("ok", title, (*surroundings, costs, *_lacking(toolchain)))
+
+    def _costs(self, toolchain: Toolchain, seconds: float) -> str:
+        if toolchain.name == "reference":
+            return "--ascend-smoke: about 15 s, the whole suite: about 2 minutes on 2 quiet cores"
+        smoke = [SUITE_NODES + name for name in smoke_checks()]
+        runs = {
+            "--ascend-smoke": estimated_starts(smoke, toolchain.capabilities),
+            "the whole suite": estimated_starts(self._checks, toolchain.capabilities),
+        }
+        told = ", ".join(
+            f"{what}: about {number} runs, {duration(number * seconds)}"
+            for what, number in runs.items()
+        )
+        return f"one run: {seconds:.2g} s as measured; {told}"
+
+    def _others(self) -> Iterator[Finding]:
+        programs = in_sight("op_compiler", os.environ)
+        for each in programs:
+            option = f"judged with --ascend-op-compiler={each.program}"
+            yield Finding("ok", f"op_compiler ({each.program}, by {each.found_by})", (option,))
+        if not in_sight("atc", os.environ):
+            yield Finding(
+                "missing",
+                "atc: neither on PATH nor below ASCEND_TOOLKIT_HOME or ASCEND_HOME_PATH",
+                (
+                    "without one only the reference is judged, which says nothing about CANN",
+                    "get it: source the toolkit's set_env.sh, or name it: --ascend-atc=PATH",
+                ),
+            )
+        if not programs:
+            yield Finding(
+                "missing",
+                "op_compiler, which compiles static kernels",
+                (
+                    f"of a real atc: {rules_that_need(Capability.OP_COMPILER)}",
+                    "get it: a CANN toolkit that has op_compiler, or --ascend-op-compiler=PATH",
+                ),
+            )
+
+
+def _surroundings(toolchain: Toolchain) -> Iterator[str]:
+    """What is around a real toolchain: its operator package, chips and tables."""
+    for name, value in toolchain.details.items():
+        yield f"{name}: {value}"
+    if not isinstance(toolchain, InstalledAtc):
+        return
+    installation = toolchain.installation
+    if installation.opp is None:
+        yield "operator package: not found; set ASCEND_OPP_PATH"
+    socs = sorted(installation.socs or ())
+    more = f" and {len(socs) - 6} more" if len(socs) > 6 else ""
+    yield f"chips: {', '.join(socs[:6]) + more or 'no descriptions found, any is tried'}"
+
+
+def _lacking(toolchain: Toolchain) -> Iterator[str]:
+    """What makes rules not applicable to a toolchain."""
+    needed = {each for rule in load_rules().values() for each in rule.capabilities}
+    for missing in sorted(needed - toolchain.capabilities - _MAKES_NO_SENSE):
+        yield f"{missing.lacking}: {rules_that_need(missing)}"
+
+
+def _told(finding: Finding) -> list[str]:
+    """A finding in lines of a terminal's width."""
+    first = wrapped(finding.what, 12)
+    first[0] = f"  {finding.state:<10}{first[0].lstrip()}"
+    return [*first, *(line for detail in finding.details for line in wrapped(detail, 14))]

@@ -1,0 +1,91 @@
+"""Where a run writes: each place once, none of them in a directory that is audited."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.release import ReleaseSettings
+from pytest_ascendcache.plugin.options.values import Values, files_of
+
+_FOREIGN = ("--junitxml", "--log-file", "--html", "--report-log")
+"""Options of pytest and of well-known plugins that write a file."""
+
+GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""The variable that names the file GitHub shows as the summary of a job."""
+
+
+def check_places(
+    config: pytest.Config, values: Values, release: ReleaseSettings, audited: Sequence[Path]
+) -> None:
+    """Refuse what would be lost or damaged by what is written at the end, before anything runs.
+
+    Raises:
+        pytest.UsageError: for a file that cannot be written, that two options write or that
+            another one reads, or that is in one of the ``audited`` directories.
+    """
+    ours = files_of(values, Access.WRITES, Access.CONTINUES)
+    for shown, path in ours:
+        _check_writable(shown, path)
+    written = [*ours, *release.manifests, *_foreign(config)]
+    seen: dict[Path, str] = {}
+    for shown, path in written:
+        other = seen.setdefault(path.resolve(), shown)
+        if other is not shown:
+            raise pytest.UsageError(f"{other} and {shown} are one file; name two.")
+    for shown, path in files_of(values, Access.READS):
+        if path.resolve() in seen:
+            raise pytest.UsageError(
+                f"{seen[path.resolve()]} would replace the file that {shown} reads; name another."
+            )
+    for shown, path in [*written, *_directories(config)]:
+        for directory in audited:
+            _keep_out(shown, path, directory)
+
+
+def _foreign(config: pytest.Config) -> list[tuple[str, Path]]:
+    """Files that others write in this run."""
+    given = [(name, config.getoption(name, None)) for name in _FOREIGN]
+    named = [(f"{name}={text}", Path(text)) for name, text in given if text]
+    if place := os.environ.get(GITHUB_SUMMARY):
+        named.append((f"{GITHUB_SUMMARY}={place}", Path(place)))
+    return [(shown, config.invocation_params.dir / path) for shown, path in named]
+
+
+def _directories(config: pytest.Config) -> list[tuple[str, Path]]:
+    """Directories that pytest itself writes to."""
+    found: list[tuple[str, Path]] = []
+    if base := config.getoption("--basetemp", None):
+        found.append((f"--basetemp={base}", Path(base)))
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        place = config.rootpath / config.getini("cache_dir")
+        found.append((f"pytest's own cache {place} (leave it out with -p no:cacheprovider)", place))
+    return found
+
+
+def _keep_out(shown: str, place: Path, directory: Path) -> None:
+    resolved, audited = place.resolve(), directory.resolve()
+    # pytest empties its --basetemp.
+    emptied = shown.startswith("--basetemp") and audited.is_relative_to(resolved)
+    if resolved.is_relative_to(audited) or emptied:
+        raise pytest.UsageError(
+            f"{shown} would be written in {directory}, which is audited and not written to; name "
+            "another place."
+        )
+
+
+def _check_writable(shown: str, path: Path) -> None:
+    if path.is_dir():
+        raise pytest.UsageError(f"{shown} is a directory; name a file in it.")
+    if not path.parent.is_dir():
+        raise pytest.UsageError(
+            f"{shown}: the directory {path.parent} does not exist; create it or name another."
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise pytest.UsageError(
+            f"{shown}: the directory {path.parent} cannot be written; name another."
+        )

@@ -1,0 +1,124 @@
+"""The options of one run, each checked: the command line first, then the project's ini file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.plugin.options.option import Access, Option
+from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OPTIONS
+
+_NOT_GIVEN: tuple[Any, ...] = (None, False, [])
+
+
+class Values:
+    """Values by option name. An option that was not given has its default.
+
+    Raises:
+        pytest.UsageError: for a value that is empty, or not what the table expects.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._read: dict[str, Any] = {}
+        self._shown: dict[str, list[str]] = {}
+        if not hasattr(config, "workerinput"):  # the controller hands on what it has settled
+            _adopt_ini(config)
+        for option in OPTIONS.values():
+            given = getattr(config.option, option.key)
+            if given in _NOT_GIVEN:
+                continue
+            if option.kind is None:
+                self._read[option.name] = True
+                self._shown[option.name] = [option.name]
+                continue
+            texts = given if option.repeatable else [given]
+            values = [_read(option, option.name, text, Path.cwd()) for text in texts]
+            self._read[option.name] = tuple(values) if option.repeatable else values[0]
+            self._shown[option.name] = [
+                f"{option.name}={value if isinstance(value, str | Path) else text}"
+                for text, value in zip(texts, values, strict=True)
+            ]
+
+    def __getitem__(self, name: str) -> Any:
+        option = OPTIONS[name]
+        nothing: Any = () if option.repeatable else option.default if option.kind else False
+        return self._read.get(name, nothing)
+
+    def given(self, name: str) -> bool:
+        """Whether the option was given, in whatever way."""
+        return name in self._read
+
+    def shown(self, name: str) -> str:
+        """The option with its value, for messages."""
+        return self._shown[name][0]
+
+    @property
+    def repeated(self) -> list[str]:
+        """The options that repeat a check, paths absolute. What is written is not written again."""
+        return [
+            text
+            for option in OPTIONS.values()
+            if option.repeats and not option.access.writes
+            for text in self._shown.get(option.name, ())
+        ]
+
+
+def _read(option: Option, where: str, text: str, base: Path) -> Any:
+    assert option.kind is not None
+    if not text.strip():
+        raise pytest.UsageError(
+            f"{where} is empty; give {option.kind.expected}, or leave it out (if it comes from a "
+            "variable, the variable is not set)."
+        )
+    try:
+        return option.kind.read(text, base)
+    except ValueError:
+        raise pytest.UsageError(f"{where} must be {option.kind.expected}, not {text!r}.") from None
+
+
+def _adopt_ini(config: pytest.Config) -> None:
+    """Take from the ini file what the command line leaves open."""
+    typed = {
+        name
+        for name, option in OPTIONS.items()
+        if getattr(config.option, option.key) not in _NOT_GIVEN
+    }
+    named = any(OPTIONS[name].names_toolchain for name in typed)
+    base = config.inipath.parent if config.inipath is not None else config.rootpath
+    for option in OPTIONS.values():
+        given = config.getini(option.key) if option.ini else None
+        if given is None or option.name in typed or (option.names_toolchain and named):
+            continue
+        if option.kind is None:
+            setattr(config.option, option.key, bool(given))
+            continue
+        where = f"{option.key} in {config.inipath}"
+        texts = (given or [""]) if option.repeatable else [given]
+        read = [_read(option, where, text, base) for text in texts]
+        kept = [
+            str(value) if isinstance(value, Path) else value if isinstance(value, str) else text
+            for text, value in zip(texts, read, strict=True)
+        ]
+        setattr(config.option, option.key, kept if option.repeatable else kept[0])
+    if config.option.ascend_toolchain not in MINDSPORE_TOOLCHAINS and (
+        "--ascend-mindspore" not in typed
+    ):
+        config.option.ascend_mindspore = None  # a project's environment for other runs
+
+
+def typed_options(config: pytest.Config) -> set[str]:
+    """Names of the options on the command line itself, without the project's ``addopts``."""
+    words = {word.partition("=")[0] for word in map(str, config.invocation_params.args)}
+    return words & set(OPTIONS)
+
+
+def files_of(values: Values, *kinds: Access) -> list[tuple[str, Path]]:
+    """The given options whose files are used so, as they were given, and the files."""
+    found: list[tuple[str, Path]] = []
+    for option in OPTIONS.values():
+        if option.access in kinds and values.given(option.name):
+            paths = values[option.name] if option.repeatable else (values[option.name],)
+            found += [(f"{option.name}={path}", path) for path in paths]
+    return found

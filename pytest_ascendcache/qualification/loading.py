@@ -1,0 +1,41 @@
+"""Every seeded defect, scene and profile.
+
+A module of its own: defects import ``catalogue`` to register themselves, and this imports them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import lru_cache
+from types import ModuleType
+
+from pytest_ascendcache.qualification import defects, scenes
+from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Profile, Scene
+
+
+def _import_all(package: ModuleType) -> None:
+    for module in sorted(each.name for each in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"{package.__name__}.{module}")
+
+
+@lru_cache(maxsize=1)
+def load_defects() -> Mapping[str, Defect]:
+    """Every defect by name."""
+    _import_all(defects)
+    return dict(DEFECTS)
+
+
+@lru_cache(maxsize=1)
+def load_scenes() -> Mapping[str, Scene]:
+    """Every scene by name."""
+    _import_all(scenes)
+    return dict(SCENES)
+
+
+def load_profiles() -> Mapping[str, Profile]:
+    """Every profile by name."""
+    from pytest_ascendcache.qualification.profiles import cann
+
+    return {"cann": Profile("cann", cann.policies)}

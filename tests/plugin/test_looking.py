@@ -1,0 +1,150 @@
+"""Looking around: ``--ascend-doctor``, ``--ascend-rules``, and the first selection of checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.words.layout import columns
+
+ATC = Path(sys.executable).with_name("ascendcache-atc")
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A directory without tests on a machine without a toolkit."""
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider -q\n")
+    return pytester
+
+
+def _programs(suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty directory at the front of PATH."""
+    programs = suite.mkdir("bin")
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    return programs
+
+
+def test_every_rule_is_listed_for_a_narrow_terminal(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-rules")
+    assert result.ret == 0
+    assert all(columns(line) <= 80 for line in result.outlines)
+    listed = {line.split()[0] for line in result.outlines if line and line[0] != " "}
+    assert set(load_rules()) <= listed
+    result.stdout.fnmatch_lines(
+        [
+            "cache-mode/enable-stores * must, * checks",
+            "    Enable stores a valid entry at the first compile",
+            "    [[]ATC --op_compiler_cache_mode: *[]]",
+            "*release/debug-off * must, with --ascend-release",
+        ]
+    )
+
+
+def test_a_rule_that_is_alone_is_told_with_its_statement(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-rules=upgrade-stamp")
+    result.stdout.fnmatch_lines(["robust/upgrade-stamp * should, * checks", "1 rule, * checks"])
+    words = " ".join(result.stdout.str().split())
+    assert " ".join(load_rules()["robust/upgrade-stamp"].statement.split()) in words
+
+
+def test_a_text_that_no_rule_has_is_corrected(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-rules=upgrade-stmap")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no rule has this in it; did you mean 'robust/upgrade-stamp'?"])
+
+
+def test_without_a_toolkit_the_doctor_says_what_is_missing(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-doctor")
+    assert result.ret == 0
+    assert all(columns(line) <= 80 for line in result.outlines)
+    result.stdout.fnmatch_lines(
+        [
+            "toolchains in sight",
+            "  ok        reference *",
+            "  missing   atc: neither on PATH nor *",
+            "*without one only the reference is judged*",
+            "*get it: source the toolkit's set_env.sh*",
+            "  missing   op_compiler*",
+            "*8 rules not applicable*",
+            "this machine",
+            "*pytest-ascendcache *, Python *",
+            "*access times*",
+            "*free for sandboxes in*",
+        ]
+    )
+
+
+def test_the_doctor_measures_the_toolchains_in_sight(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (_programs(suite, monkeypatch) / "atc").symlink_to(ATC)
+    home = suite.mkdir("toolkit")
+    (home / "bin").mkdir()
+    broken = home / "bin/atc"
+    broken.write_text("#!/bin/sh\necho no licence >&2\nexit 3\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("ASCEND_TOOLKIT_HOME", str(home))
+    result = suite.runpytest_subprocess("--ascend-doctor")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED  # one of them compiles nothing
+    result.stdout.fnmatch_lines(
+        [
+            "  ok        atc * (by PATH)",
+            "*operator package: not found; set ASCEND_OPP_PATH",
+            "*one run: * as measured; --ascend-smoke: about * runs*",
+            "*its implementation mode tables*",
+            "*rules not applicable*",
+            "  missing   atc * (by ASCEND_TOOLKIT_HOME)",
+            "*cannot compile: *",
+        ]
+    )
+
+
+def test_the_first_selection_touches_every_document(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-smoke", "--collect-only")
+    chosen = [line for line in result.outlines if "::" in line]
+    assert len(chosen) == 34
+    documents = {Path(line).parts[2] for line in chosen}
+    assert documents == {"cache_mode", "impl_mode", "incremental", "static_kernel", "robustness"}
+
+
+def test_the_first_selection_is_sixty_runs_at_most(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_mine="def test_mine(): pass")
+    result = suite.runpytest_subprocess("--ascend-smoke", "--ascend-report=report.json", "-v")
+    assert result.ret == 0
+    assert result.parseoutcomes()["passed"] == 35  # and one's own
+    result.stdout.fnmatch_lines(["*a first selection of checks (--ascend-smoke)*"])
+    report = json.loads((suite.path / "report.json").read_text())
+    control = 4
+    assert control + sum(check["evidence"]["starts"] for check in report["checks"]) <= 60
+
+
+def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--ascend-rule=cache-mode/enable-store", "--ascend-cache")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no such rule; did you mean 'cache-mode/enable-stores'?"])
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("--ascend-defect=store-nothing", "no such defect; did you mean 'stores-nothing'?"),
+        ("--ascend-profile=can", "no such profile; did you mean 'cann'?"),
+        ("--ascend-toolchain=act", "no such toolchain, *; did you mean 'atc'?"),
+        ("--ascend-deviations=can", "*neither a built-in list *; did you mean 'cann'?"),
+        ("--ascend-matrix=full-", "*full*"),
+    ],
+)
+def test_names_that_are_nearly_right_are_corrected(
+    suite: pytest.Pytester, argument: str, said: str
+) -> None:
+    result = suite.runpytest_subprocess("--ascend-cache", argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{said}"])

@@ -1,0 +1,192 @@
+"""The table of options as users meet it: values that are refused, ini keys, what is implied."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.table import OPTIONS
+
+VALUED = [option for option in OPTIONS.values() if option.kind is not None]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A directory with one test of its own and a small cache."""
+    pytester.makepyfile(test_mine="def test_mine(): pass")
+    entry = pytester.path / "cache/kernel_cache/Ascend910B1" / f"te_exp_{'0' * 64}.json"
+    entry.parent.mkdir(parents=True)
+    entry.touch()
+    return pytester
+
+
+def refused(pytester: pytest.Pytester, *arguments: str) -> str:
+    """The one sentence of a usage error; the run has left nothing behind."""
+    before = sorted(pytester.path.rglob("*"))
+    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
+    assert sorted(pytester.path.rglob("*")) == before
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+    (line,) = [line for line in result.errlines if line]
+    return line.removeprefix("ERROR: ")
+
+
+@pytest.mark.parametrize("option", VALUED, ids=lambda option: option.name)
+def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, option) -> None:
+    for beside in ([], ["--ascend-cache"]):
+        said = refused(project, *beside, f"{option.name}=")
+        assert said.startswith(f"{option.name} is empty; give ")
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        ("--ascend-timeout", ["inf", "nan", "-5", "0", "1e12", "x", " "]),
+        ("--ascend-stress", ["inf", "nan", "-5", "0", "1e12"]),
+        ("--ascend-stress-steps", ["-1", "0", "1.5", "1000000000000", "1_0"]),
+        ("--ascend-stress-seed", ["-1", "99999999999999999999", "x"]),
+        ("--ascend-ranks", ["-1", "0", "1000000000000", "٣", "2.0"]),
+        ("--ascend-torchair-cards", ["1", "1000000000000", "two"]),
+        ("--ascend-matrix", ["", "everything"]),
+        ("--ascend-start", ["thread"]),
+        ("--ascend-soc", ["Ascend 910", "../x"]),
+    ],
+)
+def test_numbers_and_words_are_checked(
+    project: pytest.Pytester, name: str, texts: list[str]
+) -> None:
+    for text in texts:
+        assert refused(project, "--ascend-cache", f"{name}={text}").startswith(name)
+
+
+WRITERS = [option.name for option in OPTIONS.values() if option.access.writes]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_an_option_writes_is_no_others(project: pytest.Pytester, name: str) -> None:
+    arguments = ["--ascend-cache", "--ascend-audit=cache", "--ascend-stress=1", f"{name}=./x"]
+    other = "--ascend-report" if name != "--ascend-report" else "--ascend-html"
+    for second in (f"{other}=x", "--junitxml=x"):
+        assert refused(project, *arguments, second).endswith("are one file; name two.")
+    (project.path / "link").symlink_to("x")
+    assert "are one file" in refused(project, *arguments, f"{other}=link")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_written_into_an_audited_directory(project: pytest.Pytester, name: str) -> None:
+    arguments = ["--ascend-cache", "--ascend-audit=cache", "--ascend-stress=1"]
+    said = refused(project, *arguments, f"{name}=cache/x")
+    assert said.startswith(name)
+    assert "which is audited and not written to" in said
+
+
+@pytest.mark.parametrize(
+    "name", [option.name for option in OPTIONS.values() if option.access is Access.READS]
+)
+def test_what_an_option_reads_is_not_replaced(project: pytest.Pytester, name: str) -> None:
+    project.makefile(".toml", given="soc = 'Ascend910B1'\n")
+    (project.path / "given").write_text("")
+    given = "given.toml" if name == "--ascend-release" else "given"
+    arguments = ["--ascend-audit=cache", f"{name}={given}", f"--ascend-report={given}"]
+    said = refused(project, *arguments)
+    assert "would replace the file that" in said or "--ascend-stress-replay" in said
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "--ascend-baseline"])
+def test_an_option_about_verdicts_needs_verdicts(project: pytest.Pytester, name: str) -> None:
+    said = refused(project, f"{name}=x.json", "test_mine.py")
+    assert said.startswith(name)
+    assert "add --ascend-" in said or "give --ascend-" in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--ascend-defect=nosuch"],
+        ["--ascend-profile=nosuch"],
+        ["--ascend-toolchain=nosuch"],
+        ["--ascend-atc=/no/such/atc"],
+        ["--ascend-op-compiler=/no/such/op_compiler"],
+    ],
+)
+def test_a_toolchain_that_does_not_exist_is_an_error_beside_ones_own_tests_too(
+    project: pytest.Pytester, arguments: list[str]
+) -> None:
+    assert arguments[0].partition("=")[2] in refused(project, *arguments, "test_mine.py")
+    assert arguments[0].partition("=")[2] in refused(project, *arguments)
+
+
+def collected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
+    """The first parts of what is collected: ``test_mine.py``, ``pytest_ascendcache``."""
+    result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
+    assert result.ret == 0, result.stdout.str() + result.stderr.str()
+    return {line.partition("/")[0].partition("::")[0] for line in result.outlines if "::" in line}
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--ascend-toolchain=reference", "--ascend-defect=never-hits", "--ascend-matrix=pairwise"],
+)
+def test_an_option_of_the_suite_asks_for_the_suite(project: pytest.Pytester, option: str) -> None:
+    assert collected(project, option) == {"test_mine.py", "pytest_ascendcache"}
+    assert collected(project, option, "test_mine.py") == {"test_mine.py"}
+
+
+def test_a_projects_options_do_not_ask_for_the_suite(project: pytest.Pytester) -> None:
+    project.makeini(
+        "[pytest]\naddopts = --ascend-toolchain=reference\n"
+        "ascend_toolchain = reference\nascend_timeout = 60\nascend_strict = true\n"
+    )
+    assert collected(project) == {"test_mine.py"}
+
+
+def test_a_project_fixes_options_in_its_ini_file(project: pytest.Pytester) -> None:
+    (project.path / "tools").mkdir()
+    project.makepyprojecttoml(
+        "[tool.pytest.ini_options]\n"
+        'ascend_atc = "tools/no-atc"\nascend_deviations = ["cann"]\nascend_ranks = "3"\n'
+    )
+    wanted = f"--ascend-toolchain=atc: '{project.path}/tools/no-atc' is not an executable program"
+    assert refused(project, "--ascend-cache").startswith(wanted)
+    os.chdir(project.path / "tools")
+    assert refused(project, "--ascend-cache").startswith(wanted)
+    os.chdir(project.path)
+    # What is typed comes first, also where it is another way to name a toolchain.
+    assert collected(project, "--ascend-toolchain=reference") > {"pytest_ascendcache"}
+
+
+@pytest.mark.parametrize("key", [option.key for option in VALUED if option.ini])
+def test_an_empty_ini_key_is_refused(project: pytest.Pytester, key: str) -> None:
+    project.makeini(f"[pytest]\n{key} =\n")
+    assert refused(project).startswith(f"{key} in {project.path}/tox.ini is empty; give ")
+
+
+def test_a_repeat_line_has_what_the_ini_file_says(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nascend_timeout = 77\nascend_deviations = known.toml\n")
+    (project.path / "known.toml").write_text("")
+    project.makeconftest(
+        "from pytest_ascendcache.plugin.stash import settings_of\n"
+        "def pytest_collection_finish(session):\n"
+        "    print('repeat', *settings_of(session.config).arguments)\n"
+    )
+    options = ("-s", "--collect-only", "--ascend-strict", "--ascend-start=process")
+    words = f"--ascend-start=process --ascend-strict --ascend-deviations={project.path}/known.toml"
+    result = project.runpytest_inprocess(*options)
+    result.stdout.fnmatch_lines([f"repeat --ascend-cache {words} --ascend-timeout=77"])
+
+
+def test_help_has_the_options_in_groups(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_inprocess("--help")
+    text = result.stdout.str()
+    assert text.count("Ascend operator compile caches: ") == 5
+    assert [name for name in OPTIONS if name not in text] == []
+    assert "ascend_toolchain" in text
+
+
+def test_the_page_of_options_is_made_from_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs/options.md"
+    text = page.read_text(encoding="utf-8")
+    assert [option.usage for option in OPTIONS.values() if f"`{option.usage}`" not in text] == []

@@ -1,0 +1,88 @@
+"""``repeat`` lines: what is printed of a broken promise breaks it again when it is pasted."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BROKEN = {
+    "--ascend-profile=cann": (
+        *("aging/bad-values", "debug/rejects-bad-file", "impl-mode/unsupported"),
+        *("impl-mode/single-implementation", "robust/heals-damaged-entry"),
+        *("robust/same-key-race", "security/no-path-escape", "combinations/outcome"),
+    ),
+    "--ascend-defect=rank-is-always-0": ("ranks/directory",),
+    "--ascend-defect=static-kernels-always-on": ("static-kernel/off-by-default",),
+}
+"""What breaks rules of every kind of check: plain, by cell, racing, of ranks, of packages."""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    return pytester
+
+
+def _broken(report: Path) -> dict[str, dict[str, Any]]:
+    """What each check said that was neither kept nor beside the point, by check."""
+    records = json.loads(report.read_text())["checks"]
+    return {
+        each["check"]: each for each in records if each["verdict"] not in ("pass", "not applicable")
+    }
+
+
+@pytest.mark.parametrize("breaker", BROKEN)
+def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
+    suite: pytest.Pytester, breaker: str
+) -> None:
+    chosen = [f"--ascend-rule={rule}" for rule in BROKEN[breaker]]
+    suite.runpytest_subprocess("--ascend-cache", breaker, "--ascend-report=all.json", *chosen)
+    broken = _broken(suite.path / "all.json")
+    # One of each rule: their checks differ in parameters only.
+    lines = {record["rule"]: record for record in broken.values()}
+    assert set(lines) == set(BROKEN[breaker])
+    elsewhere = suite.mkdir("elsewhere")
+    for number, record in enumerate(lines.values()):
+        words = shlex.split(record["repeat"])
+        assert words[:3] == [sys.executable, "-m", "pytest"] or words[0] == "pytest"
+        arguments = words[words.index("pytest") + 1 :]
+        one = elsewhere / f"{number}.json"
+        suite.runpytest_subprocess(*arguments, f"--ascend-report={one}")
+        again = _broken(one)
+        assert list(again) == [record["check"]], record["repeat"]
+        assert again[record["check"]]["verdict"] == record["verdict"], record["repeat"]
+
+
+def test_a_line_works_in_a_shell_that_does_not_know_the_environment(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    rule = "--ascend-rule=cache-mode/enable-stores"
+    result = suite.runpytest_subprocess("--ascend-cache", "--ascend-defect=stores-nothing", rule)
+    line = next(each for each in result.outlines if each.startswith("repeat "))
+    command = line.removeprefix("repeat").strip()
+    assert command.startswith(f"{sys.executable} -m pytest --ascend-cache")
+    assert suite.run("sh", "-c", f"{command} -p no:cacheprovider").ret == 1
+
+
+def test_a_line_of_ones_own_test_counts_from_where_pytest_was_started(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = suite.mkdir("below")
+    (below / "test_mine.py").write_text(
+        "import pytest\n\n\n"
+        "@pytest.mark.ascend_rule('cache-mode/enable-stores')\n"
+        "@pytest.mark.parametrize('word', ['a b'])\n"
+        "def test_mine(word):\n"
+        "    assert not word\n"
+    )
+    monkeypatch.chdir(below)
+    result = suite.runpytest_subprocess("test_mine.py", "--ascend-cache", "-k", "test_mine")
+    line = next(each for each in result.outlines if each.startswith("repeat "))
+    words = shlex.split(line.removeprefix("repeat"))
+    assert words[-1] == "test_mine.py::test_mine[a b]"

@@ -1,0 +1,70 @@
+"""What the release gate says first: one sentence for the person who decides."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.release_answer import JudgedRelease
+from tests.sample_reports import record
+
+GATE = "conformance/release/test_release.py"
+BERT = JudgedRelease("bert", frozenset({"bert", "/c"}), "atc 8.1")
+
+
+def _answer(*verdicts: Verdict, release: JudgedRelease = BERT, compiles: int = 1) -> str:
+    rules = ("release/debug-off", "release/manifest", "release/settings-agree", "audit/digests")
+    records = [
+        record(f"{GATE}::test_{number}[bert]", rule, verdict, compiles=compiles)
+        for number, (rule, verdict) in enumerate(zip(rules, verdicts, strict=False))
+    ]
+    return release.answer(records)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "said"),
+    [
+        ([Verdict.PASS], "keeps the 1 rule that was judged; compiled with atc 8.1."),
+        (
+            [Verdict.PASS, Verdict.FAIL, Verdict.UNDECIDED],
+            "is not ready to ship: 1 rule broken (release/manifest); compiled with atc 8.1.",
+        ),
+        (
+            [Verdict.PASS, Verdict.UNDECIDED],
+            "is not ready to ship: 1 rule undecided (release/manifest); compiled with atc 8.1.",
+        ),
+        (
+            [Verdict.FAIL] * 4,
+            "is not ready to ship: 4 rules broken (release/debug-off, release/manifest and 2 "
+            "more); compiled with atc 8.1.",
+        ),
+        (
+            [Verdict.PASS, Verdict.WARN],
+            "keeps 1 rule; 1 recommended only and not followed (release/manifest); compiled with "
+            "atc 8.1.",
+        ),
+        (
+            [Verdict.NOT_APPLICABLE],
+            "is not ready to ship: no rule was judged; compiled with atc 8.1.",
+        ),
+    ],
+)
+def test_the_answer_is_one_sentence(verdicts: list[Verdict], said: str) -> None:
+    assert _answer(*verdicts) == f"Release bert {said}"
+
+
+def test_nothing_compiled_is_said() -> None:
+    said = "nothing was compiled, so only settings and files were looked at."
+    assert _answer(Verdict.PASS, compiles=0).endswith(said)
+    nobody = JudgedRelease("bert", frozenset({"bert"}))
+    assert _answer(Verdict.PASS, release=nobody).endswith(said)
+
+
+def test_only_its_own_checks_and_its_caches_count() -> None:
+    records = [
+        record(f"{GATE}::test_a[bert]", "release/debug-off", Verdict.PASS, compiles=1),
+        record(f"{GATE}::test_a[other]", "release/debug-off", Verdict.FAIL),
+        record("conformance/audit/test_audit.py::test_b[/c]", "audit/digests", Verdict.FAIL),
+    ]
+    assert "1 rule broken (audit/digests)" in BERT.answer(records)
+    assert "ended before 3 checks had a verdict" in BERT.answer(records[:1], missing=3)
