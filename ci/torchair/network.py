@@ -9,7 +9,7 @@ or ``bare``: of TorchAir only the files of static kernels and of what happens at
 import os
 
 import torch
-import torch_npu  # noqa: F401 - as in the document
+import torch_npu
 
 FORM = os.environ.get("ASCENDCACHE_FORM", "torchair")
 SIZE, LENGTHS = 16, (4, 8, 4)

@@ -1,7 +1,8 @@
 """What a release was found to do otherwise than promised, as Markdown, from JSON reports.
 
-Run by ``ci/verify-mindspore`` and ``ci/verify-torchair``. The first report is of the whole suite; the others repeat the
-checks that found something. Strictly what was observed: the words are the rules' and the checks'.
+Run by ``ci/verify-mindspore`` and ``ci/verify-torchair``. The first report is of the whole suite;
+the others repeat the checks that found something. Strictly what was observed: the words are the
+rules' and the checks'.
 """
 
 from __future__ import annotations
