@@ -1,6 +1,7 @@
 """The document's own API on a small transformer block: what ``ci/verify-torchair`` judges.
 
-The same block for three lengths, the last of which was met before. Every output is compared with
+The same block for three lengths, the last of which was met before; every card has lengths of its
+own. Every output is compared with
 the block run without a compiler. ``ASCENDCACHE_FORM`` is ``torchair`` (default), ``npugraph_ex``,
 or ``bare``: of TorchAir only the files of static kernels and of what happens at exit, without
 ``torch.compile``, which is quicker.
@@ -13,6 +14,7 @@ import torch_npu
 
 FORM = os.environ.get("ASCENDCACHE_FORM", "torchair")
 SIZE, LENGTHS = 16, (4, 8, 4)
+CARDS = (("WORLD_SIZE", "1"), ("RANK", "0"))
 
 
 class Block(torch.nn.Module):
@@ -70,7 +72,7 @@ def compiled(block):
 
 
 def main():
-    world = int(os.environ.get("WORLD_SIZE", "1"))
+    world, card = (int(os.environ.get(name, default)) for name, default in CARDS)
     if world > 1:
         torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
@@ -79,9 +81,9 @@ def main():
         run = compiled(block)
         with torch.no_grad():
             for _ in range(2):  # captured, then replayed
-                x = torch.randn(2, length, SIZE)
+                x = torch.randn(2, length + card, SIZE)
                 torch.testing.assert_close(run(x), block(x))
-        print(f"call {number}: length {length} is right", flush=True)
+        print(f"call {number}: length {length + card} is right", flush=True)
     if world > 1:
         torch.distributed.destroy_process_group()
 

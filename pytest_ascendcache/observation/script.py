@@ -99,17 +99,18 @@ class ScriptUnderTest:
         may_hang: bool = False,
         work: Path | None = None,
         keep: bool = False,
+        patience: float = 0.0,
     ) -> WatchedRun:
         """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
 
         ``work`` is a working directory that was used before. With ``keep`` what it leaves
         installed stays, to see what the next run does with it; ``left`` always names all that was
-        not there before the check.
+        not there before the check. ``patience`` is the least time, in seconds, it is given.
 
         Raises:
             ToolchainError: where a card does not end.
         """
-        (run,) = self.together([cards], wrong, may_hang, work, keep)
+        (run,) = self.together([cards], wrong, may_hang, work, keep, patience)
         return run
 
     def together(
@@ -119,6 +120,7 @@ class ScriptUnderTest:
         may_hang: bool = False,
         work: Path | None = None,
         keep: bool = False,
+        patience: float = 0.0,
     ) -> list[WatchedRun]:
         """Several jobs at once, in a directory each and with one op_compiler, which counts the
         calls of all of them."""
@@ -133,7 +135,7 @@ class ScriptUnderTest:
                 directory = work or self.directory("work")
                 job = self.toolchain.started(directory, place.port, cards, compiler.directory)
                 started.append(held.enter_context(job))
-            ended = [each.wait() for each in started]
+            ended = [each.wait(patience) for each in started]
         left = self.installed.packages - self._before
         if not keep:
             self._remove(left)

@@ -72,9 +72,9 @@ class Started:
     commands: tuple[str, ...]
     deadline: float
 
-    def wait(self) -> ScriptRun:
-        """Wait for the end of every process."""
-        until = time.monotonic() + self.deadline
+    def wait(self, patience: float = 0.0) -> ScriptRun:
+        """Wait for the end of every process, at least ``patience`` seconds."""
+        until = time.monotonic() + max(self.deadline, patience)
         ended = [each.wait(until) for each in self.running]
         return ScriptRun(
             self.work,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_ascendcache.contract.static_kernel import ROOTS
+from pytest_ascendcache.contract.static_kernel import ROOTS, TREES
 from pytest_ascendcache.observation import NotDecidable
 from pytest_ascendcache.observation.script import WatchedRun
 from pytest_ascendcache.operators.opinfo import OpInfoError
@@ -51,6 +51,11 @@ def folders(work: Path) -> list[Path]:
         if any(each.glob("*_debug")) or any(each.glob("*.run"))
     ]
     return sorted(found, key=lambda each: each.name)
+
+
+def is_named(folder: Path) -> bool:
+    """Whether a folder of a compile is named as the document or later versions have it."""
+    return any(names.outputs.fullmatch(folder.name) for names in TREES)
 
 
 def _parts(folder: Path, suffix: str) -> Iterator[Path]:
