@@ -70,7 +70,7 @@ def write_summary(
     _inapplicable(reporter, checks)
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
-    reporter.line(f"{starts} compiler starts, {operators} operators delivered")
+    reporter.line(f"{starts} runs of the compiler, {operators} operators delivered")
     _known(reporter, results)
     for result in results:
         if result.verdict in _TOLD:
