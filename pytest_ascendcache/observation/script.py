@@ -8,10 +8,9 @@ from pathlib import Path
 
 from pytest_ascendcache.observation.evidence import Evidence, Step
 from pytest_ascendcache.observation.meeting_place import meeting_place
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.toolchains import ToolchainError
 from pytest_ascendcache.toolchains.torchair import ScriptRun, TorchairToolchain
-
-_SHOWN_OUTPUT = 2000
 
 
 class ScriptUnderTest:
@@ -47,7 +46,7 @@ class ScriptUnderTest:
             run = self.toolchain.run_script(work, place.port, cards, local_world_size)
         self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
-            said = "" if code == 0 else output[-_SHOWN_OUTPUT:]
+            said = shown_output(output, code == 0)
             self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, said))
         if None in run.returncodes:
             raise ToolchainError("the script did not end and was killed")

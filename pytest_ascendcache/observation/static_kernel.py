@@ -19,6 +19,7 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
@@ -32,8 +33,6 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
-
-_SHOWN_OUTPUT = 2000
 
 
 @dataclass(frozen=True)
@@ -292,7 +291,7 @@ class StaticKernelsUnderTest:
 
     def _note(self, result: StaticResult) -> None:
         self.evidence.starts += 1
-        output = "" if result.succeeded else result.output[-_SHOWN_OUTPUT:]
+        output = shown_output(result.output, result.succeeded)
         self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
 
     # Impostors.

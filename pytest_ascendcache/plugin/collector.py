@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import Verdict, load_rules
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -24,6 +24,7 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
@@ -37,6 +38,7 @@ from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rul
 from pytest_ascendcache.reports.release_answer import JudgedRelease
 from pytest_ascendcache.reports.terminal import TerminalReport, write_news, write_stale
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.words import count
 
 _DESELECTED = "ascendcache_deselected"
 
@@ -55,6 +57,7 @@ class Collector:
         self._told: list[str] = []
         self._started = datetime.now().astimezone()
         self._report: Document | None = None
+        self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -190,7 +193,9 @@ class Collector:
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
-        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+        green = session.exitstatus == pytest.ExitCode.OK
+        self._empty = self._nothing_judged() if green else ""
+        if green and (self._empty or (stale and settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self._report = self._document(int(session.exitstatus))
         if wants_report(settings.reports):
@@ -205,6 +210,18 @@ class Collector:
 
     def _document(self, exit_status: int) -> Document:
         return document(self._description(exit_status), self._results)
+
+    def _nothing_judged(self) -> str:
+        """Why a run that failed nothing has not judged anything either; empty where it has."""
+        records = self._records
+        if not records and not self._config.getoption("lf", False):
+            return "no check of the suite was run"
+        if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
+            return f"none of {count(len(records), 'check')} is applicable"
+        starts = sum(each.evidence["starts"] for each in records)
+        if self._is_whole and self._toolchain is not None and not starts:
+            return "the toolchain was not run once"
+        return ""
 
     @property
     def _results(self) -> list[RuleResult]:
@@ -223,6 +240,7 @@ class Collector:
                 **self._judged(),
                 **(self._toolchain.details if self._toolchain is not None else {}),
             },
+            "judged": judged(settings_of(self._config), self._toolchain),
             "host": self.host(),
             "exit_status": exit_status,
             "started": self._started.isoformat(timespec="seconds"),
@@ -266,9 +284,6 @@ class Collector:
         """Everything of rules comes last, and the answer last of all."""
         with told_once(terminalreporter):
             yield
-        if not self._records:
-            self._tell(terminalreporter)
-            return
         report = self._report or self._document(int(pytest.ExitCode.INTERRUPTED))
         found = causes(report["checks"], list(load_rules()))
         terminal = TerminalReport(
@@ -279,13 +294,15 @@ class Collector:
             language_of(self._config),
             self._answers(),
         )
-        terminal.write()
-        write_stale(terminal, self._occurrences)
-        if news := self._news:
-            write_news(terminal, news)
-        terminal.write_answer()
-        self._tell(terminalreporter)
-
-    def _tell(self, reporter: pytest.TerminalReporter) -> None:
+        if self._records:
+            terminal.write()
+            write_stale(terminal, self._occurrences)
+            if news := self._news:
+                write_news(terminal, news)
+            terminal.write_answer()
+        else:
+            terminal.write_incomplete()
+        if self._empty:
+            terminalreporter.line(f"NOTHING WAS JUDGED: {self._empty}", red=True)
         for line in self._told:
-            reporter.line(line, red=line.startswith("ERROR"))
+            terminalreporter.line(line, red=line.startswith("ERROR"))

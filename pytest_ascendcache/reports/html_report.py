@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
 from pytest_ascendcache.reports.answer import answer, where
 from pytest_ascendcache.reports.causes import Cause, causes
@@ -20,7 +21,6 @@ from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
     read_report,
-    write_whole,
 )
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally
@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("page", type=Path, help="the page to write")
     given = parser.parse_args(arguments)
     try:
-        write_whole(given.page, html_report(read_report(given.report)))
+        write_output(given.page, html_report(read_report(given.report)))
     except ReportFileError as error:
         parser.error(str(error))
     except OSError as error:

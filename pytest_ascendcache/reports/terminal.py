@@ -17,6 +17,7 @@ from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
+from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
 _COLOURS: Mapping[str, Mapping[str, bool]] = {
@@ -72,6 +73,10 @@ class TerminalReport:
         _accuracy(self, accuracy_rows(checks))
         for line in self.report.get("matrix", ()):
             self.paragraph(line)
+        _inapplicable(self, checks)
+        starts = sum(record.evidence["starts"] for record in checks)
+        operators = sum(record.evidence["compiles"] for record in checks)
+        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
@@ -82,9 +87,7 @@ class TerminalReport:
         decided = answer(self.report, self.causes)
         for part in ("rules", "checks"):
             self._totals(part)
-        if missing := self.report.get("checks_without_verdict"):
-            told = self.say("t_incomplete", count=missing)
-            self.paragraph(told, red=True)
+        self.write_incomplete()
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
         lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
         for number, cause in enumerate(shown, 1):
@@ -100,6 +103,11 @@ class TerminalReport:
         releases = [translated(each, self.language) for each in self.answers]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
+
+    def write_incomplete(self) -> None:
+        """Say that a run was cut short, where it was; it may have no verdict at all."""
+        if missing := self.report.get("checks_without_verdict"):
+            self.paragraph(self.say("t_incomplete", count=missing), red=True)
 
     @property
     def width(self) -> int:
@@ -220,6 +228,24 @@ def _folded(
 
 def _noted(result: RuleResult) -> bool:
     return any(record.evidence["notes"] for record in result.records)
+
+
+def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> None:
+    """Why checks are not applicable: a line for each family of rules."""
+    families: dict[str, Counter[str]] = {}
+    for record in checks:
+        if record.verdict is Verdict.NOT_APPLICABLE:
+            family = record.rule.partition("/")[0]
+            families.setdefault(family, Counter())[record.message.partition("\n")[0]] += 1
+    for family, reasons in families.items():
+        ((reason, _),) = reasons.most_common(1)
+        total = counted("checks", sum(reasons.values()), terminal.language)
+        told = f"{terminal.verdict('not applicable')}: {family}, {total}: "
+        told += translated(reason, terminal.language)
+        if len(reasons) > 1:
+            others = count(len(reasons) - 1, "other reason")
+            told += f" ({translated(f'and {others}', terminal.language)})"
+        terminal.paragraph(told)
 
 
 def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -176,7 +176,7 @@ def test_rules_a_plain_adapter_could_not_judge(pytester: pytest.Pytester, atc: P
     assert outcomes.pop("passed") >= (5 if watched else 3)
     assert outcomes.keys() <= ({"deselected"} if watched else {"deselected", "skipped"})
     result.stdout.re_match_lines(
-        [r"ascendcache: about \d+ starts of atc \(an estimate\), [\d.e+]+ s each .* with 2 workers"]
+        [r"ascendcache: about \d+ runs of atc \(an estimate\), [\d.e+]+ s each .* with 2 workers"]
     )
 
 
@@ -364,5 +364,5 @@ def test_the_estimate_of_starts_is_near_the_truth(pytester: pytest.Pytester, atc
     result = judge(pytester, atc, "--ascend-rule=cache-mode/force-then-enable")
     text = result.stdout.str()
     estimated = int(re.search(r"about (\d+) starts", text)[1])
-    needed = int(re.search(r"(\d+) compiler starts", text)[1])
+    needed = int(re.search(r"(\d+) runs of the compiler", text)[1])
     assert needed / 2 <= estimated <= needed * 2
