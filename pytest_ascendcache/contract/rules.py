@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -132,6 +132,37 @@ def load_rules() -> Mapping[str, Rule]:
     return MappingProxyType(rules)
 
 
+@lru_cache(maxsize=8)
+def rules_for(toolchain: str) -> Mapping[str, Rule]:
+    """The rules as they are for a toolchain's cache, by its name.
+
+    A cache that has documents of its own is judged by those: a file below ``other_caches/`` says
+    which level, statement and source a rule then has.
+
+    Raises:
+        RuleFileError: for a file that does not say that.
+    """
+    rules = dict(load_rules())
+    for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if content["toolchain"] != toolchain:
+            continue
+        for fields in content["rule"]:
+            if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
+                raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
+            rules[fields["id"]] = replace(
+                rules[fields["id"]],
+                level=Level(fields["level"]),
+                statement=fields["statement"],
+                statement_zh=fields.get("statement_zh", ""),
+                source=_source(content, fields["section"]),
+            )
+    return MappingProxyType(rules)
+
+
+_OTHER_FIELDS = {"id", "level", "statement", "section"}
+
+
 def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> Rule:
     name = fields.get("id", "without id")
     wrong = (set(fields) ^ _FIELDS) - _OPTIONAL
@@ -145,13 +176,14 @@ def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> R
             title_zh=fields["title_zh"],
             statement=fields["statement"],
             statement_zh=fields.get("statement_zh", ""),
-            source=Source(
-                document["document"],
-                fields["section"],
-                document.get("document_zh", ""),
-                document.get("address", ""),
-            ),
+            source=_source(document, fields["section"]),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
         )
     except ValueError as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
+
+
+def _source(document: Mapping[str, Any], section: str) -> Source:
+    """A section of the document that a file of rules is about."""
+    names = (document.get(each, "") for each in ("document_zh", "address"))
+    return Source(document["document"], section, *names)

@@ -289,10 +289,9 @@ def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occ
     if stale:
         terminal.section("section_stale", sep="-")
     for entry, occurrence in stale:
-        check = "" if entry.check == "*" else f" {entry.check}"
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        told = f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}: {entry.reason}"
-        terminal.paragraph(told)
+        terminal.paragraph(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
+        terminal.paragraph(f"it says: {entry.reason}", indent=2)
 
 
 def write_news(terminal: TerminalReport, news: News) -> None:
