@@ -12,11 +12,11 @@ from pathlib import Path
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.meeting_place import meeting_place
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.watched_compiler import Provocation, WatchedCompiler
 from pytest_ascendcache.toolchains import ToolchainError
 from pytest_ascendcache.toolchains.torchair import Card, ScriptRun, TorchairToolchain
 
-_SHOWN_OUTPUT = 2000
 _PATIENCE = 120.0
 """Seconds an uninstall may take."""
 
@@ -168,5 +168,5 @@ class ScriptUnderTest:
     def _note(self, run: ScriptRun) -> None:
         self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
-            said = "" if code == 0 else output[-_SHOWN_OUTPUT:]
+            said = shown_output(output, code == 0)
             self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, said))

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.files import read_text, write_output
+
 _BROKEN = ("fail", "warn", "known deviation")
 _TOLD = (*_BROKEN, "undecided")
 _SHOWN = 300
@@ -53,7 +55,7 @@ def read_report(path: Path) -> dict[str, Any]:
         ValueError: where it is none; the text is one sentence.
     """
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
+        report = json.loads(read_text(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
@@ -234,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for paths, reports in zip(given.group, groups, strict=True):
                 reports[0]["toolchain"]["name"] = paths[0].stem
         page = markdown(groups, given.title).replace(f"{Path.cwd()}/", "")
-        given.output.write_text(page, encoding="utf-8")
+        write_output(given.output, page)
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def test_scripts_that_do_not(
 ) -> None:
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
-    result.stdout.fnmatch_lines([f"1 checks: 0 pass*1 {verdict}*"])
+    result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
 
 
 def test_packages_that_cannot_be_installed_are_no_pass(

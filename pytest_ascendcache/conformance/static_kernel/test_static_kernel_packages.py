@@ -25,6 +25,7 @@ from pytest_ascendcache.conformance.kit.packages import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
 from pytest_ascendcache.faults import CrashKind, CrashState
 from pytest_ascendcache.observation import Interruption, StaticKernelsUnderTest, spread, state_of
@@ -225,7 +226,10 @@ def test_the_last_uninstall_leaves_no_directory(kernels: StaticKernelsUnderTest)
     (package,) = _packages(kernels, "last")
     kernels.install(package)
     assert kernels.attempt(kernels.removal(package.stem)).succeeded
-    assert sorted(state_of(kernels.opp)) == []
+    left_over = sorted(state_of(kernels.opp))
+    if left_over:
+        kernels.evidence.saw(Harm.MISPLACED, f"{left_over[0]} stays after the last uninstall")
+    assert left_over == []
 
 
 def _interrupted(
