@@ -307,7 +307,7 @@ class Collector:
             if news := self._news:
                 write_news(terminal, news)
             terminal.write_answer()
-        else:
+        elif not self._config.option.collectonly:
             terminal.write_incomplete()
         if self._empty:
             language = language_of(self._config)
