@@ -25,6 +25,7 @@ from pytest_ascendcache.observation import (
     network_control,
     positive_control,
 )
+from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
@@ -33,6 +34,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 
 CONTROL_OPERATOR = OperatorSpec(
@@ -232,6 +234,16 @@ class AscendSession:
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
         return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+
+    def script(
+        self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
+    ) -> ScriptUnderTest:
+        """A user's script under test in a sandbox; runs that nothing disturbs are shared."""
+        return ScriptUnderTest(toolchain, sandbox, evidence, self._script_runs)
+
+    @cached_property
+    def _script_runs(self) -> UndisturbedRuns:
+        return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
         """End what was started."""

@@ -158,7 +158,11 @@ def test_a_typo_is_told_in_one_sentence(tmp_path: Path, typo: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cnan", "'cnan' is neither a built-in list (cann, mindspore-2.10.0) nor a file"),
+        (
+            "cnan",
+            "'cnan' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
+        ),
         ("missing.toml", "missing.toml cannot be read (No such file or directory)"),
         (".", ". cannot be read (Is a directory)"),
     ],
@@ -169,7 +173,7 @@ def test_a_list_that_is_not_there(name: str, words: str) -> None:
 
 
 def test_every_entry_of_cann_has_its_number() -> None:
-    assert builtin_lists() == ["cann", "mindspore-2.10.0"]
+    assert builtin_lists() == ["cann", "cann-8.1", "mindspore-2.10.0", "torchair-2.14.0"]
     assert all(re.match(r"T\d+(, T\d+)*: ", entry.reason) for entry in load_deviations("cann"))
 
 
@@ -341,7 +345,8 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
         ),
         (
             ["--ascend-deviations=nobody"],
-            "/nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+            "/nobody' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],
