@@ -28,6 +28,7 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -37,8 +38,6 @@ from pytest_ascendcache.toolchains import (
     ToolchainError,
 )
 
-_SHOWN_CHANGES = 20
-_SHOWN_OUTPUT = 2000
 _Cache = TypeVar("_Cache", bound="WatchedCache")
 
 
@@ -169,6 +168,7 @@ class WatchedCache:
         debug_file: Path | None = None,
         umask: int | None = None,
         raw_options: Mapping[str, str] | None = None,
+        unset: frozenset[str] = frozenset(),
         **options: Any,
     ) -> CompileRequest:
         """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
@@ -181,6 +181,7 @@ class WatchedCache:
             work=self.work,
             home=self.home,
             environment=environment or {},
+            unset=unset,
             raw_mode=raw_mode,
             debug_file=debug_file,
             umask=umask,
@@ -557,10 +558,7 @@ class WatchedCache:
         return before
 
     def _note(self, run: Run) -> None:
-        changes = {path: change.value for path, change in run.written.items()}
-        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
-        if len(changes) > _SHOWN_CHANGES:
-            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
+        shown = run.shown_changes
         self.evidence.starts += 1
         self.evidence.compiles += len(run.operators)
         self.evidence.sizes += run.sizes(self.evidence.starts)
@@ -570,7 +568,7 @@ class WatchedCache:
                 ending=run.result.ending,
                 outcomes=run.describe() if run.succeeded else (),
                 changes=shown,
-                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:] + run.result.log,
+                output="" if run.succeeded else shown_output(run.output, False) + run.result.log,
                 metadata={
                     path: (run.before.files[path].text, run.after.files[path].text)
                     for path in shown

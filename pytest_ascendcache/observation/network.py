@@ -20,6 +20,7 @@ from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_aftermath import NetworkWitness
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.watch import Watch, rank_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
@@ -30,9 +31,6 @@ from pytest_ascendcache.toolchains import (
     TrainRequest,
     TrainResult,
 )
-
-_SHOWN_CHANGES = 20
-_SHOWN_OUTPUT = 2000
 
 
 @dataclass(frozen=True)
@@ -303,10 +301,6 @@ class NetworkUnderTest:
                 rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
             )
         self.evidence.happened(rank, "end", run.result.ending)
-        changes = {path: change.value for path, change in run.written.items()}
-        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
-        if len(changes) > _SHOWN_CHANGES:
-            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         self.evidence.starts += 1
         self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
@@ -315,8 +309,8 @@ class NetworkUnderTest:
                 command=run.result.command,
                 ending=run.result.ending,
                 outcomes=run.describe() if run.succeeded else (),
-                changes=shown,
-                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+                changes=run.shown_changes,
+                output=shown_output(run.output, run.succeeded),
             )
         )
 

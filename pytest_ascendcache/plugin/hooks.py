@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pytest_ascendcache.plugin.collector import Collector
+    from pytest_ascendcache.plugin.options.settings import Settings
+    from pytest_ascendcache.toolchains import Toolchain
 
 __all__ = [
     "ascend_audit",
@@ -60,8 +62,6 @@ __all__ = [
     "ascend_toolchain",
 ]
 
-pytest.register_assert_rewrite("pytest_ascendcache.conformance")
-
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _SUITE = Path(__file__).parents[1] / "conformance"
 
@@ -72,6 +72,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    from pytest_ascendcache.plugin.builtin import builtin_toolchain
+
+    return builtin_toolchain(name, settings)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -94,6 +101,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
+    try:
+        _configure(config)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _configure(config: pytest.Config) -> None:
     settings = config.stash[SETTINGS] = read_settings(config)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.plugin.gangs.items import join_workers
@@ -117,6 +133,28 @@ def pytest_configure(config: pytest.Config) -> None:
             join_resuming(config, config.stash[_COLLECTOR].adopt)
     elif settings.typed:
         _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    settings = settings_of(session.config)
+    if settings.folders and settings.needs_toolchain:
+        ascend_session_of(session.config).check_base()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    # Behind everything else, also with -q: the last line says what was judged.
+    config = session.config
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
+    if _COLLECTOR in config.stash or toolchain is not None:
+        from pytest_ascendcache.plugin.judged import judged
+
+        reporter.write_line(f"judged: {judged(settings_of(config), toolchain)['text']}")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -176,6 +214,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    try:
+        _check_and_select(config, items)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
     gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
     if gangs:
         from pytest_ascendcache.plugin.gangs.items import check_gangs
@@ -238,9 +285,9 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
-    from pytest_ascendcache.plugin.verdicts import compare
+    from pytest_ascendcache.plugin import comparisons, verdicts
 
-    return compare(op, left, right)
+    return verdicts.compare(op, left, right) or comparisons.compare(op, left, right)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -24,22 +25,17 @@ from pytest_ascendcache.observation import (
     network_control,
     positive_control,
 )
+from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
+from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OP_COMPILER, TORCHAIR
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
-    atc_toolchain,
-    op_compiler_toolchain,
 )
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
-
-TOOLCHAINS = ("reference", "atc", OP_COMPILER, *MINDSPORE_TOOLCHAINS)
-"""Names of the toolchains of the package."""
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -67,82 +63,30 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
+        if not settings.is_named and not settings.looks:
+            refuse_to_guess()
         try:
-            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
-                name=settings.toolchain, settings=settings
-            )
+            with self._uncaptured():  # one that is built says how far it is
+                made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                    name=settings.toolchain, settings=settings
+                )
         except ToolchainError as error:
             raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
-        if made is not None:
-            return made
-        if settings.toolchain == "reference":
-            return self.reference()
-        if settings.toolchain == TORCHAIR and settings.script is not None:
-            return TorchairToolchain(settings.script, settings.cards, settings.timeout)
-        if settings.toolchain == "atc":
-            try:
-                return self._atc()
-            except ToolchainError as error:
-                raise pytest.UsageError(f"--ascend-toolchain=atc: {error}") from None
-        if settings.toolchain == OP_COMPILER:
-            try:
-                return op_compiler_toolchain(
-                    settings.op_compiler or "op_compiler", settings.timeout
-                )
-            except ToolchainError as error:
-                raise pytest.UsageError(f"--ascend-toolchain={OP_COMPILER}: {error}") from None
-        if settings.toolchain in MINDSPORE_TOOLCHAINS:
-            from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
-
-            return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
-        raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that is "
-            f"loaded provides it; {instead(settings.toolchain, TOOLCHAINS)}"
-        )
-
-    def _atc(self) -> Toolchain:
-        """A real atc, which has to know the chips of all releases."""
-        settings = self.settings
-        socs = settings.release.socs
-        chip = settings.soc or (socs[0] if socs else None)
-        made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
-        for soc in socs:
-            made.installation.check_soc(soc)
+        if made is None:
+            raise pytest.UsageError(
+                f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
+                f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
+            )
         return made
 
-    def reference(self) -> Toolchain:
-        """The embedded toolchain, with the defect or profile that was asked for.
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        return capture.global_and_fixture_disabled() if capture else nullcontext()
 
-        Raises:
-            pytest.UsageError: where there is no such defect or profile.
-        """
-        settings = self.settings
-        if settings.defect is not None:
-            from pytest_ascendcache.qualification import defect_names
-
-            names = defect_names()
-            if settings.defect not in names:
-                raise pytest.UsageError(
-                    f"--ascend-defect={settings.defect}: no such defect; "
-                    f"{instead(settings.defect, names)}"
-                )
-        if settings.profile is not None:
-            from pytest_ascendcache.qualification import profile_names
-
-            if settings.profile not in profile_names():
-                raise pytest.UsageError(
-                    f"--ascend-profile={settings.profile}: no such profile; "
-                    f"{instead(settings.profile, profile_names())}"
-                )
-        toolchain = reference_toolchain(
-            settings.start,
-            settings.timeout,
-            settings.defect or settings.profile,
-            settings.soc,
-        )
-        if settings.profile is not None:
-            toolchain.name = f"reference with profile '{settings.profile}'"
-        return toolchain
+    @property
+    def made_toolchain(self) -> Toolchain | None:
+        """The toolchain, where anything has asked for it."""
+        return self.__dict__.get("toolchain")
 
     @cached_property
     def control(self) -> PositiveControl:
@@ -210,14 +154,36 @@ class AscendSession:
         if self._base is None:
             # The factory is the session's own; there is no other way to it outside a fixture.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
-            base = factory.mktemp("ascendcache")
-            if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
+            try:
+                above = factory.getbasetemp()
+                if refused := re.search(r"[^A-Za-z0-9._/-]", str(above)):
+                    raise ToolchainError(
+                        f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
+                        "not take in paths; name another with --basetemp"
+                    )
+                self._base = factory.mktemp("ascendcache")
+            except OSError as error:
                 raise ToolchainError(
-                    f"the temporary directory {base} contains {refused[0]!r}, which ATC "
-                    "does not take in paths; name another with --basetemp"
-                )
-            self._base = base
+                    f"no temporary directory can be made in {error.filename} ({error.strerror}); "
+                    "name another with --basetemp"
+                ) from None
         return self._base
+
+    def check_base(self) -> None:
+        """Find out before the first check whether sandboxes can be made.
+
+        Raises:
+            pytest.UsageError: saying why not.
+        """
+        try:
+            _ = self.file_system
+        except ToolchainError as error:
+            raise pytest.UsageError(f"{error}.") from None
+        except OSError as error:
+            raise pytest.UsageError(
+                f"the temporary directory cannot be used: {error.filename}: {error.strerror}; name "
+                "another with --basetemp."
+            ) from None
 
     def prepare(self) -> None:
         """Know what every check wants to know, and have the toolchain warm."""
@@ -268,6 +234,16 @@ class AscendSession:
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
         return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+
+    def script(
+        self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
+    ) -> ScriptUnderTest:
+        """A user's script under test in a sandbox; runs that nothing disturbs are shared."""
+        return ScriptUnderTest(toolchain, sandbox, evidence, self._script_runs)
+
+    @cached_property
+    def _script_runs(self) -> UndisturbedRuns:
+        return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
         """End what was started."""

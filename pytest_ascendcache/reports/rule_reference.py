@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pytest_ascendcache.contract import Rule, load_rules
-from pytest_ascendcache.reports.files import write_whole
+from pytest_ascendcache.files import write_output
 
 _HEAD = """\
 # Rules
@@ -35,9 +35,16 @@ def _rule(rule: Rule) -> str:
         f"\n### {rule.id}\n",
         f"**{rule.level.value}** · {rule.title_en} · {rule.title_zh}\n",
         f"{rule.statement}\n",
-        f"Source: {rule.source}." + (f" Needs: {needs}." if needs else ""),
+        f"{rule.statement_zh}\n",
+        f"Source: {_source(rule)}." + (f" Needs: {needs}." if needs else ""),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _source(rule: Rule) -> str:
+    """Document and section, as a link where the document is public."""
+    source = rule.source
+    return f"[{source}]({source.address})" if source.address else str(source)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path, help="where it goes, such as docs/rules.md")
     place = parser.parse_args(arguments).file
     try:
-        write_whole(place, rule_reference())
+        write_output(place, rule_reference())
     except OSError as error:
         parser.error(f"{place} cannot be written: {error.strerror}.")
     return 0

@@ -13,9 +13,11 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ORDER = (
+    "files",
     "words",
     "operators",
     "contract",
+    "language",
     "combinations",
     "caches",
     "processes",

@@ -1,0 +1,135 @@
+"""The toolchains that come with the package, made through the hook that a user's plugin has too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from pytest_ascendcache.plugin.options.settings import Settings
+from pytest_ascendcache.plugin.options.table import (
+    CANN_CACHE,
+    MINDSPORE_TOOLCHAINS,
+    OP_COMPILER,
+    TORCHAIR,
+)
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.toolchains import (
+    Toolchain,
+    ToolchainError,
+    atc_toolchain,
+    op_compiler_toolchain,
+)
+from pytest_ascendcache.toolchains.sight import TOOLKIT_HOMES, in_sight
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
+from pytest_ascendcache.words import instead
+
+
+def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    """The toolchain of this name, or ``None``; see ``pytest_ascendcache_toolchain``.
+
+    Raises:
+        ToolchainError: where it is not installed.
+        pytest.UsageError: for a defect or a profile that does not exist.
+    """
+    make = _MAKERS.get(name)
+    return None if make is None else make(settings)
+
+
+def builtin_names() -> tuple[str, ...]:
+    """Names that ``--ascend-toolchain`` takes without any other plugin."""
+    return tuple(name for name in _MAKERS if name != TORCHAIR)
+
+
+def refuse_to_guess() -> None:
+    """Refuse to judge the reference by default where a real toolchain is in sight.
+
+    Raises:
+        pytest.UsageError: naming it, and both ways to say what is judged.
+    """
+    sighted = in_sight("atc", os.environ)
+    homes = [f"{name}={os.environ[name]}" for name in TOOLKIT_HOMES if os.environ.get(name)]
+    if not sighted and not homes:
+        return
+    if sighted:
+        seen = f"{sighted[0].program} (by {sighted[0].found_by})"
+        real = (
+            "--ascend-toolchain=atc"
+            if sighted[0].found_by == "PATH"
+            else (f"--ascend-atc={sighted[0].program}")
+        )
+    else:
+        seen, real = homes[0], "--ascend-atc=PATH"
+    raise pytest.UsageError(
+        f"a real toolchain is in sight, {seen}, and no option says which one is judged; add {real} "
+        "to judge it, or --ascend-toolchain=reference to judge the embedded reference."
+    )
+
+
+def _reference(settings: Settings) -> Toolchain:
+    """The embedded toolchain, with the defect or profile that was asked for."""
+    from pytest_ascendcache.qualification import defect_names, profile_names
+
+    _known("--ascend-defect", settings.defect, "defect", defect_names)
+    _known("--ascend-profile", settings.profile, "profile", profile_names)
+    flawed = settings.defect or settings.profile
+    toolchain = reference_toolchain(settings.start, settings.timeout, flawed, settings.soc)
+    if settings.profile is not None:
+        toolchain.name = f"reference with profile '{settings.profile}'"
+    return toolchain
+
+
+def _known(option: str, name: str | None, kind: str, names: Callable[[], list[str]]) -> None:
+    if name is not None and name not in names():
+        raise pytest.UsageError(f"{option}={name}: no such {kind}; {instead(name, names())}")
+
+
+def _atc(settings: Settings) -> Toolchain:
+    """A real atc, which has to know the chips of all releases."""
+    socs = settings.release.socs
+    chip = settings.soc or (socs[0] if socs else None)
+    made = atc_toolchain(settings.atc or "atc", settings.timeout, chip)
+    for soc in socs:
+        made.installation.check_soc(soc)
+    return made
+
+
+def _op_compiler(settings: Settings) -> Toolchain:
+    return op_compiler_toolchain(settings.op_compiler or "op_compiler", settings.timeout)
+
+
+def _cann_cache(settings: Settings) -> Toolchain:
+    """CANN's cache code, which is built first; that can take minutes."""
+    from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
+
+    if settings.cann_source is None:
+        raise ToolchainError("it is built from a checkout; name it with --ascend-cann-source")
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    return cann_cache_toolchain(settings.cann_source, settings.timeout, settings.soc, say)
+
+
+def _torchair(settings: Settings) -> Toolchain:
+    if settings.script is None:
+        raise ToolchainError("it is a script of yours; name it with --ascend-torchair-script")
+    return TorchairToolchain(settings.script, settings.cards, settings.timeout)
+
+
+def _mindspore(settings: Settings) -> Toolchain:
+    from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+
+    return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
+
+
+_MAKERS: dict[str, Callable[[Settings], Toolchain]] = {
+    "reference": _reference,
+    "atc": _atc,
+    OP_COMPILER: _op_compiler,
+    **dict.fromkeys(MINDSPORE_TOOLCHAINS, _mindspore),
+    CANN_CACHE: _cann_cache,
+    TORCHAIR: _torchair,
+}
