@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_ascendcache.audit.findings import Removal
 from pytest_ascendcache.audit.limits import megabytes
+from pytest_ascendcache.files import open_output, read_input
 
 _HEAD = """\
 #!/bin/sh
@@ -117,14 +118,18 @@ def write_plan(path: Path, plans: Sequence[RemovalPlan]) -> None:
         size=megabytes(sum(plan.bytes for plan in plans)),
         name=path.name if path.name.isprintable() else "this file",
     )
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as script:
-            script.write(head.encode("utf-8", "replace"))
-            for plan in plans:
-                if plan.entries:
-                    script.write(plan.text())
-            script.write(_TAIL.encode())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with open_output(path) as script:
+        script.write(head.encode("utf-8", "replace"))
+        for plan in plans:
+            if plan.entries:
+                script.write(plan.text())
+        script.write(_TAIL.encode())
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file is a script that :func:`write_plan` wrote, which a new one may replace.
+
+    Raises:
+        OSError: where it cannot be read.
+    """
+    return read_input(path).startswith(_HEAD.partition("{when}")[0].encode())

@@ -24,6 +24,7 @@ from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.files import read_text
 from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
@@ -132,7 +133,7 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
             f"{instead(path.name, [*builtin_lists(), *map(str, Path().glob('*.toml'))])}"
         )
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(read_text(path, "utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeviationFileError(f"{name} is not TOML: {error}.") from None
     except OSError as error:

@@ -11,9 +11,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.contract import CacheMode, Delivered
+from pytest_ascendcache.contract import CacheMode, Delivered, Fate
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
 from pytest_ascendcache.observation.recovery import CacheUnderTest
+from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -40,13 +41,39 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
         cache.warm(operator)
         run = cache.compile(operator, mode=CacheMode.ENABLE)
         if not run.served_from(operator):
-            return _without_marks("an untouched canary under enable is not served")
+            return _without_marks(
+                f"an untouched canary under enable is not served: {_saw(cache, run, operator)}"
+            )
         copy = cache.elsewhere(cache.sandbox / "copy")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:
         return _without_marks(str(error))
     return PositiveControl(relocates=relocates)
+
+
+def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> str:
+    """What became of the marked entry, and of one that was left as the toolchain wrote it."""
+    told = "the entry " + _FATES[run.fate(operator)]
+    plain = cache.elsewhere(cache.sandbox / "plain")
+    plain.marks = False
+    plain.warm(operator)
+    again = plain.compile(operator, mode=CacheMode.ENABLE)
+    untouched = _FATES[again.fate(operator)]
+    if again.fate(operator) is Fate.KEPT:
+        return f"{told}; an unmarked one {untouched}, so what was changed is refused"
+    opp = cache.toolchain.details.get("opp_path", "")
+    hint = f" (operator package: {opp}; was its version.info found?)" if opp else ""
+    return f"{told}; an unmarked one {untouched} too, so the cache is purged at every run{hint}"
+
+
+_FATES = {
+    Fate.KEPT: "was left as it was",
+    Fate.REWRITTEN: "was replaced",
+    Fate.REMOVED: "was removed",
+    Fate.STORED: "was stored anew",
+    Fate.ABSENT: "is absent",
+}
 
 
 def _with_birthmarks(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:

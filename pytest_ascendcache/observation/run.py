@@ -104,7 +104,20 @@ class Run(ObservedFiles):
         return self.result.delivered.count(self.model(operator)) > 1
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
-        """Stems of the entries whose canary the delivered kernel carries."""
+        """Stems of the entries whose canary the delivered kernel carries.
+
+        Raises:
+            NotDecidable: where entries bear none, so that their absence says nothing.
+        """
+        served = self._carried(operator)
+        if not served and self.marked is None and self._had_entries():
+            raise NotDecidable(
+                f"{operator}: this toolchain does not serve marked entries, so nothing tells "
+                "whether the kernel is one that was cached"
+            )
+        return served
+
+    def _carried(self, operator: OperatorSpec) -> frozenset[str]:
         if self._shares_model(operator):
             return self._served_in_model(operator)
         return self._stems(find_canaries(self._model_bytes(operator)))
@@ -144,7 +157,7 @@ class Run(ObservedFiles):
                 f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
                 "known in a cache of another kind"
             )
-        served = self.served_from(operator)
+        served = self._carried(operator)
         fate = self.fate(operator)
         if served:
             return Outcome(Delivered.REUSED, fate)
@@ -178,7 +191,7 @@ class Run(ObservedFiles):
         soc = self.result.request.options.soc
         if operator in self.known:
             return self.known[operator]
-        served = self.served_from(operator)
+        served = self._carried(operator)
         if len(served) == 1:
             return next(iter(served))
         digest = sha256(self.kernel(operator))

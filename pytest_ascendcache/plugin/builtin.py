@@ -1,39 +1,83 @@
-"""The toolchains that come with the plugin, behind the same hook as a user's own."""
+"""The toolchains that come with the package, made through the hook that a user's plugin has too."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Callable
 
 import pytest
 
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OP_COMPILER, TORCHAIR
-from pytest_ascendcache.qualification import defect_names, profile_names
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
-from pytest_ascendcache.toolchains import Toolchain, atc_toolchain, op_compiler_toolchain
+from pytest_ascendcache.toolchains import (
+    Toolchain,
+    ToolchainError,
+    atc_toolchain,
+    op_compiler_toolchain,
+)
+from pytest_ascendcache.toolchains.sight import TOOLKIT_HOMES, in_sight
 from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 
 
-def built_in(settings: Settings) -> Toolchain | None:
-    """The toolchain ``--ascend-toolchain`` names; ``None`` for a name that is none of these.
+def builtin_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    """The toolchain of this name, or ``None``; see ``pytest_ascendcache_toolchain``.
 
     Raises:
-        ToolchainError: where the toolchain is not to be had here.
-        pytest.UsageError: where there is no such defect or profile.
+        ToolchainError: where it is not installed.
+        pytest.UsageError: for a defect or a profile that does not exist.
     """
-    name = settings.toolchain
-    if name == "reference":
-        return reference(settings)
-    if name == "atc":
-        return _atc(settings)
-    if name == OP_COMPILER:
-        return op_compiler_toolchain(settings.op_compiler or "op_compiler", settings.timeout)
-    if name == TORCHAIR and settings.script is not None:
-        return TorchairToolchain(settings.script, settings.cards, settings.timeout)
-    if name in MINDSPORE_TOOLCHAINS:
-        from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+    make = _MAKERS.get(name)
+    return None if make is None else make(settings)
 
-        return mindspore_toolchain(name, settings.python, settings.timeout)
-    return None
+
+def builtin_names() -> tuple[str, ...]:
+    """Names that ``--ascend-toolchain`` takes without any other plugin."""
+    return tuple(name for name in _MAKERS if name != TORCHAIR)
+
+
+def refuse_to_guess() -> None:
+    """Refuse to judge the reference by default where a real toolchain is in sight.
+
+    Raises:
+        pytest.UsageError: naming it, and both ways to say what is judged.
+    """
+    sighted = in_sight("atc", os.environ)
+    homes = [f"{name}={os.environ[name]}" for name in TOOLKIT_HOMES if os.environ.get(name)]
+    if not sighted and not homes:
+        return
+    if sighted:
+        seen = f"{sighted[0].program} (by {sighted[0].found_by})"
+        real = (
+            "--ascend-toolchain=atc"
+            if sighted[0].found_by == "PATH"
+            else (f"--ascend-atc={sighted[0].program}")
+        )
+    else:
+        seen, real = homes[0], "--ascend-atc=PATH"
+    raise pytest.UsageError(
+        f"a real toolchain is in sight, {seen}, and no option says which one is judged; add {real} "
+        "to judge it, or --ascend-toolchain=reference to judge the embedded reference."
+    )
+
+
+def _reference(settings: Settings) -> Toolchain:
+    """The embedded toolchain, with the defect or profile that was asked for."""
+    from pytest_ascendcache.qualification import defect_names, profile_names
+
+    _known("--ascend-defect", settings.defect, "defect", defect_names)
+    _known("--ascend-profile", settings.profile, "profile", profile_names)
+    flawed = settings.defect or settings.profile
+    toolchain = reference_toolchain(settings.start, settings.timeout, flawed, settings.soc)
+    if settings.profile is not None:
+        toolchain.name = f"reference with profile '{settings.profile}'"
+    return toolchain
+
+
+def _known(option: str, name: str | None, kind: str, names: Callable[[], list[str]]) -> None:
+    if name is not None and name not in names():
+        raise pytest.UsageError(f"{option}={name}: no such {kind}; {instead(name, names())}")
 
 
 def _atc(settings: Settings) -> Toolchain:
@@ -46,22 +90,26 @@ def _atc(settings: Settings) -> Toolchain:
     return made
 
 
-def reference(settings: Settings) -> Toolchain:
-    """The embedded toolchain, with the defect or profile that was asked for.
+def _op_compiler(settings: Settings) -> Toolchain:
+    return op_compiler_toolchain(settings.op_compiler or "op_compiler", settings.timeout)
 
-    Raises:
-        pytest.UsageError: where there is no such defect or profile.
-    """
-    for option, name, names in (
-        ("defect", settings.defect, defect_names),
-        ("profile", settings.profile, profile_names),
-    ):
-        if name is not None and name not in (known := names()):
-            raise pytest.UsageError(
-                f"--ascend-{option}={name}: no such {option}; {instead(name, known)}"
-            )
-    wrong = settings.defect or settings.profile
-    toolchain = reference_toolchain(settings.start, settings.timeout, wrong, settings.soc)
-    if settings.profile is not None:
-        toolchain.name = f"reference with profile '{settings.profile}'"
-    return toolchain
+
+def _torchair(settings: Settings) -> Toolchain:
+    if settings.script is None:
+        raise ToolchainError("it is a script of yours; name it with --ascend-torchair-script")
+    return TorchairToolchain(settings.script, settings.cards, settings.timeout)
+
+
+def _mindspore(settings: Settings) -> Toolchain:
+    from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
+
+    return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
+
+
+_MAKERS: dict[str, Callable[[Settings], Toolchain]] = {
+    "reference": _reference,
+    "atc": _atc,
+    OP_COMPILER: _op_compiler,
+    **dict.fromkeys(MINDSPORE_TOOLCHAINS, _mindspore),
+    TORCHAIR: _torchair,
+}

@@ -58,7 +58,9 @@ def _node_of(path: Path) -> str:
 
 
 def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what judges none of the rules ``--ascend-rule`` names.
+    """Deselect what of the suite judges none of the rules ``--ascend-rule`` names.
+
+    A user's own tests stay: the option selects among the suite's.
 
     Raises:
         pytest.UsageError: for a rule that does not exist.
@@ -74,7 +76,9 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
     dropped: list[pytest.Item] = []
     for item in items:
         marker = item.get_closest_marker("ascend_rule")
-        (kept if marker and marker.args[0] in wanted else dropped).append(item)
+        is_own = item.getparent(SuiteModule) is None
+        is_wanted = marker is not None and marker.args[0] in wanted
+        (kept if is_own or is_wanted else dropped).append(item)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 

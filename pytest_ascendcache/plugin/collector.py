@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract import Verdict, load_rules
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -23,6 +23,7 @@ from pytest_ascendcache.contract.deviations import (
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
+from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.reports.baseline import News
@@ -30,8 +31,14 @@ from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import JudgedRelease
-from pytest_ascendcache.reports.terminal import write_news, write_stale, write_summary
+from pytest_ascendcache.reports.terminal import (
+    write_incomplete,
+    write_news,
+    write_stale,
+    write_summary,
+)
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
+from pytest_ascendcache.words import count
 
 _DESELECTED = "ascendcache_deselected"
 
@@ -48,6 +55,7 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
+        self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -180,7 +188,9 @@ class Collector:
         if self._is_worker or self._config.option.collectonly:
             return
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
-        if stale and settings.strict and session.exitstatus == pytest.ExitCode.OK:
+        green = session.exitstatus == pytest.ExitCode.OK
+        self._empty = self._nothing_judged() if green else ""
+        if green and (self._empty or (stale and settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if wants_report(settings.reports):
             report = document(self._description(int(session.exitstatus)), self._results)
@@ -188,6 +198,18 @@ class Collector:
             if problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
             self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
+
+    def _nothing_judged(self) -> str:
+        """Why a run that failed nothing has not judged anything either; empty where it has."""
+        records = self._records
+        if not records and not self._config.getoption("lf", False):
+            return "no check of the suite was run"
+        if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
+            return f"none of {count(len(records), 'check')} is applicable"
+        starts = sum(each.evidence["starts"] for each in records)
+        if self._is_whole and self._toolchain is not None and not starts:
+            return "the toolchain was not run once"
+        return ""
 
     @property
     def _results(self) -> list[RuleResult]:
@@ -206,6 +228,7 @@ class Collector:
                 **self._judged(),
                 **(self._toolchain.details if self._toolchain is not None else {}),
             },
+            "judged": judged(settings_of(self._config), self._toolchain),
             "host": self.host(),
             "exit_status": exit_status,
             "checks_without_verdict": self._missing,
@@ -249,5 +272,9 @@ class Collector:
             write_stale(terminalreporter, self._occurrences)
             if news := self._news:
                 write_news(terminalreporter, news)
+        elif self._missing:
+            write_incomplete(terminalreporter, self._missing)
+        if self._empty:
+            terminalreporter.line(f"NOTHING WAS JUDGED: {self._empty}", red=True)
         for line in self._told:
             terminalreporter.line(line, red=line.startswith("ERROR"))

@@ -15,10 +15,10 @@ from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.observation import positive_control
 from pytest_ascendcache.plugin.budget import duration, estimated_starts
-from pytest_ascendcache.plugin.builtin import reference
 from pytest_ascendcache.plugin.collection import smoke_checks
 from pytest_ascendcache.plugin.doctor_machine import Finding, machine_findings, rules_that_need
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
 from pytest_ascendcache.toolchains.installed import InstalledAtc
 from pytest_ascendcache.toolchains.sight import Sighting, in_sight
@@ -57,7 +57,7 @@ class Doctor:
         for each in in_sight("atc", os.environ):
             if each.program.resolve() not in known:
                 yield self._made(each), f"by {each.found_by}"
-        yield reference(self._session.settings), "embedded"
+        yield reference_toolchain(), "embedded"
 
     def _made(self, sighting: Sighting) -> Toolchain | Finding:
         try:

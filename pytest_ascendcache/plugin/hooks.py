@@ -62,8 +62,6 @@ __all__ = [
     "ascend_toolchain",
 ]
 
-pytest.register_assert_rewrite("pytest_ascendcache.conformance")
-
 _COLLECTOR: pytest.StashKey[Collector] = pytest.StashKey()
 _SUITE = Path(__file__).parents[1] / "conformance"
 
@@ -74,6 +72,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_ascendcache_toolchain(name: str, settings: Settings) -> Toolchain | None:
+    from pytest_ascendcache.plugin.builtin import builtin_toolchain
+
+    return builtin_toolchain(name, settings)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -121,12 +126,26 @@ def pytest_configure(config: pytest.Config) -> None:
         _ = ascend_session_of(config).toolchain  # an unknown name is an error here too
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_ascendcache_toolchain(settings: Settings) -> Toolchain | None:
-    """The toolchains that come with the plugin, after those of other plugins."""
-    from pytest_ascendcache.plugin.builtin import built_in
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    settings = settings_of(session.config)
+    if settings.folders and settings.needs_toolchain:
+        ascend_session_of(session.config).check_base()
 
-    return built_in(settings)
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    yield
+    # Behind everything else, also with -q: the last line says what was judged.
+    config = session.config
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
+    if _COLLECTOR in config.stash or toolchain is not None:
+        from pytest_ascendcache.plugin.judged import judged
+
+        reporter.write_line(f"judged: {judged(settings_of(config), toolchain)['text']}")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

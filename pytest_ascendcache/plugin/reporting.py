@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from pytest_ascendcache.files import append_output, write_output
 from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
 from pytest_ascendcache.plugin.options.settings import ReportSettings
-from pytest_ascendcache.reports.files import Document, write_whole
+from pytest_ascendcache.reports.files import Document
 
 
 def wants_report(settings: ReportSettings) -> bool:
@@ -47,7 +48,7 @@ def _write(option: str, path: Path | None, text: Callable[[], str]) -> str:
     if path is None:
         return ""
     try:
-        write_whole(path, text())
+        write_output(path, text())
     except OSError as error:
         # Said in the summary: what was found must not be lost with the file.
         return f"{option}={path} cannot be written: {error.strerror}."
@@ -63,8 +64,7 @@ def tell_github(report: Document) -> list[str]:
     place = os.environ.get(GITHUB_SUMMARY)
     if place:
         try:
-            with Path(place).open("a", encoding="utf-8", errors="replace") as file:
-                file.write(summary(report))
+            append_output(Path(place), summary(report))
         except OSError as error:
             lines.append(f"WARNING: {GITHUB_SUMMARY}={place} cannot be written: {error.strerror}.")
     return lines

@@ -26,16 +26,13 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
+from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OP_COMPILER
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
 from pytest_ascendcache.words import instead
-
-TOOLCHAINS = ("reference", "atc", OP_COMPILER, *MINDSPORE_TOOLCHAINS)
-"""Names of the toolchains of the package."""
 
 CONTROL_OPERATOR = OperatorSpec(
     "Add",
@@ -63,18 +60,25 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
+        if not settings.is_named and not settings.looks:
+            refuse_to_guess()
         try:
             made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
                 name=settings.toolchain, settings=settings
             )
         except ToolchainError as error:
             raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
-        if made is not None:
-            return made
-        raise pytest.UsageError(
-            f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that is "
-            f"loaded provides it; {instead(settings.toolchain, TOOLCHAINS)}"
-        )
+        if made is None:
+            raise pytest.UsageError(
+                f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
+                f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
+            )
+        return made
+
+    @property
+    def made_toolchain(self) -> Toolchain | None:
+        """The toolchain, where anything has asked for it."""
+        return self.__dict__.get("toolchain")
 
     @cached_property
     def control(self) -> PositiveControl:
@@ -142,14 +146,36 @@ class AscendSession:
         if self._base is None:
             # The factory is the session's own; there is no other way to it outside a fixture.
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
-            base = factory.mktemp("ascendcache")
-            if refused := re.search(r"[^A-Za-z0-9._/-]", str(base)):
+            try:
+                above = factory.getbasetemp()
+                if refused := re.search(r"[^A-Za-z0-9._/-]", str(above)):
+                    raise ToolchainError(
+                        f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
+                        "not take in paths; name another with --basetemp"
+                    )
+                self._base = factory.mktemp("ascendcache")
+            except OSError as error:
                 raise ToolchainError(
-                    f"the temporary directory {base} contains {refused[0]!r}, which ATC "
-                    "does not take in paths; name another with --basetemp"
-                )
-            self._base = base
+                    f"no temporary directory can be made in {error.filename} ({error.strerror}); "
+                    "name another with --basetemp"
+                ) from None
         return self._base
+
+    def check_base(self) -> None:
+        """Find out before the first check whether sandboxes can be made.
+
+        Raises:
+            pytest.UsageError: saying why not.
+        """
+        try:
+            _ = self.file_system
+        except ToolchainError as error:
+            raise pytest.UsageError(f"{error}.") from None
+        except OSError as error:
+            raise pytest.UsageError(
+                f"the temporary directory cannot be used: {error.filename}: {error.strerror}; name "
+                "another with --basetemp."
+            ) from None
 
     def prepare(self) -> None:
         """Know what every check wants to know, and have the toolchain warm."""

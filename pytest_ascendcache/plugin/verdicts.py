@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 from pathlib import Path
@@ -40,6 +41,18 @@ _PLAIN_WORDS = (
     RankLost,
 )
 """Exceptions whose text is meant for the reader of a report."""
+
+
+_MACHINE = {
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EROFS,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EAGAIN,
+    errno.ENOMEM,
+}
+"""Errors that say something of the machine and nothing of the toolchain."""
 
 
 def prepare_items(items: list[pytest.Item]) -> None:
@@ -122,9 +135,8 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
     """
     if call.excinfo is None or item.config.getoption("tbstyle") != "auto":
         return
-    if not isinstance(call.excinfo.value, _PLAIN_WORDS):
+    if not (text := _plain(call.excinfo.value)):
         return
-    text = str(call.excinfo.value)
     entries = [each for each in call.excinfo.traceback if Path(each.path) == item.path]
     if entries:
         place = f"{item.location[0]}:{entries[-1].lineno + 1}"
@@ -177,10 +189,17 @@ def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     if call.excinfo is None:
         return ""
-    text = str(call.excinfo.value).strip() or call.excinfo.typename
-    if isinstance(call.excinfo.value, _PLAIN_WORDS):
+    if text := _plain(call.excinfo.value).strip():
         return text.removeprefix("assert ")
-    return f"{call.excinfo.typename}: {text}"
+    return f"{call.excinfo.typename}: {str(call.excinfo.value).strip() or call.excinfo.typename}"
+
+
+def _plain(error: BaseException) -> str:
+    """The sentence for the reader of a report; empty where an exception has none."""
+    if isinstance(error, OSError) and error.errno in _MACHINE:
+        where = f" ({error.filename})" if error.filename else ""
+        return f"this machine keeps the check from being done: {error.strerror}{where}"
+    return str(error) if isinstance(error, _PLAIN_WORDS) else ""
 
 
 def _part(message: str, name: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.toml import tomllib
+from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.atc_options import INPUT_FILES
@@ -113,7 +114,7 @@ def read_release(path: Path, variables: Mapping[str, str]) -> Release:
     """
     path = path.absolute()
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(read_text(path, "utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ReleaseFileError(f"{path} is not TOML: {error}.") from None
     except OSError as error:

@@ -7,10 +7,8 @@ of other options; ``kernels``, by operator: digest and size (bytes) of the objec
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import ModeTable
+from pytest_ascendcache.files import read_text, write_output
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
@@ -116,7 +115,7 @@ def _key(operator: OperatorSpec) -> str:
 
 
 def _modes(path: Path) -> ModeTable:
-    return ModeTable.read(path.read_text(encoding="utf-8", errors="replace"))
+    return ModeTable.read(read_text(path, errors="replace"))
 
 
 def options_digest(release: Release) -> str:
@@ -157,7 +156,7 @@ def _sha256(path: Path) -> str:
 def _check_manifest(path: Path) -> None:
     """Whatever is there under a manifest's name and is none is not to be lost."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except (OSError, ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or "kernels" not in content:
@@ -173,7 +172,7 @@ def read_manifest(path: Path) -> Manifest:
         ManifestError: naming the file and what is wrong with it.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
     except FileNotFoundError:
         raise ManifestError(
             f"there is no manifest {path}; --ascend-manifest-update writes it."
@@ -230,15 +229,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "options": manifest.options,
         "kernels": {key: asdict(each) for key, each in sorted(manifest.kernels.items())},
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ManifestError(f"the manifest {path} cannot be written ({error.strerror}).") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

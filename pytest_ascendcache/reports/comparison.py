@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.verdict import Verdict
-from pytest_ascendcache.reports.files import Document, ReportFileError, read_report, write_whole
+from pytest_ascendcache.files import write_output
+from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.records import tally, tally_text
 
 ABSENT = "-"
@@ -152,7 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         comparison = compare([(path, read_report(path)) for path in given.reports])
         if given.output is not None:
-            write_whole(given.output, as_html(comparison))
+            write_output(given.output, as_html(comparison))
     except ReportFileError as error:
         parser.error(str(error))
     except OSError as error:

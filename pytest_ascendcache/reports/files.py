@@ -1,14 +1,14 @@
-"""Report files: written whole or not at all, and read again with one sentence if that fails."""
+"""Report files, read again: one sentence where that fails."""
 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.rules import Level
 from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.files import read_text
 
 SCHEMA = 2
 """Version of the JSON report, which every other report is made from."""
@@ -21,22 +21,6 @@ class ReportFileError(ValueError):
     """A file that is no report this version can read."""
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whose name never stands for a half of it.
-
-    Names of files may be bytes that are no text; they are written as JSON would escape them.
-
-    Raises:
-        OSError: where it cannot be written; an older file of the name is then as it was.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, "utf-8", errors="backslashreplace")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def read_report(path: Path) -> Document:
     """A JSON report that ``--ascend-report`` wrote.
 
@@ -44,7 +28,7 @@ def read_report(path: Path) -> Document:
         ReportFileError: for anything else, in one sentence that names the file.
     """
     try:
-        document: Document = json.loads(path.read_text(encoding="utf-8"))
+        document: Document = json.loads(read_text(path))
     except OSError as error:
         raise ReportFileError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.files import read_text, write_output
+
 _BROKEN = ("fail", "warn", "known deviation")
 _TOLD = (*_BROKEN, "undecided")
 _SHOWN = 300
@@ -52,7 +54,7 @@ def read_report(path: Path) -> dict[str, Any]:
         ValueError: where it is none; the text is one sentence.
     """
     try:
-        report = json.loads(path.read_text(encoding="utf-8"))
+        report = json.loads(read_text(path))
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}).") from None
     except ValueError:
@@ -220,7 +222,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("\n".join(figures(report) for group in groups for report in group))
     else:
         given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(markdown(groups), encoding="utf-8")
+        write_output(given.output, markdown(groups))
 
 
 if __name__ == "__main__":

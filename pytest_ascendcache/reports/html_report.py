@@ -14,11 +14,11 @@ from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.toml import tomllib
+from pytest_ascendcache.files import write_output
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
     read_report,
-    write_whole,
 )
 from pytest_ascendcache.reports.html_data import STORIES, VERDICTS, page_data
 from pytest_ascendcache.reports.records import tally
@@ -133,7 +133,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("page", type=Path, help="the page to write")
     given = parser.parse_args(arguments)
     try:
-        write_whole(given.page, html_report(read_report(given.report)))
+        write_output(given.page, html_report(read_report(given.report)))
     except ReportFileError as error:
         parser.error(str(error))
     except OSError as error:

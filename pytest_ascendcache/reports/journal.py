@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.renamed import present_name
+from pytest_ascendcache.files import read_input
 from pytest_ascendcache.reports.records import VerdictRecord
 
 _FORMAT = 2
@@ -37,7 +38,9 @@ class Journal:
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        self._file = os.open(
+            path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
+        )
         try:
             self._lock(path)
             self.decided = self._read(path, {"format": _FORMAT, **identity})
@@ -60,7 +63,7 @@ class Journal:
             raise JournalError(f"{path} is in use by another run.") from None
 
     def _read(self, path: Path, identity: Mapping[str, Any]) -> dict[str, VerdictRecord]:
-        content = path.read_bytes()
+        content = read_input(path)
         whole = content[: content.rfind(b"\n") + 1]
         if len(whole) < len(content):
             os.ftruncate(self._file, len(whole))

@@ -13,12 +13,13 @@ from pytest_ascendcache.reports.records import RuleResult, accuracy_rows, totals
 def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> Document:
     """The report as plain data.
 
-    Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``totals`` of rules and checks for
-    all six verdicts; ``deviations``, the listed ones and what became of each (empty where only a
-    part of the suite was run); ``matrix``, which combinations were tried; ``baseline``, what is
-    new and fixed since an earlier report; ``rules`` with id, level, titles, source, verdict,
-    harm, readings; ``accuracy`` of measured kernels by operator and mode, in ulp; ``checks``, one
-    verdict record each (see ``records.VerdictRecord``).
+    Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
+    (``what``, ``version``, ``path``, and ``text``, one line for people); ``totals`` of rules
+    and checks for all six verdicts; ``deviations``, the listed ones and what became of each
+    (empty where only a part of the suite was run); ``matrix``, which combinations were tried;
+    ``baseline``, what is new and fixed since an earlier report; ``rules`` with id, level,
+    titles, source, verdict, harm, readings; ``accuracy`` of measured kernels by operator and
+    mode, in ulp; ``checks``, one verdict record each (see ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
     return {

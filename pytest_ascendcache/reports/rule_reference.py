@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pytest_ascendcache.contract import Rule, load_rules
-from pytest_ascendcache.reports.files import write_whole
+from pytest_ascendcache.files import write_output
 
 _HEAD = """\
 # Rules
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", type=Path, help="where it goes, such as docs/rules.md")
     place = parser.parse_args(arguments).file
     try:
-        write_whole(place, rule_reference())
+        write_output(place, rule_reference())
     except OSError as error:
         parser.error(f"{place} cannot be written: {error.strerror}.")
     return 0

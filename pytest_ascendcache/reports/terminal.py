@@ -18,6 +18,7 @@ from pytest_ascendcache.reports.records import (
     tally_text,
     totals_line,
 )
+from pytest_ascendcache.words import count
 
 _COLOURS = {
     Verdict.PASS: {"green": True},
@@ -65,7 +66,8 @@ def write_summary(
     reporter.line(totals_line("rules", [result.verdict for result in results]))
     reporter.line(totals_line("checks", [record.verdict for record in checks]))
     if missing:
-        reporter.line(f"INCOMPLETE: {missing} more checks were selected and not run", red=True)
+        write_incomplete(reporter, missing)
+    _inapplicable(reporter, checks)
     starts = sum(record.evidence["starts"] for record in checks)
     operators = sum(record.evidence["compiles"] for record in checks)
     reporter.line(f"{starts} runs of the compiler, {operators} operators delivered")
@@ -73,6 +75,25 @@ def write_summary(
     for result in results:
         if result.verdict in _TOLD:
             _tell(reporter, result)
+
+
+def write_incomplete(reporter: pytest.TerminalReporter, missing: int) -> None:
+    """Say that a run was cut short; it may have no verdict at all."""
+    reporter.line(f"INCOMPLETE: {missing} more checks were selected and not run", red=True)
+
+
+def _inapplicable(reporter: pytest.TerminalReporter, checks: Sequence[VerdictRecord]) -> None:
+    """Why checks are not applicable: a line for each family of rules."""
+    families: dict[str, Counter[str]] = {}
+    for record in checks:
+        if record.verdict is Verdict.NOT_APPLICABLE:
+            family = record.rule.partition("/")[0]
+            families.setdefault(family, Counter())[_first_line(record.message)] += 1
+    for family, reasons in families.items():
+        ((reason, _),) = reasons.most_common(1)
+        others = f" (and {count(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
+        total = count(sum(reasons.values()), "check")
+        reporter.line(f"not applicable: {family}, {total}: {reason}{others}")
 
 
 def _accuracy(reporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, Any]]) -> None:

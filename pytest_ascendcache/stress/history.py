@@ -17,6 +17,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import Action
+from pytest_ascendcache.files import open_log, read_text
 
 SCHEMA = 1
 SHARED = "shared"
@@ -227,7 +228,7 @@ class HistoryWriter:
     """Writes a history line by line, each flushed; also keeps it, to be checked."""
 
     def __init__(self, path: Path, header: Header) -> None:
-        self._file = path.open("w", encoding="utf-8")
+        self._file = open_log(path)
         self._header = header
         self._lines: list[Line] = []
         self.write(header)
@@ -246,7 +247,7 @@ class HistoryWriter:
     def write(self, line: Line) -> None:
         """Append one line."""
         document = {"line": type(line).__name__.lower(), **asdict(line)}
-        self._file.write(json.dumps(document, separators=(",", ":")) + "\n")
+        self._file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         self._lines.append(line)
 
@@ -263,7 +264,7 @@ def read_history(path: Path) -> History:
         HistoryError: for a file that cannot be read or a line that says nothing of a run.
     """
     try:
-        texts = path.read_text(encoding="utf-8").splitlines()
+        texts = read_text(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise HistoryError(f"{path}: {reason}; name a history of --ascend-stress.") from None

@@ -45,6 +45,11 @@ class Installation:
         return None
 
     @property
+    def environment(self) -> Mapping[str, str]:
+        """What atc is told of it: without its operator package it purges the cache at every run."""
+        return {} if self.opp is None else {"ASCEND_OPP_PATH": str(self.opp)}
+
+    @property
     def tables(self) -> Path | None:
         """The tables of implementation modes."""
         directory = self.opp / IMPL_MODE if self.opp is not None else None
@@ -123,7 +128,7 @@ class InstalledAtc(AtcToolchain):
         found = {
             "program": str(self.installation.program),
             "opp": self.installation.opp_version,
-            "opp_path": str(opp) if opp is not None else "",
+            "opp_path": str(opp) if opp is not None else "not found (set ASCEND_OPP_PATH)",
             "soc": self.soc,
         }
         return {name: value for name, value in found.items() if value}
@@ -202,7 +207,7 @@ def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> Inst
         launcher=launcher,
         capabilities=frozenset(each for each, there in offered.items() if there),
         deadline=deadline,
-        base_environment=os.environ,
+        base_environment={**os.environ, **installation.environment},
         impl_mode_directory=installation.tables,
         fault_route=None if strace is None else Strace(launcher.argv),
     )

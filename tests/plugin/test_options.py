@@ -23,12 +23,22 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
+def left(pytester: pytest.Pytester) -> list[str]:
+    """What is in the directory, but for what pytester itself keeps there."""
+    own = ("stdout", "stderr", "runpytest-")
+    return sorted(
+        each.relative_to(pytester.path).as_posix()
+        for each in pytester.path.rglob("*")
+        if not each.relative_to(pytester.path).as_posix().startswith(own)
+    )
+
+
 def refused(pytester: pytest.Pytester, *arguments: str) -> str:
     """The one sentence of a usage error; the run has left nothing behind."""
-    before = sorted(pytester.path.rglob("*"))
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
+    before = left(pytester)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
-    assert sorted(pytester.path.rglob("*")) == before
+    assert left(pytester) == before
     assert "Traceback" not in result.stderr.str() + result.stdout.str()
     (line,) = [line for line in result.errlines if line]
     return line.removeprefix("ERROR: ")
@@ -121,7 +131,7 @@ def test_a_toolchain_that_does_not_exist_is_an_error_beside_ones_own_tests_too(
 
 def collected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
     """The first parts of what is collected: ``test_mine.py``, ``pytest_ascendcache``."""
-    result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
+    result = pytester.runpytest_subprocess("--collect-only", "-q", *arguments)
     assert result.ret == 0, result.stdout.str() + result.stderr.str()
     return {line.partition("/")[0].partition("::")[0] for line in result.outlines if "::" in line}
 
@@ -174,12 +184,12 @@ def test_a_repeat_line_has_what_the_ini_file_says(project: pytest.Pytester) -> N
     )
     options = ("-s", "--collect-only", "--ascend-strict", "--ascend-start=process")
     words = f"--ascend-start=process --ascend-strict --ascend-deviations={project.path}/known.toml"
-    result = project.runpytest_inprocess(*options)
+    result = project.runpytest_subprocess(*options)
     result.stdout.fnmatch_lines([f"repeat --ascend-cache {words} --ascend-timeout=77"])
 
 
 def test_help_has_the_options_in_groups(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_inprocess("--help")
+    result = pytester.runpytest_subprocess("--help")
     text = result.stdout.str()
     assert text.count("Ascend operator compile caches: ") == 5
     assert [name for name in OPTIONS if name not in text] == []

@@ -13,6 +13,7 @@ import pytest_ascendcache
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ORDER = (
+    "files",
     "words",
     "operators",
     "contract",

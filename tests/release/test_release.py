@@ -167,10 +167,8 @@ def test_a_manifest_that_cannot_be_written_is_an_error(
 ) -> None:
     _small(release, ('"kernels.json"', '"nowhere/kernels.json"'))
     result = _judge(pytester, release, "--ascend-manifest-update")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(
-        ["why *kernels.json cannot be written (No such file or directory)."]
-    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *kernels.json *: the directory *nowhere does not exist*"])
 
 
 def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(

@@ -18,6 +18,7 @@ from pytest_ascendcache.conformance.kit.release_compiles import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability, ImplModeTables
+from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
     Manifest,
@@ -147,7 +148,7 @@ def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | N
 @rule("release/precision-file-valid")
 def test_precision_file_is_valid(release: Release, tables: ImplModeTables) -> None:
     assert release.precision_file is not None
-    text = release.precision_file.read_text(encoding="utf-8", errors="replace")
+    text = read_text(release.precision_file, errors="replace")
     _judge(precision_file_problems(text, release, tables))
 
 

@@ -32,7 +32,25 @@ def read_audit(values: Values, release: ReleaseSettings) -> AuditSettings:
         raise pytest.UsageError(
             f"--ascend-audit-fix={fix} needs a directory to look at; give --ascend-audit=DIR."
         )
+    if fix is not None:
+        _check_plan(fix)
     return AuditSettings(tuple(dict.fromkeys(given)), fix)
+
+
+def _check_plan(fix: Path) -> None:
+    """Never replaces a script that the user wrote."""
+    from pytest_ascendcache.audit import is_plan
+    from pytest_ascendcache.files import is_stream
+
+    try:
+        is_ours = is_stream(fix) or not fix.exists() or is_plan(fix)
+    except OSError:
+        is_ours = False
+    if not is_ours and not fix.is_dir():
+        raise pytest.UsageError(
+            f"--ascend-audit-fix={fix} exists and is no removal plan; name another file, or remove "
+            "it."
+        )
 
 
 def _cache(given: Path) -> Path:

@@ -29,8 +29,10 @@ def check_places(
             another one reads, or that is in one of the ``audited`` directories.
     """
     ours = files_of(values, Access.WRITES, Access.CONTINUES)
-    for shown, path in ours:
+    for shown, path in [*ours, *release.manifests]:
         _check_writable(shown, path)
+    for shown, path in files_of(values, Access.CONTINUES):
+        _check_log(shown, path)
     written = [*ours, *release.manifests, *_foreign(config)]
     seen: dict[Path, str] = {}
     for shown, path in written:
@@ -79,13 +81,18 @@ def _keep_out(shown: str, place: Path, directory: Path) -> None:
 
 
 def _check_writable(shown: str, path: Path) -> None:
-    if path.is_dir():
-        raise pytest.UsageError(f"{shown} is a directory; name a file in it.")
-    if not path.parent.is_dir():
+    from pytest_ascendcache.files import check_output
+
+    try:
+        check_output(path)
+    except OSError as error:
+        raise pytest.UsageError(f"{shown}: {error.strerror}.") from None
+
+
+def _check_log(shown: str, path: Path) -> None:
+    from pytest_ascendcache.files import is_stream
+
+    if is_stream(path):
         raise pytest.UsageError(
-            f"{shown}: the directory {path.parent} does not exist; create it or name another."
-        )
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise pytest.UsageError(
-            f"{shown}: the directory {path.parent} cannot be written; name another."
+            f"{shown} is not a regular file, so no later run can go on from it; name a file."
         )

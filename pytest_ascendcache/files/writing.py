@@ -1,0 +1,207 @@
+"""Writing a file that a user names: whole or not at all, and only where a file belongs.
+
+What is absent or regular is written beside its place, synced and renamed; of a link the target is
+replaced, so that the link stays. ``/dev/stdout``, a FIFO and a character device are opened and
+written; nothing is ever renamed over one of them. Anything else is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_MOST_LINKS = 40
+_SHOWN_NAME = 40
+"""Characters of a file's name in that of its temporary file: a name may have 255 bytes itself."""
+
+
+def write_output(path: Path, content: str | bytes) -> None:
+    """Write a file.
+
+    Names of files may be bytes that are no text; they are written as JSON would escape them.
+
+    Raises:
+        OSError: where it cannot be written; an older file of the name is then as it was.
+    """
+    data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
+    with open_output(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def open_output(path: Path) -> Iterator[BinaryIO]:
+    """The same for content that comes in parts; an exception in between leaves things as they were.
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    if is_stream(path):
+        with _open_stream(path) as file:
+            yield file
+        return
+    check_output(path)
+    place = destination(path)
+    temporary, descriptor = _beside(place)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _take_after(place, descriptor)
+            yield file
+            file.flush()
+            os.fsync(descriptor)
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(place.parent)
+
+
+def open_log(path: Path) -> BinaryIO:
+    """Open a file that grows while a run goes on, in the place of an older one of the name.
+
+    Raises:
+        OSError: where it cannot be written; an older file is then as it was.
+    """
+    if is_stream(path):
+        return _open_stream(path)
+    check_output(path)
+    place = destination(path)
+    temporary, descriptor = _beside(place)
+    try:
+        os.write(descriptor, b"\n")  # a full disk is found out before the older file is gone
+        os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        temporary.replace(place)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    return os.fdopen(descriptor, "wb")
+
+
+def append_output(path: Path, text: str) -> None:
+    """Add to the end of a file that others write too.
+
+    Raises:
+        OSError: where it cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def _beside(place: Path) -> tuple[Path, int]:
+    """A new file in the same directory, open for writing."""
+    temporary = place.with_name(f".{place.name[:_SHOWN_NAME]}.{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return temporary, os.open(temporary, flags, 0o666)
+
+
+def check_output(path: Path) -> None:
+    """Find out before a long run whether a file could be written at its end.
+
+    Raises:
+        OSError: ``strerror`` says why not, and what to name instead.
+    """
+    if _descriptor(path) is not None:
+        os.fstat(_descriptor(path) or 0)
+        return
+    place = destination(path)
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a directory; name a file in it", str(path))
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        if not os.access(place, os.W_OK):
+            raise OSError(errno.EACCES, "it cannot be written; name another", str(path))
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a socket" if stat.S_ISSOCK(mode) else "a block device"
+        raise OSError(errno.EINVAL, f"it is {kind}; name a file", str(path))
+    _check_directory(place.parent, path)
+
+
+def _check_directory(directory: Path, path: Path) -> None:
+    if not directory.is_dir():
+        reason = f"the directory {directory} does not exist; create it or name another"
+        raise OSError(errno.ENOENT, reason, str(path))
+    # root may write anywhere but on a file system that is mounted read-only.
+    if not os.access(directory, os.W_OK | os.X_OK):
+        reason = f"the directory {directory} cannot be written; name another"
+        raise OSError(errno.EACCES, reason, str(path))
+
+
+def destination(path: Path) -> Path:
+    """What is written in the end: links are followed, also one that leads to nothing yet."""
+    return Path(os.path.realpath(path))
+
+
+def is_stream(path: Path) -> bool:
+    """Whether writing goes to something that is not kept as a file."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = destination(path).stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _open_stream(path: Path) -> BinaryIO:
+    number = _descriptor(path)
+    if number is not None:
+        # Opened anew, a file that standard output goes to would be written from its beginning.
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        return os.fdopen(os.dup(number), "wb")
+    flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    try:
+        descriptor = os.open(destination(path), flags)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise OSError(errno.ENXIO, "no process reads the FIFO", str(path)) from None
+        raise
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "wb")
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of the open file that a name such as ``/dev/stdout`` stands for."""
+    own = os.path.realpath("/proc/self/fd")
+    place = os.path.abspath(path)  # noqa: PTH100 - pathlib does not join as links are read
+    for _ in range(_MOST_LINKS):
+        parent, name = os.path.split(place)
+        if os.path.realpath(parent) == own and name.isdecimal():
+            return int(name)
+        try:
+            place = os.path.join(parent, os.readlink(place))  # noqa: PTH118, PTH115
+        except OSError:
+            return None
+    return None
+
+
+def _take_after(place: Path, descriptor: int) -> None:
+    """Keep the mode and, where that is allowed, the owner of the file that is replaced."""
+    try:
+        old = place.stat()
+    except FileNotFoundError:
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
