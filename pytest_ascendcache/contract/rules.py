@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -119,6 +119,36 @@ def load_rules() -> Mapping[str, Rule]:
                 raise RuleFileError(f"{path.name}: the rule '{rule.id}' exists twice.")
             rules[rule.id] = rule
     return MappingProxyType(rules)
+
+
+@lru_cache(maxsize=8)
+def rules_for(toolchain: str) -> Mapping[str, Rule]:
+    """The rules as they are for a toolchain's cache, by its name.
+
+    A cache that has documents of its own is judged by those: a file below ``other_caches/`` says
+    which level, statement and source a rule then has.
+
+    Raises:
+        RuleFileError: for a file that does not say that.
+    """
+    rules = dict(load_rules())
+    for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if content["toolchain"] != toolchain:
+            continue
+        for fields in content["rule"]:
+            if fields.get("id") not in rules or set(fields) != _OTHER_FIELDS:
+                raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
+            rules[fields["id"]] = replace(
+                rules[fields["id"]],
+                level=Level(fields["level"]),
+                statement=fields["statement"],
+                source=Source(content["document"], fields["section"]),
+            )
+    return MappingProxyType(rules)
+
+
+_OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 
 def _rule(fields: dict[str, Any], document: str, origin: str) -> Rule:

@@ -44,7 +44,7 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
             return _without_marks(
                 f"an untouched canary under enable is not served: {_saw(cache, run, operator)}"
             )
-        copy = cache.elsewhere(cache.sandbox / "copy")
+        copy = cache.moved(cache.sandbox / "another")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:

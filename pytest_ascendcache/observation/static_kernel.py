@@ -19,6 +19,7 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.network_aftermath import StaticWitness
 from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
@@ -70,6 +71,7 @@ class StaticKernelsUnderTest:
         self.evidence = evidence or Evidence()
         self._shelf = shelf
         self._numbers = count()
+        self.witness = StaticWitness(self)
         for path in (self.opp, self.build, self.work):
             path.mkdir()
 
@@ -130,6 +132,10 @@ class StaticKernelsUnderTest:
                 output.rename(place)
             found = sorted((place if place.is_dir() else output).glob("*.run"))
         return found[0]
+
+    def known_packages(self) -> list[Path]:
+        """Packages that checks of this session have compiled."""
+        return sorted(self._shelf.glob("*/*.run"))
 
     # Packages.
 
@@ -255,7 +261,9 @@ class StaticKernelsUnderTest:
     def observed(self, request: ClientRequest, result: StaticResult) -> ClientRun:
         """A client that has ended."""
         self._note(result)
-        return ClientRun(result, request.networks, request.directory, self._impostor())
+        run = ClientRun(result, request.networks, request.directory, self._impostor())
+        self.witness.observed(run)
+        return run
 
     # Processes.
 
@@ -292,6 +300,7 @@ class StaticKernelsUnderTest:
     def _note(self, result: StaticResult) -> None:
         self.evidence.starts += 1
         output = shown_output(result.output, result.succeeded)
+        self.witness.note(result)
         self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
 
     # Impostors.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Verdict, load_rules
+from pytest_ascendcache.contract import Verdict, rules_for
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -177,7 +177,13 @@ class Collector:
         return occurrences(
             settings_of(self._config).deviations,
             (
-                Judged(each.rule, each.check, each.evidence["factors"], each.verdict)
+                Judged(
+                    each.rule,
+                    each.check,
+                    each.evidence["factors"],
+                    each.verdict,
+                    (each.deviation or {}).get("entry", ""),
+                )
                 for each in self._records
             ),
         )
@@ -213,7 +219,7 @@ class Collector:
 
     @property
     def _results(self) -> list[RuleResult]:
-        return by_rule(self._records, load_rules())
+        return by_rule(self._records, rules_for(settings_of(self._config).toolchain))
 
     @property
     def _news(self) -> News | None:

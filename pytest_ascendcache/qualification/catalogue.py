@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -19,7 +20,9 @@ class Defect:
     ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
     ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
     defect that shows when a compile is interrupted, the simplest kind of interruption that
-    finds it (a value of ``faults.CrashKind``).
+    finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
+    see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
+    is another rule's business, or nobody's.
     """
 
     name: str
@@ -27,6 +30,8 @@ class Defect:
     what: str
     policies: Callable[[], Policies]
     crash: str = ""
+    harm: Harm | None = None
+    keeps: tuple[str, ...] = ()
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -34,7 +39,12 @@ DEFECTS: dict[str, Defect] = {}
 
 
 def defect(
-    *breaks: str, what: str = "", overrides: Callable[..., Any] | None = None, crash: str = ""
+    *breaks: str,
+    what: str = "",
+    overrides: Callable[..., Any] | None = None,
+    crash: str = "",
+    harm: Harm | None = None,
+    keeps: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
 
@@ -63,7 +73,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps)
         return make
 
     return register

@@ -130,9 +130,9 @@ def write_stale(
     if stale:
         reporter.section("listed deviations that are none", sep="-", yellow=True)
     for entry, occurrence in stale:
-        check = "" if entry.check == "*" else f" {entry.check}"
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}")
+        reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
+        reporter.line(f"  it says: {entry.reason}")
 
 
 def write_news(reporter: pytest.TerminalReporter, news: News) -> None:

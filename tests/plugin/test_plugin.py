@@ -82,7 +82,7 @@ def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*fail: cache-mode/default-is-disable*",
-            "The default is disable*(must; ATC --op_compiler_cache_mode: *)",
+            "The default is disable*(must; ATC --op_compiler_cache_mode (CANN 8.0.RC3): *)",
             "check *::test_default_stores_nothing",
             "*observed: compiled, entry stored",
             "*expected: compiled, entry absent",

@@ -103,18 +103,20 @@ def test_only_the_release_is_judged_unless_more_is_named(
     } <= whole
 
 
-def test_a_release_under_enable_fails_and_says_what_to_do(
+def test_a_release_under_enable_warns_and_fails_under_strict(
     pytester: pytest.Pytester, release: Path
 ) -> None:
     _small(release, ("cache_mode=force", "cache_mode=enable"))
-    result = _judge(pytester, release, "--ascend-rule=cache-mode/release-setting")
+    rule = "--ascend-rule=cache-mode/release-setting"
+    assert _judge(pytester, release, rule).ret == 0
+    result = _judge(pytester, release, rule, "--ascend-strict")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
             "*fail: cache-mode/release-setting*",
             "why *observed: --op_compiler_cache_mode=enable",
             "*expected: disable, or force *",
-            "repeat *pytest --ascend-release=*release.toml --pyargs *test_cache_mode*",
+            "repeat *pytest --ascend-release=*release.toml --ascend-strict *test_cache_mode*",
         ]
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]

@@ -18,6 +18,7 @@ from pytest_ascendcache.conformance.kit.packages import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
 from pytest_ascendcache.faults import CrashKind, CrashState
 from pytest_ascendcache.observation import Interruption, StaticKernelsUnderTest, spread, state_of
@@ -144,7 +145,12 @@ def test_uninstalling_in_any_order_leaves_the_others(
         wanted = union(alone[each] for each in left)
         assert differences(kernels.installed.index(), wanted) == []
         assert faults_of(kernels.opp, {}) == []
-    assert state_of(kernels.opp) == before, "the last uninstall leaves something"
+    left_over = sorted(set(state_of(kernels.opp)) - set(before))
+    if left_over:
+        kernels.evidence.saw(Harm.MISPLACED, f"{left_over[0]} stays after the last uninstall")
+    files = [each for each in left_over if not (kernels.opp / each).is_dir()]
+    assert files == [], "the last uninstall leaves files"
+    assert state_of(kernels.opp) == before, "the last uninstall leaves an empty directory"
 
 
 def _interrupted(
