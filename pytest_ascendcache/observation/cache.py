@@ -168,6 +168,7 @@ class WatchedCache:
         debug_file: Path | None = None,
         umask: int | None = None,
         raw_options: Mapping[str, str] | None = None,
+        unset: frozenset[str] = frozenset(),
         **options: Any,
     ) -> CompileRequest:
         """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
@@ -180,6 +181,7 @@ class WatchedCache:
             work=self.work,
             home=self.home,
             environment=environment or {},
+            unset=unset,
             raw_mode=raw_mode,
             debug_file=debug_file,
             umask=umask,

@@ -1,6 +1,7 @@
 """Prints the kill matrix: which rules notice which defect.
 
-``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``. Exit status 0
+``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``, or with
+``--mutants=N [--seed=S]`` for a sample of generated mutants of the reference. Exit status 0
 when every rule has a defect or a scene, every defect is noticed by each rule it claims to break,
 every scene by exactly those, each profile does what its list of known deviations says, and the
 clean reference breaks nothing.
@@ -22,6 +23,7 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
+from pytest_ascendcache.qualification.mutation import run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
@@ -83,7 +85,13 @@ def main() -> int:
         help=f"the whole suite on each defect, and {_REPETITIONS} runs on the clean reference",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
+    parser.add_argument(
+        "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="which of the mutants (default: 0)")
     given = parser.parse_args()
+    if given.mutants is not None:
+        return _mutants(parser, given)
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
@@ -124,6 +132,16 @@ def main() -> int:
     total = len(chosen) + len(staged) + len(profiles)
     print(f"{max(0, total - failures)} passed, {failures} failed")
     return 1 if failures else 0
+
+
+def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.mutants < 1 or given.names or given.full:
+        parser.error("--mutants takes a number from 1 on, and neither names nor --full beside it")
+    runs = SuiteRuns(given.jobs)
+    try:
+        return run_mutants(runs, given.mutants, given.seed)
+    finally:
+        runs.close()
 
 
 def _rules_without_defect() -> int:
@@ -238,7 +256,8 @@ def _report(killed: Killed) -> bool:
     """Print one line of the matrix; whether it shows a failure."""
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
     state = "SURVIVED" if killed.survived else "killed" if killed.defect.breaks else "green"
-    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}", flush=True)
+    later = " (found later)" if killed.defect.found_later else ""
+    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
     for rule in killed.defect.keeps:

@@ -22,7 +22,8 @@ class Defect:
     defect that shows when a compile is interrupted, the simplest kind of interruption that
     finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
     see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
-    is another rule's business, or nobody's.
+    is another rule's business, or nobody's. ``found_later`` says that the
+    suite did not notice it when it was first tried.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Defect:
     crash: str = ""
     harm: Harm | None = None
     keeps: tuple[str, ...] = ()
+    found_later: bool = False
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -45,6 +47,7 @@ def defect(
     crash: str = "",
     harm: Harm | None = None,
     keeps: tuple[str, ...] = (),
+    found_later: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
 
@@ -73,7 +76,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later)
         return make
 
     return register

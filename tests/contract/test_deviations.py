@@ -158,7 +158,10 @@ def test_a_typo_is_told_in_one_sentence(tmp_path: Path, typo: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cnan", "'cnan' is neither a built-in list (cann, mindspore-2.10.0) nor a file"),
+        (
+            "cnan",
+            "'cnan' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, torchair-2.14.0) nor a file",
+        ),
         ("missing.toml", "missing.toml cannot be read (No such file or directory)"),
         (".", ". cannot be read (Is a directory)"),
     ],
@@ -169,7 +172,7 @@ def test_a_list_that_is_not_there(name: str, words: str) -> None:
 
 
 def test_every_entry_of_cann_has_its_number() -> None:
-    assert builtin_lists() == ["cann", "mindspore-2.10.0"]
+    assert builtin_lists() == ["cann", "cann-8.1", "mindspore-2.10.0", "torchair-2.14.0"]
     assert all(re.match(r"T\d+(, T\d+)*: ", entry.reason) for entry in load_deviations("cann"))
 
 
@@ -206,9 +209,9 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
     green.stdout.fnmatch_lines(
         [
             "*known deviation 2 (3 pass)*aging/creates-ini*",
-            "1 rules: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
             "*known deviations*",
             "aging/creates-ini, 2 checks: T5: op_cache.ini is created in kernel_cache/*",
+            "1 rule: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
         ]
     )
     # Of a part of the suite it is not said what no longer occurs.
@@ -235,9 +238,9 @@ def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> N
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
             "aging/creates-ini, 1 check: so (https://example.org/1)",
             f"repeat * --ascend-profile=cann --ascend-deviations={suite.path}/ours.toml *",
+            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
         ]
     )
 
@@ -341,7 +344,7 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
         ),
         (
             ["--ascend-deviations=nobody"],
-            "/nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+            "/nobody' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, torchair-2.14.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],

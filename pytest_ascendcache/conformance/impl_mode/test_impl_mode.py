@@ -280,24 +280,6 @@ def test_a_name_goes_before_a_type(
     assert numbers(run) == []
 
 
-@rule("impl-mode/precision-file")
-@pytest.mark.parametrize(
-    "content",
-    [
-        f"Exp={HIGH_PRECISION}\r\nTanh={HIGH_PERFORMANCE}\r\n",
-        f"# a comment\n[ByOpType]\nExp = {HIGH_PRECISION}\n\nTanh={HIGH_PERFORMANCE}",
-        f"Exp={HIGH_PRECISION}\nTanh={HIGH_PERFORMANCE}\nExp={HIGH_PERFORMANCE}\n",
-    ],
-    ids=["carriage-returns", "comment-section-no-newline", "first-of-two-lines"],
-)
-def test_a_file_means_its_lines(
-    cache: CacheUnderTest, tables: ImplModeTables, content: str
-) -> None:
-    plain = by_file({"Exp": HIGH_PRECISION, "Tanh": HIGH_PERFORMANCE})
-    run = switch(cache, tables, plain, {"precision_file": PrecisionFile(content)}, (EXP, TANH))
-    assert {run[EXP], run[TANH]} == {Outcome(REUSED, KEPT)}
-
-
 @rule("impl-mode/user-copy")
 @pytest.mark.parametrize("mode", [PRECISION_FOR_ALL, PERFORMANCE_FOR_ALL])
 def test_a_copied_table_selects_the_same_kernels(

@@ -62,9 +62,9 @@ def test_a_reader_is_overtaken_by_a_writer(
 ) -> None:
     old = marked.object
     reading = cache.interruption(add, mode=ENABLE)
-    for operation in reading.operations:
-        if operation.act is not Act.READ or marked.stem not in operation.path:
-            continue
+    reads = [each for each in reading.holdable if each.act is Act.READ]
+    own = [each for each in reads if marked.stem in each.path]
+    for operation in reading.worthwhile(own):
         reading.reset()
         with reading.held(operation) as reader:
             writer = cache.attempt(add if forced == "the-same" else exp, mode=FORCE)
@@ -130,9 +130,8 @@ def test_two_writers_meet_at_every_moment(
     cache.warm(exp)
     writing = cache.interruption(add, mode=ENABLE)
     locks = [each for each in writing.operations if each.act is Act.LOCK]
-    for operation in writing.operations:
-        if not operation.act.changes:
-            continue
+    changes = [each for each in writing.holdable if each.act.changes]
+    for operation in writing.worthwhile(changes):
         writing.reset()
         with writing.held(operation) as first:
             if locks and operation.number > locks[-1].number:
