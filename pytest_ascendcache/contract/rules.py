@@ -148,13 +148,14 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
         if content["toolchain"] != toolchain:
             continue
         for fields in content["rule"]:
-            if fields.get("id") not in rules or set(fields) != _OTHER_FIELDS:
+            if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
                 raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
             rules[fields["id"]] = replace(
                 rules[fields["id"]],
                 level=Level(fields["level"]),
                 statement=fields["statement"],
-                source=Source(content["document"], fields["section"]),
+                statement_zh=fields.get("statement_zh", ""),
+                source=_source(content, fields["section"]),
             )
     return MappingProxyType(rules)
 
@@ -175,13 +176,14 @@ def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> R
             title_zh=fields["title_zh"],
             statement=fields["statement"],
             statement_zh=fields.get("statement_zh", ""),
-            source=Source(
-                document["document"],
-                fields["section"],
-                document.get("document_zh", ""),
-                document.get("address", ""),
-            ),
+            source=_source(document, fields["section"]),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
         )
     except ValueError as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
+
+
+def _source(document: Mapping[str, Any], section: str) -> Source:
+    """A section of the document that a file of rules is about."""
+    names = (document.get(each, "") for each in ("document_zh", "address"))
+    return Source(document["document"], section, *names)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Verdict, load_rules, rules_for
+from pytest_ascendcache.contract import Verdict, rules_for
 from pytest_ascendcache.contract.deviations import (
     STALE,
     Deviation,
@@ -37,12 +37,7 @@ from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import JudgedRelease
-from pytest_ascendcache.reports.terminal import (
-    TerminalReport,
-    write_incomplete,
-    write_news,
-    write_stale,
-)
+from pytest_ascendcache.reports.terminal import TerminalReport, write_news, write_stale
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
 
@@ -61,9 +56,9 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
-        self._empty = ""
         self._started = datetime.now().astimezone()
         self._report: Document | None = None
+        self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
 
     def header(self) -> list[str]:
@@ -296,13 +291,8 @@ class Collector:
         """Everything of rules comes last, and the answer last of all."""
         with told_once(terminalreporter):
             yield
-        if not self._records:
-            if self._missing:
-                write_incomplete(terminalreporter, self._missing, language_of(self._config))
-            self._tell(terminalreporter)
-            return
         report = self._report or self._document(int(pytest.ExitCode.INTERRUPTED))
-        found = causes(report["checks"], list(load_rules()))
+        found = causes(report["checks"], [each.rule.id for each in self._results])
         terminal = TerminalReport(
             terminalreporter,
             report,
@@ -311,17 +301,17 @@ class Collector:
             language_of(self._config),
             self._answers(),
         )
-        terminal.write()
-        write_stale(terminal, self._occurrences)
-        if news := self._news:
-            write_news(terminal, news)
-        terminal.write_answer()
-        self._tell(terminalreporter)
-
-    def _tell(self, reporter: pytest.TerminalReporter) -> None:
+        if self._records:
+            terminal.write()
+            write_stale(terminal, self._occurrences)
+            if news := self._news:
+                write_news(terminal, news)
+            terminal.write_answer()
+        elif not self._config.option.collectonly:
+            terminal.write_incomplete()
         if self._empty:
             language = language_of(self._config)
             told = text("t_nothing", language, reason=translated(self._empty, language))
-            reporter.line(told, red=True)
+            terminalreporter.line(told, red=True)
         for line in self._told:
-            reporter.line(line, red=line.startswith("ERROR"))
+            terminalreporter.line(line, red=line.startswith("ERROR"))

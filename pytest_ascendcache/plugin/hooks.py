@@ -148,7 +148,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     # Behind everything else, also with -q: the last line says what was judged.
     config = session.config
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+    told = not (config.option.collectonly or settings_of(config).looks)
+    if reporter is None or not told or hasattr(config, "workerinput"):
         return
     toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
     if _COLLECTOR in config.stash or toolchain is not None:

@@ -34,6 +34,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 
 CONTROL_OPERATOR = OperatorSpec(

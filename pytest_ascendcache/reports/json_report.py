@@ -15,11 +15,11 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     """The report as plain data.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
-    (``what``, ``version``, ``path``, and ``text``, one line for people); ``totals`` of rules
-    and checks for all six verdicts; ``deviations``, the listed ones and what became of each
-    (empty where only a part of the suite was run); ``matrix``, which combinations were tried;
-    ``baseline``, what is new and fixed since an earlier report; ``causes``, the broken checks by
-    what they share (see ``causes.Cause``), the worst first; ``started``, when, with the zone;
+    (``what``, ``version``, ``path``, and ``text``, one line for people); ``started``, when, with
+    the zone; ``totals`` of rules and checks for all six verdicts; ``causes``, the broken checks by
+    what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
+    what became of each (empty where only a part of the suite was run); ``matrix``, which
+    combinations were tried; ``baseline``, what is new and fixed since an earlier report;
     ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
     kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
     ``records.VerdictRecord``).

@@ -17,6 +17,7 @@ from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import shortened
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
+from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
 _COLOURS: Mapping[str, Mapping[str, bool]] = {
@@ -73,6 +74,9 @@ class TerminalReport:
         for line in self.report.get("matrix", ()):
             self.paragraph(line)
         _inapplicable(self, checks)
+        starts = sum(record.evidence["starts"] for record in checks)
+        operators = sum(record.evidence["compiles"] for record in checks)
+        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
@@ -83,13 +87,7 @@ class TerminalReport:
         decided = answer(self.report, self.causes)
         for part in ("rules", "checks"):
             self._totals(part)
-        evidence = [record.evidence for result in self.results for record in result.records]
-        starts, operators = (
-            sum(each[name] for each in evidence) for name in ("starts", "compiles")
-        )
-        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
-        if missing := self.report.get("checks_without_verdict"):
-            write_incomplete(self.reporter, missing, self.language)
+        self.write_incomplete()
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
         lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
         for number, cause in enumerate(shown, 1):
@@ -105,6 +103,11 @@ class TerminalReport:
         releases = [translated(each, self.language) for each in self.answers]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
+
+    def write_incomplete(self) -> None:
+        """Say that a run was cut short, where it was; it may have no verdict at all."""
+        if missing := self.report.get("checks_without_verdict"):
+            self.paragraph(self.say("t_incomplete", count=missing), red=True)
 
     @property
     def width(self) -> int:
@@ -227,6 +230,24 @@ def _noted(result: RuleResult) -> bool:
     return any(record.evidence["notes"] for record in result.records)
 
 
+def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> None:
+    """Why checks are not applicable: a line for each family of rules."""
+    families: dict[str, Counter[str]] = {}
+    for record in checks:
+        if record.verdict is Verdict.NOT_APPLICABLE:
+            family = record.rule.partition("/")[0]
+            families.setdefault(family, Counter())[record.message.partition("\n")[0]] += 1
+    for family, reasons in families.items():
+        ((reason, _),) = reasons.most_common(1)
+        total = counted("checks", sum(reasons.values()), terminal.language)
+        told = f"{terminal.verdict('not applicable')}: {family}, {total}: "
+        told += translated(reason, terminal.language)
+        if len(reasons) > 1:
+            others = count(len(reasons) - 1, "other reason")
+            told += f" ({translated(f'and {others}', terminal.language)})"
+        terminal.paragraph(told)
+
+
 def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> None:
     """The table operator x mode, where kernels were measured."""
     if not rows:
@@ -245,26 +266,6 @@ def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> No
     terminal.reporter.line(cells([name.replace("_", " ") for name in names]))
     for row in rows:
         terminal.reporter.line(cells([str(row[each]) for each in names]))
-
-
-def write_incomplete(reporter: pytest.TerminalReporter, missing: int, language: Language) -> None:
-    """Say that a run was cut short; it may have no verdict at all."""
-    reporter.line(text("t_incomplete", language, count=missing), red=True)
-
-
-def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> None:
-    """Why checks are not applicable: a line for each family of rules and reason."""
-    lines: Counter[tuple[str, str]] = Counter()
-    for record in checks:
-        if record.verdict is Verdict.NOT_APPLICABLE:
-            reason = record.message.partition("\n")[0]
-            lines[record.rule.partition("/")[0], reason] += 1
-    for (family, reason), count in lines.items():
-        told = counted("checks", count, terminal.language)
-        reason = translated(reason, terminal.language)
-        terminal.paragraph(
-            terminal.say("t_inapplicable", family=family, checks=told, reason=reason)
-        )
 
 
 def _known(terminal: TerminalReport) -> None:
@@ -288,10 +289,9 @@ def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occ
     if stale:
         terminal.section("section_stale", sep="-")
     for entry, occurrence in stale:
-        check = "" if entry.check == "*" else f" {entry.check}"
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        told = f"{occurrence.value}: {entry.origin}: {entry.rule}{check}{cell}: {entry.reason}"
-        terminal.paragraph(told)
+        terminal.paragraph(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
+        terminal.paragraph(f"it says: {entry.reason}", indent=2)
 
 
 def write_news(terminal: TerminalReport, news: News) -> None:

@@ -160,7 +160,8 @@ def test_a_typo_is_told_in_one_sentence(tmp_path: Path, typo: str) -> None:
     [
         (
             "cnan",
-            "'cnan' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, torchair-2.14.0) nor a file",
+            "'cnan' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
         ),
         ("missing.toml", "missing.toml cannot be read (No such file or directory)"),
         (".", ". cannot be read (Is a directory)"),
@@ -344,7 +345,8 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
         ),
         (
             ["--ascend-deviations=nobody"],
-            "/nobody' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, torchair-2.14.0) nor a file",
+            "/nobody' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],

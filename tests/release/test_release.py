@@ -115,7 +115,7 @@ def test_a_release_under_enable_warns_and_fails_under_strict(
         [
             "*cause 1: cache-mode/release-setting*",
             "why *--op_compiler_cache_mode=enable; expected: disable, or force *",
-            "repeat *pytest --ascend-release=*release.toml --ascend-strict * *test_cache_mode*",
+            "repeat *pytest --ascend-release=*release.toml --ascend-strict *test_cache_mode*",
         ]
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]

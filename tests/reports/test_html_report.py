@@ -70,11 +70,12 @@ def test_what_a_toolchain_says_stays_text() -> None:
 
 
 def test_names_of_files_that_are_no_text_can_be_reported(tmp_path: Path) -> None:
-    from pytest_ascendcache.reports.files import read_report, write_whole
+    from pytest_ascendcache.files import write_output
+    from pytest_ascendcache.reports.files import read_report
 
     odd = report(failing(message="file \udcff"))
-    write_whole(tmp_path / "page.html", html_report(odd))
-    write_whole(tmp_path / "report.json", as_json(odd))
+    write_output(tmp_path / "page.html", html_report(odd))
+    write_output(tmp_path / "report.json", as_json(odd))
     (check,) = read_report(tmp_path / "report.json")["checks"]
     assert check["message"] == "file \udcff"
 
