@@ -228,13 +228,12 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
     os.mkfifo(reached)
     suite.makeconftest(
         f"""
-        import pytest
+        import pytest, signal
 
-        @pytest.hookimpl(tryfirst=True)
-        def pytest_runtest_setup(item):
+        @pytest.fixture(autouse=True)
+        def stands_still():
             with open({str(reached)!r}, "w") as file:
                 file.write("x")
-            import signal
             signal.pause()
         """
     )
