@@ -17,9 +17,9 @@ from pytest_ascendcache.audit.entries import (
     wrong_type,
 )
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import split
 from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.recognition import split
 
 _KERNELS = ("te_", "libte_")
 _PRE_COMPILE = "_pre"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from pytest_ascendcache.audit.entries import Files
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import GRAPH_FILE
 from pytest_ascendcache.audit.rank_kernels import short
 from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.recognition import GRAPH_FILE
 
 _DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
 

@@ -21,8 +21,8 @@ from pytest_ascendcache.audit.entries import (
     wrong_type,
 )
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import KERNEL_STEM, split
 from pytest_ascendcache.audit.reading import Content, Folder
+from pytest_ascendcache.caches.recognition import KERNEL_STEM, split
 
 _SUFFIXES = (".json", ".o", ".so", ".info")
 _OBJECTS = (".o", ".so", ".ptx")

@@ -10,10 +10,10 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Found
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import Kind
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
 from pytest_ascendcache.audit.reading import Trouble
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
+from pytest_ascendcache.caches.recognition import Kind
 
 Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import Kind, Place, split
 from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
 from pytest_ascendcache.audit.reading import (
     CannotRead,
@@ -28,6 +27,7 @@ from pytest_ascendcache.audit.result import Audit, Judge
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import conclude
 from pytest_ascendcache.audit.walk import Visit, Walk
+from pytest_ascendcache.caches.recognition import Kind, Place, split
 
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))

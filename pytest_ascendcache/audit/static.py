@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 
 from pytest_ascendcache.audit.entries import Files, check_object, leading_out, read_metadata
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.layouts import split
 from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.recognition import split
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 """Folders of operator information, by process id."""

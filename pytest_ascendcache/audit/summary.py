@@ -10,12 +10,12 @@ from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
 from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.layouts import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
 from pytest_ascendcache.audit.rank_kernels import RankKernels, short
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels
+from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _NO_RANKS = "there are no caches of several ranks in it"

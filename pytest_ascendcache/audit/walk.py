@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_ascendcache.audit.layouts import Place, recognise
 from pytest_ascendcache.audit.reading import Folder, Reader
+from pytest_ascendcache.caches.recognition import Place, recognise
 
 _PEEK = 256
 """Names that decide what a directory is whose own name says nothing."""

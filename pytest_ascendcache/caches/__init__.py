@@ -15,6 +15,7 @@ from pytest_ascendcache.caches.filesystem import (
     probe_file_system,
 )
 from pytest_ascendcache.caches.graph_cache import CachedGraph, read_cached_graphs
+from pytest_ascendcache.caches.kernel_code import same_code
 from pytest_ascendcache.caches.kernel_meta import RankKernel, read_kernel_meta
 from pytest_ascendcache.caches.layout import CacheLayout
 from pytest_ascendcache.caches.network_layout import (
@@ -59,5 +60,6 @@ __all__ = [
     "read_entries",
     "read_kernel_meta",
     "remove_segments",
+    "same_code",
     "segments_of",
 ]

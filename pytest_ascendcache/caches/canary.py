@@ -19,7 +19,9 @@ from pathlib import Path
 from pytest_ascendcache.caches.elf import add_note
 from pytest_ascendcache.caches.entry import Entry, sha256
 
-_SECTION = ".note.ascendcache"
+SECTION = ".note.ascendcache"
+"""The section a mark sits in."""
+
 _OWNER = "ascendcache"
 _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
 
@@ -44,7 +46,7 @@ def plant_canary(entry: Entry) -> Canary:
     if problems or entry.object is None:
         raise ValueError(f"{entry.stem} is no valid entry: {'; '.join(problems)}")
     token = secrets.token_hex(16)
-    marked = add_note(entry.object, _SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
+    marked = add_note(entry.object, SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
     digest = sha256(marked)
     metadata = {**entry.metadata, "sha256": digest}
     with _times_kept(entry.object_path), _times_kept(entry.metadata_path):

@@ -92,6 +92,27 @@ def machine(data: bytes) -> int:
     return _parse(data).machine
 
 
+def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:
+    """Name, type, flags and content of every section, in order; a section without content in the
+    file has none.
+
+    Raises:
+        ElfError: where ``data`` is no complete object.
+    """
+    elf = _parse(data)
+    names = elf.sections[elf.names_index]
+    texts = data[names.offset : names.offset + names.size]
+    return tuple(
+        (
+            texts[each.name : texts.find(b"\0", each.name)],
+            each.type,
+            each.flags,
+            b"" if each.type == _SHT_NOBITS else data[each.offset : each.offset + each.size],
+        )
+        for each in elf.sections
+    )
+
+
 def embedded_objects(data: bytes) -> Iterator[bytes]:
     """Every complete ELF object carried unchanged inside ``data``, first to last."""
     view = memoryview(data)

@@ -72,6 +72,19 @@ class Snapshot:
                 found[path] = change
         return found
 
+    def disturbed(self, later: Snapshot) -> dict[str, Change]:
+        """The changes but for moved times: a reader may renew them, also through a link."""
+        return {
+            path: change
+            for path, change in self.changes(later).items()
+            if change is not Change.READ
+            and not (change is Change.TOUCHED and self._only_timed(path, later))
+        }
+
+    def _only_timed(self, path: str, later: Snapshot) -> bool:
+        before, after = self.files[path], later.files[path]
+        return (before.mode, before.owner) == (after.mode, after.owner)
+
 
 def _change(before: FileState | None, after: FileState | None) -> Change | None:
     if before is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
@@ -66,9 +68,10 @@ def _layout(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> Iterator[StaticKernelsUnderTest]:
     """op_compiler, packages and clients, in directories of the check's own."""
-    return ascend_static_kernels
+    with ascend_static_kernels.alone_on_the_machine():
+        yield ascend_static_kernels
 
 
 @pytest.fixture

@@ -26,7 +26,14 @@ from pytest_ascendcache.contract.options import (
     other_soc,
 )
 from pytest_ascendcache.contract.outcome import Delivered, EntryState, Fate, Outcome
-from pytest_ascendcache.contract.rules import Capability, Level, Rule, Source, load_rules
+from pytest_ascendcache.contract.rules import (
+    Capability,
+    Level,
+    Rule,
+    Source,
+    load_rules,
+    rules_for,
+)
 from pytest_ascendcache.contract.verdict import Verdict
 
 __all__ = [
@@ -57,4 +64,5 @@ __all__ = [
     "is_under_debug",
     "load_rules",
     "other_soc",
+    "rules_for",
 ]

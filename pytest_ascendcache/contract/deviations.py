@@ -4,11 +4,14 @@ A list is a TOML file of ``[[deviation]]`` entries. Here it is read and matched,
 of each entry is worked out; that a broken promise becomes *known deviation* is decided where
 every verdict is made (``judging``).
 
-Entry: ``rule`` (pattern of rule ids) and ``reason``, both required; ``check`` (pattern of a
-check's name within its module, as pytest shows it: ``test_x[case]``); ``cell`` (a table: factor
-of a check -> value, or list of values); ``link``; ``toolchain`` (pattern of the names of those it
-is about, where a list is about several). In patterns ``*`` is any text and ``?`` any
-character; brackets mean themselves.
+An entry says which check breaks which rule, and what that check observes, so that a new fault of
+the same rule, or of the same check, is none of it. Required: ``rule``, its id; ``check``, its name
+within its module as pytest shows it (``test_x[case]``; patterns between the brackets only);
+``observed``, a pattern of what it says, or a list of them; ``reason``. ``harm`` is the worst harm
+it is known to do; unless it is given, that is lost work. ``cell`` (a table: factor of a check ->
+value, or list of values), ``link`` and ``toolchain`` (pattern of the names of those it is about,
+where a list is about several) may be left out. In patterns ``*`` is any text and ``?`` any
+character; brackets mean themselves; what a check says is one line.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
 from pytest_ascendcache.contract.toml import tomllib
@@ -28,12 +32,25 @@ from pytest_ascendcache.files import read_text
 from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
-_FIELDS = ("rule", "check", "cell", "reason", "link", "toolchain")
+_FIELDS = ("rule", "check", "observed", "harm", "cell", "reason", "link", "toolchain")
+_NEEDED = ("rule", "check", "observed", "reason")
 _TEXTS = ("rule", "check", "reason", "link", "toolchain")
 
 
 class DeviationFileError(ValueError):
     """A list of deviations that cannot be used; the text is one sentence for its author."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A broken promise: which check of which rule found it, what it said, and the harm it saw.
+    ``check`` is a node id."""
+
+    rule: str
+    check: str
+    factors: Mapping[str, str]
+    message: str
+    harm: Harm | None = None
 
 
 @dataclass(frozen=True)
@@ -43,7 +60,9 @@ class Deviation:
     origin: str
     rule: str
     reason: str
-    check: str = "*"
+    check: str
+    observed: tuple[str, ...]
+    harm: Harm = Harm.LOST_WORK
     cell: tuple[tuple[str, tuple[str, ...]], ...] = ()
     link: str = ""
     toolchain: str = "*"
@@ -52,6 +71,15 @@ class Deviation:
         """Whether the entry says something of the toolchain of this name."""
         return _matches(toolchain, self.toolchain)
 
+    def matches(self, fault: Fault) -> bool:
+        """Whether this is what the entry is about: the check, what it saw, and no worse harm."""
+        said = " ".join(fault.message.split())
+        return (
+            self.names(fault.rule, fault.check, fault.factors)
+            and any(_matches(said, each) for each in self.observed)
+            and (fault.harm is None or fault.harm.rank >= self.harm.rank)
+        )
+
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
         """Whether the entry means this check of this rule.
 
@@ -59,14 +87,15 @@ class Deviation:
         checks that have all of its factors, each with one of the listed values.
         """
         return (
-            _matches(rule, self.rule)
+            rule == self.rule
             and any(_matches(name, self.check) for name in names_in_module(check))
             and all(factors.get(factor) in values for factor, values in self.cell)
         )
 
 
 class Occurrence(str, Enum):
-    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell."""
+    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell, or this
+    toolchain cannot be asked for its combinations."""
 
     OCCURS = "occurs"
     GONE = "no longer occurs"
@@ -80,12 +109,13 @@ STALE = (Occurrence.GONE, Occurrence.NOTHING)
 
 @dataclass(frozen=True)
 class Judged:
-    """What matters here of a verdict record."""
+    """What matters here of a verdict record; ``entry``: the origin of the one it is known by."""
 
     rule: str
     check: str
     factors: Mapping[str, str]
     verdict: Verdict
+    entry: str = ""
 
 
 def occurrences(
@@ -93,25 +123,30 @@ def occurrences(
 ) -> list[tuple[Deviation, Occurrence]]:
     """What became of each entry in a run of the whole suite."""
     seen = list(judged)
+    tried = {factor for each in seen for factor in each.factors}
     return [
         (
             entry,
-            _occurrence(
-                [each.verdict for each in seen if entry.names(each.rule, each.check, each.factors)]
+            Occurrence.UNDECIDED
+            if tried and not {factor for factor, _ in entry.cell} <= tried
+            else _occurrence(
+                entry,
+                [each for each in seen if entry.names(each.rule, each.check, each.factors)],
             ),
         )
         for entry in entries
     ]
 
 
-def _occurrence(verdicts: Sequence[Verdict]) -> Occurrence:
-    if not verdicts:
+def _occurrence(entry: Deviation, named: Sequence[Judged]) -> Occurrence:
+    if not named:
         return Occurrence.NOTHING
-    if Verdict.KNOWN_DEVIATION in verdicts:
+    if any(each.entry == entry.origin for each in named):
         return Occurrence.OCCURS
-    if Verdict.PASS in verdicts and Verdict.UNDECIDED not in verdicts:
-        return Occurrence.GONE
-    return Occurrence.UNDECIDED
+    verdicts = {each.verdict for each in named}
+    if Verdict.UNDECIDED in verdicts or verdicts == {Verdict.NOT_APPLICABLE}:
+        return Occurrence.UNDECIDED
+    return Occurrence.GONE  # it passes, or breaks in another way
 
 
 def builtin_lists() -> list[str]:
@@ -167,26 +202,50 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
         raise DeviationFileError(
             f"{where}: the key '{unknown[0]}' is unknown; an entry takes {', '.join(_FIELDS)}."
         )
-    for key in ("rule", "reason"):
+    for key in _NEEDED:
         if key not in fields:
             raise DeviationFileError(f"{where}: '{key}' is missing; every entry needs one.")
     for key in _TEXTS:
         value = fields.get(key, "-")
         if not isinstance(value, str) or not value.strip():
             raise DeviationFileError(f"{where}: '{key}' is {value!r}; write a text.")
-    if not any(_matches(each, fields["rule"]) for each in load_rules()):
+    if fields["rule"] not in load_rules():
         raise DeviationFileError(
-            f"{where}: no rule is called so; rule ids are those of the summary's table."
+            f"{where}: no rule is called so; name one rule, as the summary's table does."
+        )
+    if {"*", "?"} & set(fields["check"].partition("[")[0]):
+        raise DeviationFileError(
+            f"{where}: 'check' is {fields['check']!r}; name one check, with patterns between its "
+            "brackets only: test_x[*]."
         )
     return Deviation(
         origin=origin,
         rule=fields["rule"],
         reason=fields["reason"],
-        check=fields.get("check", "*"),
+        check=fields["check"],
+        observed=_observed(fields["observed"], where),
+        harm=_harm(fields.get("harm", Harm.LOST_WORK.value), where),
         cell=_cell(fields.get("cell", {}), where),
         link=fields.get("link", ""),
         toolchain=fields.get("toolchain", "*"),
     )
+
+
+def _observed(value: Any, where: str) -> tuple[str, ...]:
+    patterns = value if isinstance(value, list) else [value]
+    if not patterns or not all(isinstance(each, str) and each.strip(" *?") for each in patterns):
+        raise DeviationFileError(
+            f"{where}: 'observed' is {value!r}; write what the check says, with * for what differs "
+            "from run to run."
+        )
+    return tuple(patterns)
+
+
+def _harm(value: Any, where: str) -> Harm:
+    kinds = [each.value for each in Harm]
+    if value not in kinds:
+        raise DeviationFileError(f"{where}: 'harm' is {value!r}; use one of {', '.join(kinds)}.")
+    return Harm(value)
 
 
 def _cell(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -58,9 +58,16 @@ def expected_compiles(
 def is_rank_id(text: str, size: int | None = None) -> bool:
     """Whether a text names a rank: a whole number of 0 or more, below ``size`` where known.
 
-    Empty is the default, rank 0.
+    Empty is the default, rank 0. A number has one spelling, without leading zeros, because it
+    becomes the name of a directory.
     """
     if not text:
         return True
-    number = text.isascii() and text.isdigit()
+    number = text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
     return number and (size is None or int(text) < size)
+
+
+def is_other_spelling(text: str) -> bool:
+    """Whether a text is a rank's number with leading zeros. Document M does not say whether that
+    is a rank; it may be refused or have a directory of its own name, but not the number's."""
+    return text.isascii() and text.isdigit() and not is_rank_id(text)

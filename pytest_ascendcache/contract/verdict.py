@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.rules import Level
 
 
@@ -22,14 +23,15 @@ class Verdict(str, Enum):
     UNDECIDED = "undecided"
 
 
-def broken_promise(level: Level, strict: bool) -> Verdict:
-    """The verdict of a check that found its promise broken.
+def broken_promise(level: Level, strict: bool, harm: Harm | None = None) -> Verdict:
+    """The verdict of a check that found its promise broken, and saw this harm.
 
-    A broken *must* fails; a broken *should* warns, and fails under ``--ascend-strict``; an
-    *info* rule has no wrong answer, so a check of one that finds fault could not tell.
+    Harm that fails (``Harm.fails``) fails whatever the level. Otherwise a broken *must* fails; a
+    broken *should* warns, and fails under ``--ascend-strict``; an *info* rule has no wrong answer:
+    what fits no reading of the document warns, and never fails.
     """
-    if level is Level.MUST:
+    if level is Level.MUST or (harm is not None and harm.fails):
         return Verdict.FAIL
-    if level is Level.SHOULD:
-        return Verdict.FAIL if strict else Verdict.WARN
-    return Verdict.UNDECIDED
+    if level is Level.SHOULD and strict:
+        return Verdict.FAIL
+    return Verdict.WARN

@@ -44,12 +44,15 @@ class FaultPlan:
     """``action`` at operation ``at``; every operation up to it is recorded in ``log``.
 
     Where the route can, errors of :data:`LASTING` strike at ``at`` and at all that follow.
+    ``behind`` is the operation before ``at``, for a route that holds behind one
+    (``FaultRoute.holds_behind``).
     """
 
     log: Path
     action: Action = Action.RECORD
     at: Operation | None = None
     gate: Gate | None = None
+    behind: Operation | None = None
 
     def __str__(self) -> str:
         return f"{self.action.value} at {self.at}"
@@ -61,6 +64,10 @@ class FaultRoute(Protocol):
     @property
     def actions(self) -> frozenset[Action]:
         """What it can make happen."""
+
+    @property
+    def holds_behind(self) -> bool:
+        """Whether it can only hold a process right behind an operation, not before one."""
 
     @property
     def most_states(self) -> int | None:
@@ -94,6 +101,7 @@ class FaultPoints:
     """
 
     actions: frozenset[Action] = frozenset(Action)
+    holds_behind: bool = False
     most_states: int | None = None
 
     def command(

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.faults.plan import Action, FaultPlan
-from pytest_ascendcache.faults.syscalls import TRACED, operations, read_calls
+from pytest_ascendcache.faults.syscalls import TRACED, UNSEEN, operations, read_calls
 from pytest_ascendcache.faults.trace import Operation, TraceError
+
+_HOLDING = Path(__file__).with_name("holding.py")
 
 _LONGEST_WRITE = 1 << 28
 """Bytes of one write that are recorded."""
@@ -29,20 +32,22 @@ class Strace:
 
     argv: Callable[[str, Sequence[str]], tuple[str, ...]]
     actions: frozenset[Action] = frozenset(
-        {Action.RECORD, Action.KILL, Action.ENOSPC, Action.EIO, Action.EACCES}
+        {Action.RECORD, Action.KILL, Action.HOLD, Action.ENOSPC, Action.EIO, Action.EACCES}
     )
+    holds_behind: bool = True
     most_states: int | None = 8
 
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
         """See :class:`FaultRoute`."""
-        return "strace", [
-            *_options(plan.log),
-            *_injection(plan),
-            "--",
-            *self.argv(program, arguments),
-        ]
+        command = self.argv(program, arguments)
+        if plan.action is not Action.HOLD or plan.gate is None:
+            return "strace", [*_options(plan.log), *_injection(plan), "--", *command]
+        fifo = plan.gate.reached.with_name("strace")
+        places = (plan.gate.reached, plan.gate.go, plan.log, fifo)
+        traced = ["strace", *_options(fifo), *_injection(plan), "--", *command]
+        return sys.executable, ["-I", str(_HOLDING), *map(str, places), *traced]
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
         """See :class:`FaultRoute`."""
@@ -67,15 +72,18 @@ class Strace:
 
 def _options(log: Path) -> list[str]:
     # A name that this machine has no call for is no error with the question mark.
-    traced = ",".join(f"?{each}" for each in TRACED)
+    traced, unseen = (",".join(f"?{each}" for each in calls) for calls in (TRACED, UNSEEN))
     return [
         *("-f", "-qq", "-y", "-xx"),
-        *("-s", str(_LONGEST_WRITE), "-o", str(log), "-e", f"trace={traced}"),
+        *("-s", str(_LONGEST_WRITE), "-o", str(log), "-e", f"trace={traced},{unseen}"),
+        *("-e", f"inject={unseen}:error=ENOSYS"),
     ]
 
 
 def _injection(plan: FaultPlan) -> list[str]:
-    if plan.at is None:
+    if plan.action is Action.HOLD and plan.behind is not None:
+        return ["-e", f"inject={plan.behind.point}:signal=STOP:when={plan.behind.nth + 1}"]
+    if plan.at is None or plan.action is Action.HOLD:
         return []
     # Once, also where the error would last: later calls of that name may be on other disks.
     what = "signal=KILL" if plan.action is Action.KILL else f"error={plan.action.value}"

@@ -21,12 +21,14 @@ from pytest_ascendcache.caches import (
 )
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
+from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import (
     Evidence,
     NotDecidable,
     PositiveControl,
     Step,
 )
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -36,8 +38,6 @@ from pytest_ascendcache.toolchains import (
     ToolchainError,
 )
 
-_SHOWN_CHANGES = 20
-_SHOWN_OUTPUT = 2000
 _Cache = TypeVar("_Cache", bound="WatchedCache")
 
 
@@ -120,6 +120,7 @@ class WatchedCache:
         self._left_alone: set[str] = set()
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
+        self.witness = CacheWitness(self)
         self.recovered: set[frozenset[object]] = set()
         """Contents from which a second run was seen to reuse correct kernels."""
         for directory in (self.home, self.work):
@@ -177,6 +178,7 @@ class WatchedCache:
         debug_file: Path | None = None,
         umask: int | None = None,
         raw_options: Mapping[str, str] | None = None,
+        unset: frozenset[str] = frozenset(),
         **options: Any,
     ) -> CompileRequest:
         """What :meth:`compile` would send; ``cache_dir`` is this cache unless given."""
@@ -189,6 +191,7 @@ class WatchedCache:
             work=self.work,
             home=self.home,
             environment=environment or {},
+            unset=unset,
             raw_mode=raw_mode,
             debug_file=debug_file,
             umask=umask,
@@ -206,6 +209,21 @@ class WatchedCache:
         Raises:
             ToolchainError: where one of them does not end.
         """
+        beside = self.witness.bystanders(requests)
+        runs = self._watched(requests)
+        self.witness.compare(beside)
+        for run in runs:
+            self.witness.note(run)
+        for run in runs:
+            if run.returncode is None:
+                raise ToolchainError(f"the toolchain {run.result.failure}")
+        return runs
+
+    def again(self, request: CompileRequest) -> Run:
+        """Start one process to see what has become of the cache; not ending is an answer."""
+        return self._watched([request])[0]
+
+    def _watched(self, requests: Sequence[CompileRequest]) -> list[Run]:
         self.mark()
         before = Snapshot.take(self.root)
         results = self.toolchain.compile_together(requests)
@@ -216,9 +234,6 @@ class WatchedCache:
         ]
         for run in runs:
             self._note(run)
-        for result in results:
-            if result.returncode is None:
-                raise ToolchainError(f"the toolchain {result.failure}")
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
@@ -312,6 +327,17 @@ class WatchedCache:
                 modified = path.stat().st_mtime_ns
                 os.utime(path, ns=(modified - 3600 * 10**9, modified))
 
+    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
+        """The first problem of an entry of the operator's type; empty where there is none."""
+        kind = operator.type.lower()
+        found = [
+            problem
+            for entry in self.entries(soc).values()
+            if entry.operator_type == kind
+            for problem in entry.problems()
+        ]
+        return found[0] if found else ""
+
     def problems(self) -> list[str]:
         """What is wrong with the entries of the default SoC; empty for a sound cache."""
         return [
@@ -324,6 +350,16 @@ class WatchedCache:
         """The same sandbox and toolchain, watching another cache directory."""
         other = type(self)(self.toolchain, self.sandbox, self._control, self.evidence, self._shared)
         other.root, other.layout = root, CacheLayout(root)
+        other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
+        other.options, other.as_model = self.options, self.as_model
+        return other
+
+    def moved(self: _Cache, sandbox: Path) -> _Cache:
+        """The same toolchain and marks in another sandbox: cache, HOME and working directory.
+
+        What is served there does not depend on where it was compiled.
+        """
+        other = type(self)(self.toolchain, sandbox, self._control, self.evidence, self._shared)
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
         return other
@@ -451,13 +487,29 @@ class WatchedCache:
         request = self.request(
             *operators, mode=CacheMode.DISABLE, environment=environment, cache_dir=empty, **options
         )
-        run = self.unwatched(request)
+        run = self._unmarked(request)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
+        """The kernels a compile without a cache gives the operators of a run, in their order.
+
+        Raises:
+            ToolchainError: where it fails.
+        """
+        request = run.result.request
+        names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
+        given = {name: getattr(request.options, name) for name in names}
+        return self._fresh_compile(run.operators, request.environment, given)
+
     def unwatched(self, request: CompileRequest) -> Run:
         """One process without marks and snapshots, for compiles that are not to be disturbed."""
+        run = self._unmarked(request)
+        self.witness.note(run)
+        return run
+
+    def _unmarked(self, request: CompileRequest) -> Run:
         (result,) = self.toolchain.compile_together([request])
         run = self._run(request, result, Snapshot({}), Snapshot({}))
         self._note(run)
@@ -480,6 +532,10 @@ class WatchedCache:
                 if entry.is_valid and not find_canaries(entry.object or b""):
                     canary = plant_canary(entry)
                     self._tokens[canary.token] = canary
+
+    def trust_marks(self) -> None:
+        """Mark entries again, where this toolchain serves marked ones."""
+        self.marks = self._control.serves_marked and not self.toolchain.birthmarks
 
     def leave_alone(self, stems: Iterable[str]) -> None:
         """Entries that are not to be marked: no operator asks for them, and they are large."""
@@ -512,10 +568,7 @@ class WatchedCache:
         return before
 
     def _note(self, run: Run) -> None:
-        changes = {path: change.value for path, change in run.written.items()}
-        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
-        if len(changes) > _SHOWN_CHANGES:
-            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
+        shown = run.shown_changes
         self.evidence.starts += 1
         self.evidence.compiles += len(run.operators)
         self.evidence.sizes += run.sizes(self.evidence.starts)
@@ -525,7 +578,7 @@ class WatchedCache:
                 ending=run.result.ending,
                 outcomes=run.describe() if run.succeeded else (),
                 changes=shown,
-                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:] + run.result.log,
+                output="" if run.succeeded else shown_output(run.output, False) + run.result.log,
                 metadata={
                     path: (run.before.files[path].text, run.after.files[path].text)
                     for path in shown

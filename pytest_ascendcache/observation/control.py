@@ -44,7 +44,7 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
             told, reuses = _saw(cache, run, operator)
             reason = f"an untouched canary under enable is not served: {told}"
             return replace(_without_marks(reason), reuses=reuses)
-        copy = cache.elsewhere(cache.sandbox / "copy")
+        copy = cache.moved(cache.sandbox / "another")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
     except (ToolchainError, NotDecidable) as error:

@@ -5,13 +5,33 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Protocol
+
+from pytest_ascendcache.contract.harm import Harm
 
 _SHOWN_FIELDS = 3
 
 
 class NotDecidable(Exception):
     """A check cannot tell: what it rests on does not hold. Never a pass."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Harm that was seen, and what was seen, in one sentence without a full stop."""
+
+    harm: Harm
+    what: str
+
+
+class Witness(Protocol):
+    """What can say, once a promise was found broken, which harm that did."""
+
+    def seen(self) -> list[Sighting]:
+        """What the last runs of the check show."""
+
+    def afterwards(self) -> Sighting | None:
+        """What the next runs show, which are made now: harm, or that the cache works again."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +146,8 @@ class Evidence:
     of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
     check that several ranks do at the same time. ``crash`` is the kind of interruption the check
     makes, where it makes one. ``waited`` are the seconds in which ranks it started were running.
-    ``notes`` are told under the rule whatever the verdict.
+    ``notes`` are told under the rule whatever the verdict. ``harm`` is what was seen of the harm
+    a broken promise did, in one sentence.
     """
 
     sandbox: str = ""
@@ -137,6 +158,7 @@ class Evidence:
     crash: str = ""
     readings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    harm: str = ""
     accuracy: list[Accuracy] = field(default_factory=list)
     factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0
@@ -147,6 +169,26 @@ class Evidence:
     sizes: list[CacheSize] = field(default_factory=list)
     findings: list[dict[str, object]] = field(default_factory=list)
     _began: float | None = field(default=None, repr=False)
+    _sightings: list[Sighting] = field(default_factory=list, repr=False)
+    _witness: Witness | None = field(default=None, repr=False)
+
+    def saw(self, harm: Harm, what: str) -> None:
+        """Note harm where a check sees it; it counts only if the check finds a promise broken."""
+        self._sightings.append(Sighting(harm, what))
+
+    def ran(self, witness: Witness) -> None:
+        """Remember who watched the last run: the one to be asked about harm."""
+        self._witness = witness
+
+    @property
+    def sightings(self) -> list[Sighting]:
+        """What was noted by :meth:`saw`."""
+        return list(self._sightings)
+
+    @property
+    def witness(self) -> Witness | None:
+        """Who watched the last run, if anybody did."""
+        return self._witness
 
     def happened(self, rank: str, event: str, detail: str = "", at: float | None = None) -> None:
         """Note for the timeline what a rank did, now or ``at`` a time of the clock (seconds

@@ -115,6 +115,14 @@ class Interruption(Generic[Result]):
         """Put the directory into the state before the command."""
         self.before.write(self.root)
 
+    @property
+    def holdable(self) -> tuple[Operation, ...]:
+        """The operations the command can be made to stand still before; of several that one
+        system call does the first."""
+        once = {each.number: each for each in self.operations[::-1]}
+        ordered = tuple(once[number] for number in sorted(once))
+        return ordered[1:] if self._route.holds_behind else ordered
+
     def held(self, at: Operation, may_end: bool = False) -> Held[Result]:
         """Start the command in the directory as it is, and have it stop before an operation.
 
@@ -123,7 +131,10 @@ class Interruption(Generic[Result]):
         Raises:
             NotDecidable: where it does not get there and may not.
         """
-        held = Held(self._start, at, self._log(), self._logs / f"gate{next(self._numbers)}")
+        gate = Gate(self._logs / f"gate{next(self._numbers)}")
+        before = [each for each in self.operations if each.number < at.number]
+        behind = before[-1] if before else None
+        held = Held(self._start, FaultPlan(self._log(), Action.HOLD, at, gate, behind), gate)
         if not held.stands and not may_end:
             held.__exit__()
             raise NotDecidable(f"held at {at}: it did not get there")
@@ -147,12 +158,9 @@ class Held(Generic[Result]):
     Leaving the block kills it where it still stands.
     """
 
-    def __init__(
-        self, start: Callable[[FaultPlan], Result], at: Operation, log: Path, directory: Path
-    ) -> None:
-        self._gate = Gate(directory)
+    def __init__(self, start: Callable[[FaultPlan], Result], plan: FaultPlan, gate: Gate) -> None:
+        self._gate = gate
         self._pool = ThreadPoolExecutor(1)
-        plan = FaultPlan(log, Action.HOLD, at, self._gate)
         self._result = self._pool.submit(start, plan)
         self.stands = self._gate.wait(time.monotonic() + _PATIENCE)
 

@@ -18,7 +18,9 @@ from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
+from pytest_ascendcache.observation.network_aftermath import NetworkWitness
 from pytest_ascendcache.observation.network_run import NetworkRun
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.watch import Watch, rank_of
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
@@ -29,9 +31,6 @@ from pytest_ascendcache.toolchains import (
     TrainRequest,
     TrainResult,
 )
-
-_SHOWN_CHANGES = 20
-_SHOWN_OUTPUT = 2000
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,7 @@ class NetworkUnderTest:
         self._control = control
         self._marked: set[str] = set()
         self._numbers = count()
+        self.witness = NetworkWitness(self)
         self.work.mkdir(parents=True)
 
     def __repr__(self) -> str:
@@ -97,9 +97,15 @@ class NetworkUnderTest:
         if gang is not None:
             settings.update(gang.environment)
         settings.update(environment or {})
-        directory = self.sandbox / f"run{next(self._numbers)}"
         return TrainRequest(
-            network, directory, self.work, settings, phase, second, file, script=script or Script()
+            network,
+            self.new_directory(),
+            self.work,
+            settings,
+            phase,
+            second,
+            file,
+            script=script or Script(),
         )
 
     def run(
@@ -276,7 +282,17 @@ class NetworkUnderTest:
             layout=self.layout,
         )
         self._note(run)
+        self.witness.note(run)
         return run
+
+    def again(self, request: TrainRequest) -> NetworkRun:
+        """Start one rank to see what has become of the directories; not ending is an answer."""
+        with self.watch() as watch:
+            return watch.wait(watch.start(request))
+
+    def new_directory(self) -> Path:
+        """A directory for one run that does not exist yet."""
+        return self.sandbox / f"run{next(self._numbers)}"
 
     def _note(self, run: NetworkRun) -> None:
         rank = rank_of(run.result.request)
@@ -285,10 +301,6 @@ class NetworkUnderTest:
                 rank, "compiled", f"{len(run.stored)} kernels stored", run.stored_at
             )
         self.evidence.happened(rank, "end", run.result.ending)
-        changes = {path: change.value for path, change in run.written.items()}
-        shown = dict(list(changes.items())[:_SHOWN_CHANGES])
-        if len(changes) > _SHOWN_CHANGES:
-            shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         self.evidence.starts += 1
         self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
@@ -297,8 +309,8 @@ class NetworkUnderTest:
                 command=run.result.command,
                 ending=run.result.ending,
                 outcomes=run.describe() if run.succeeded else (),
-                changes=shown,
-                output="" if run.succeeded else run.output[-_SHOWN_OUTPUT:],
+                changes=run.shown_changes,
+                output=shown_output(run.output, run.succeeded),
             )
         )
 

@@ -166,6 +166,10 @@ class Run(ObservedFiles):
                 f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
                 "tells a reuse from a compile"
             )
+        if not self._wrote(operator, fate) and self._may_be_unmarked(operator):
+            raise NotDecidable(
+                f"{operator}: an unmarked entry was served, or an equal kernel compiled again"
+            )
         return Outcome(Delivered.COMPILED, fate)
 
     def delivered(self, operator: OperatorSpec) -> Delivered:
@@ -228,14 +232,8 @@ class Run(ObservedFiles):
             return Fate.REMOVED if any(before) else Fate.ABSENT
         if not any(before):
             return Fate.STORED
-        same = all(
-            (old is None) == (new is None)
-            and (
-                old is None or new is None or (old.inode == new.inode and old.sha256 == new.sha256)
-            )
-            for old, new in zip(before, after, strict=True)
-        )
-        return Fate.KEPT if same else Fate.REWRITTEN
+        kept = all(_is_kept(old, new) for old, new in zip(before, after, strict=True))
+        return Fate.KEPT if kept else Fate.REWRITTEN
 
     def _path(self, stem: str) -> str:
         return f"{self.prefix}{self.result.request.options.soc}/{stem}"
@@ -247,6 +245,17 @@ class Run(ObservedFiles):
         return fate in (Fate.STORED, Fate.REWRITTEN) or any(
             change in written and self.after.files[path].sha256 == digest
             for path, change in self.changes.items()
+        )
+
+    def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
+        """Whether the very kernel that was delivered lay in the chip's directory before, unmarked
+        and in an entry that may be served."""
+        directory = f"{self.prefix}{self.result.request.options.soc}/"
+        digest = sha256(self.kernel(operator))
+        return any(
+            state.sha256 == digest and f"{path.removesuffix('.o')}.json" in self.before.files
+            for path, state in self.before.files.items()
+            if path.startswith(directory) and path.endswith(".o")
         )
 
     def _had_entries(self) -> bool:
@@ -274,6 +283,19 @@ def _entries(snapshot: Snapshot) -> set[str]:
 
 def _bytes(snapshot: Snapshot) -> int:
     return sum(each.size for each in snapshot.files.values() if each.kind == "file")
+
+
+def _is_kept(before: FileState | None, after: FileState | None) -> bool:
+    """Whether a file was left alone: not replaced, not written in place, its time not moved.
+
+    A hit may cut the modification time to whole seconds.
+    """
+    if before is None or after is None:
+        return before is after
+    if (before.inode, before.sha256) != (after.inode, after.sha256):
+        return False
+    whole = before.mtime_ns // 10**9 * 10**9
+    return after.mtime_ns in (before.mtime_ns, whole)
 
 
 def _identity(state: FileState | None) -> tuple[int, str, int] | None:

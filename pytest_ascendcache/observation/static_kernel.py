@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,8 @@ from pytest_ascendcache.observation.client_run import ClientRun
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.impostor import OPERATOR, Impostor
 from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.observation.network_aftermath import StaticWitness
+from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
@@ -32,8 +35,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
-
-_SHOWN_OUTPUT = 2000
+from pytest_ascendcache.toolchains.op_compiler import NAME
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,26 @@ class StaticKernelsUnderTest:
         self.evidence = evidence or Evidence()
         self._shelf = shelf
         self._numbers = count()
+        self.witness = StaticWitness(self)
         for path in (self.opp, self.build, self.work):
             path.mkdir()
 
     def __repr__(self) -> str:
         return f"<static kernels in {self.sandbox}>"
+
+    @contextmanager
+    def alone_on_the_machine(self) -> Iterator[None]:
+        """No other check of this run installs packages meanwhile.
+
+        CANN's installers give way to every other of the machine, wherever that installs to, so
+        checks on other workers would fail each other.
+        """
+        if self.toolchain.name != NAME:
+            yield
+            return
+        with (self._shelf / ".alone").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     @property
     def installed(self) -> InstalledKernels:
@@ -131,6 +148,10 @@ class StaticKernelsUnderTest:
                 output.rename(place)
             found = sorted((place if place.is_dir() else output).glob("*.run"))
         return found[0]
+
+    def known_packages(self) -> list[Path]:
+        """Packages that checks of this session have compiled."""
+        return sorted(self._shelf.glob("*/*.run"))
 
     # Packages.
 
@@ -256,7 +277,9 @@ class StaticKernelsUnderTest:
     def observed(self, request: ClientRequest, result: StaticResult) -> ClientRun:
         """A client that has ended."""
         self._note(result)
-        return ClientRun(result, request.networks, request.directory, self._impostor())
+        run = ClientRun(result, request.networks, request.directory, self._impostor())
+        self.witness.observed(run)
+        return run
 
     # Processes.
 
@@ -292,7 +315,8 @@ class StaticKernelsUnderTest:
 
     def _note(self, result: StaticResult) -> None:
         self.evidence.starts += 1
-        output = "" if result.succeeded else result.output[-_SHOWN_OUTPUT:]
+        output = shown_output(result.output, result.succeeded)
+        self.witness.note(result)
         self.evidence.steps.append(Step(result.command, result.ending, (), {}, output))
 
     # Impostors.

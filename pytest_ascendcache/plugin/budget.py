@@ -37,7 +37,7 @@ def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     seconds = starts * control.seconds / workers
     how_many = f" with {workers} workers" if workers > 1 else ""
     return (
-        f"about {starts} starts of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
+        f"about {starts} runs of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
         f"measured: about {duration(seconds)}{how_many}"
     )
 

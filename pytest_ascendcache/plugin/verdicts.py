@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
-from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, load_rules
-from pytest_ascendcache.contract.rules import Level
+from pytest_ascendcache.contract import Fate, Outcome, Rule, Verdict, rules_for
+from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.observation.harm import observed_harm
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
@@ -77,7 +79,7 @@ def rule_of(item: pytest.Item) -> Rule:
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
-    rules = load_rules()
+    rules = rules_for(settings_of(item.config).toolchain)
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
@@ -98,10 +100,12 @@ def judge(
         return
     rule = rule_of(item)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
-    verdict = _verdict(rule, call, report, strict)
-    message = _message(call, report) if verdict is not Verdict.PASS else ""
+    message = _message(call, report) if not report.passed else ""
+    harm = _harm(item, call, report, evidence, message)
+    verdict = _verdict(rule, call, report, strict, harm)
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
-    deviation = _deviation(item, rule, evidence, verdict)
+    fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
+    deviation = _deviation(item, fault, evidence.observed, verdict)
     if deviation is not None:
         verdict = Verdict.KNOWN_DEVIATION
     if verdict is not Verdict.PASS:
@@ -120,6 +124,7 @@ def judge(
         seconds=round(report.duration, 4),
         evidence=evidence.as_dict(),
         deviation=deviation,
+        harm=harm.value if harm is not None else None,
     )
     # JUnit reads the properties of the last phase, which is made from the item's.
     item.user_properties.append(("verdict", verdict.value))
@@ -137,15 +142,54 @@ def _shorten(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.Test
         return
     if not (text := _plain(call.excinfo.value)):
         return
-    entries = [each for each in call.excinfo.traceback if Path(each.path) == item.path]
-    if entries:
+    if entries := _entries(item, call):
         place = f"{item.location[0]}:{entries[-1].lineno + 1}"
-        text = f"{place}\n>   {str(entries[-1].statement).strip()}\n{text}"
+        text = f"{place}\n>   {_statement(item, call)}\n{text}"
     report.longrepr = text
 
 
+def _entries(item: pytest.Item, call: pytest.CallInfo[None]) -> list[Any]:
+    """The lines of the check's own module that an exception came through."""
+    if call.excinfo is None:
+        return []
+    return [each for each in call.excinfo.traceback if Path(each.path) == item.path]
+
+
+def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
+    """The last of them, as it is written; empty where there is none."""
+    entries = _entries(item, call)
+    return str(entries[-1].statement).strip() if entries else ""
+
+
+def _harm(
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    evidence: Evidence,
+    message: str,
+) -> Harm | None:
+    """The harm a broken promise did, which may take runs of the toolchain to see.
+
+    A toolchain that does not end, or ends badly, breaks a promise only where the cache is what
+    it fails for: that is harm that fails, or the check is undecided.
+    """
+    exception = call.excinfo.value if call.excinfo is not None else None
+    broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
+    if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
+        return None
+    seen = observed_harm(evidence, message, _statement(item, call))
+    if seen is None or not (broken or seen.harm.fails):
+        return None
+    evidence.harm = seen.what
+    return seen.harm
+
+
 def _verdict(
-    rule: Rule, call: pytest.CallInfo[None], report: pytest.TestReport, strict: bool
+    rule: Rule,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    strict: bool,
+    harm: Harm | None,
 ) -> Verdict:
     if report.passed:
         return Verdict.PASS
@@ -156,23 +200,20 @@ def _verdict(
         # This rank saw nothing by itself: the gang's verdict is the other rank's.
         return Verdict(exception.cause)
     broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
-    if broken and report.when == "call":
-        if rule.level is Level.INFO:
-            # There is no wrong answer, but this one fits no reading of the document.
-            return Verdict.WARN
-        return broken_promise(rule.level, strict)
+    if (broken and report.when == "call") or harm is not None:
+        return broken_promise(rule.level, strict, harm)
     return Verdict.UNDECIDED
 
 
 def _deviation(
-    item: pytest.Item, rule: Rule, evidence: Evidence, verdict: Verdict
+    item: pytest.Item, fault: Fault, observed: str, verdict: Verdict
 ) -> dict[str, str] | None:
     """What a list, or the baseline, says of a broken promise; only that can be known before."""
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
-    settings, check = settings_of(item.config), item.stash.get(GANG, item.nodeid)
+    settings = settings_of(item.config)
     for entry in settings.deviations:
-        if entry.names(rule.id, check, evidence.factors):
+        if entry.matches(fault):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,
@@ -181,7 +222,7 @@ def _deviation(
             }
     if settings.reports.baseline is None:
         return None
-    return settings.reports.baseline.deviation(rule.id, check, verdict, evidence.observed)
+    return settings.reports.baseline.deviation(fault, verdict, observed)
 
 
 def _message(call: pytest.CallInfo[None], report: pytest.TestReport) -> str:

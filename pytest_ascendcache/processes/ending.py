@@ -42,6 +42,11 @@ class ProcessResult:
         raise NotImplementedError
 
     @property
+    def unset(self) -> frozenset[str]:
+        """What was taken out of its environment."""
+        return frozenset()
+
+    @property
     def missing(self) -> str:
         """What a process that reports success failed to do; empty if it did everything."""
         return ""
@@ -55,6 +60,8 @@ class ProcessResult:
     def command(self) -> str:
         """A shell line that does the same."""
         settings = [f"{key}={shlex.quote(value)}" for key, value in self.settings.items()]
+        if self.unset:
+            settings = ["env", *(f"-u {name}" for name in sorted(self.unset)), *settings]
         return " ".join([f"cd {shlex.quote(str(self.work))} &&", *settings, shlex.join(self.argv)])
 
     @property

@@ -1,6 +1,7 @@
 """Prints the kill matrix: which rules notice which defect.
 
-``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``. Exit status 0
+``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``, or with
+``--mutants=N [--seed=S]`` for a sample of generated mutants of the reference. Exit status 0
 when every rule has a defect or a scene, every defect is noticed by each rule it claims to break,
 every scene by exactly those, each profile does what its list of known deviations says, and the
 clean reference breaks nothing.
@@ -18,25 +19,30 @@ from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
+from pytest_ascendcache.qualification.mutation import run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
 _REPETITIONS = 20
+_HANGS = 15
+"""Seconds after which a run of a defect that never ends is killed."""
 _SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
 """Rules that must not notice a defect it takes this kind of interruption to find."""
 
 
 @dataclass(frozen=True)
 class Killed:
-    """What a run of the suite said of one defect: rule -> verdict, and the kinds of
-    interruption after which a check found fault, the simplest first."""
+    """What a run of the suite said of one defect: rule -> verdict, the kinds of interruption
+    after which a check found fault, the simplest first, and the kinds of harm, the worst first."""
 
     defect: Defect
     verdicts: dict[str, str]
     crashes: list[str]
+    harms: list[Harm]
 
     @property
     def by(self) -> list[str]:
@@ -49,10 +55,22 @@ class Killed:
         return [rule for rule in self.defect.breaks if rule not in self.by]
 
     @property
+    def blamed(self) -> list[str]:
+        """Rules that noticed what is none of their business."""
+        return [rule for rule in self.defect.keeps if rule in self.by]
+
+    @property
+    def other_harm(self) -> bool:
+        """Whether the worst harm seen is not the one it claims to do."""
+        return self.defect.harm is not None and self.harms[:1] != [self.defect.harm]
+
+    @property
     def survived(self) -> bool:
-        """Whether a rule missed it, or it takes another interruption to find it than it says."""
+        """Whether a rule missed it, it takes another interruption to find it than it says, it does
+        other harm, or a rule blames it that must not."""
         simplest = self.crashes[0] if self.crashes else ""
-        return bool(self.missed) or self.defect.crash not in ("", simplest)
+        other = self.defect.crash not in ("", simplest) or self.other_harm
+        return bool(self.missed or self.blamed) or other
 
 
 def main() -> int:
@@ -67,7 +85,13 @@ def main() -> int:
         help=f"the whole suite on each defect, and {_REPETITIONS} runs on the clean reference",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
+    parser.add_argument(
+        "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="which of the mutants (default: 0)")
     given = parser.parse_args()
+    if given.mutants is not None:
+        return _mutants(parser, given)
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
@@ -78,7 +102,9 @@ def main() -> int:
     whole = not given.names
     # A defect that breaks no rule by itself is there for scenes.
     chosen = [
-        each for name, each in defects.items() if name in given.names or (whole and each.breaks)
+        each
+        for name, each in defects.items()
+        if name in given.names or (whole and (each.breaks or each.keeps))
     ]
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
@@ -96,7 +122,7 @@ def main() -> int:
             failures += _report_profile(name, ended, given.full)
         for defect in chosen:
             report = next(ended).report
-            failures += _report(Killed(defect, _verdicts(report), _crashes(report)))
+            failures += _report(Killed(defect, _verdicts(report), _crashes(report), _harms(report)))
         for scene in staged:
             failures += _report_scene(scene, next(ended).report)
         if given.full and whole:
@@ -106,6 +132,16 @@ def main() -> int:
     total = len(chosen) + len(staged) + len(profiles)
     print(f"{max(0, total - failures)} passed, {failures} failed")
     return 1 if failures else 0
+
+
+def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.mutants < 1 or given.names or given.full:
+        parser.error("--mutants takes a number from 1 on, and neither names nor --full beside it")
+    runs = SuiteRuns(given.jobs)
+    try:
+        return run_mutants(runs, given.mutants, given.seed)
+    finally:
+        runs.close()
 
 
 def _rules_without_defect() -> int:
@@ -137,9 +173,11 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
     if STRESS_RULE in defect.breaks:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+    if defect.harm is Harm.HANG:
+        chosen.append(f"--ascend-timeout={_HANGS}")
     if full:
         return [*chosen, PACKAGE]
-    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ())]
+    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
     first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
     return [*chosen, *first, *rules, *runs.files(judged)]
@@ -151,6 +189,12 @@ def _crashes(document: Mapping[str, Any]) -> list[str]:
         check["evidence"]["crash"] for check in document["checks"] if check["verdict"] in _BROKEN
     }
     return [each.value for each in CrashKind if each.value in found]
+
+
+def _harms(document: Mapping[str, Any]) -> list[Harm]:
+    """The kinds of harm that broken checks saw, the worst first."""
+    seen = {check["harm"] for check in document["checks"] if check["verdict"] in _BROKEN}
+    return [each for each in Harm if each.value in seen]
 
 
 def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
@@ -211,14 +255,24 @@ def _checks(document: Mapping[str, Any], verdict: str) -> list[str]:
 def _report(killed: Killed) -> bool:
     """Print one line of the matrix; whether it shows a failure."""
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
-    state = "SURVIVED" if killed.survived else "killed"
-    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}", flush=True)
+    state = "SURVIVED" if killed.survived else "killed" if killed.defect.breaks else "green"
+    later = " (found later)" if killed.defect.found_later else ""
+    print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
+    for rule in killed.defect.keeps:
+        wrong = " (must not notice)" if rule in killed.blamed else ""
+        said = killed.verdicts.get(rule, "not run")
+        print(f"           {'':<36}   not by {rule}: {said}{wrong}")
     if killed.defect.crash:
         expected = killed.defect.crash
         unlike = "" if killed.crashes[:1] == [expected] else f" (first must be: {expected})"
         print(f"           {'':<36}   found when: {', '.join(killed.crashes) or 'never'}{unlike}")
+    if killed.harms or killed.defect.harm:
+        seen = ", ".join(each.value for each in killed.harms) or "none"
+        claim = killed.defect.harm
+        unlike = f" (the worst must be: {claim.value})" if killed.other_harm and claim else ""
+        print(f"           {'':<36}   harm: {seen}{unlike}")
     if others:
         print(f"           {'':<36}   noticed too: {', '.join(others)}")
     return killed.survived

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -19,7 +20,10 @@ class Defect:
     ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
     ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
     defect that shows when a compile is interrupted, the simplest kind of interruption that
-    finds it (a value of ``faults.CrashKind``).
+    finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
+    see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
+    is another rule's business, or nobody's. ``found_later`` says that the
+    suite did not notice it when it was first tried.
     """
 
     name: str
@@ -27,6 +31,9 @@ class Defect:
     what: str
     policies: Callable[[], Policies]
     crash: str = ""
+    harm: Harm | None = None
+    keeps: tuple[str, ...] = ()
+    found_later: bool = False
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -34,7 +41,13 @@ DEFECTS: dict[str, Defect] = {}
 
 
 def defect(
-    *breaks: str, what: str = "", overrides: Callable[..., Any] | None = None, crash: str = ""
+    *breaks: str,
+    what: str = "",
+    overrides: Callable[..., Any] | None = None,
+    crash: str = "",
+    harm: Harm | None = None,
+    keeps: tuple[str, ...] = (),
+    found_later: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
 
@@ -63,7 +76,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later)
         return make
 
     return register

@@ -82,6 +82,16 @@ class SuiteRuns:
         names = {name for rule in rules for name in self._files.get(rule, ())}
         return [f"{PACKAGE}.{name}" for name in sorted(names)] or [PACKAGE]
 
+    def modules(self, rooms: Sequence[str]) -> list[str]:
+        """The modules of the suite in these folders, in the order of the folders."""
+        names = {name for each in self._files.values() for name in each}
+        return [
+            f"{PACKAGE}.{name}"
+            for room in rooms
+            for name in sorted(names)
+            if name.startswith(f"{room}.")
+        ]
+
     def __call__(self, runs: Sequence[Asked]) -> Iterator[Ended]:
         """Do runs; their results, in the same order.
 

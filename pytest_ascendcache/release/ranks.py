@@ -6,21 +6,19 @@ the others wait for it.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from pytest_ascendcache.caches.recognition import rank_number
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
-
-_RANK = re.compile(r"rank_(\d+)")
 
 
 def rank_directories(cache: Path) -> dict[int, Path]:
     """MindSpore's directories ``rank_<n>`` below a cache, by number."""
     if not cache.is_dir():
         return {}
-    matches = ((_RANK.fullmatch(each.name), each) for each in cache.iterdir() if each.is_dir())
-    return {int(match[1]): each for match, each in matches if match}
+    ranks = {each: rank_number(each.name) for each in cache.iterdir() if each.is_dir()}
+    return {rank: path for path, rank in ranks.items() if rank is not None}
 
 
 def rank_problems(release: Release) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import present_name
 from pytest_ascendcache.reports.files import read_report
-from pytest_ascendcache.reports.records import VerdictRecord
+from pytest_ascendcache.reports.records import VerdictRecord, beneath
 
 AS_BEFORE = "as in the baseline"
 """The reason of a deviation that the baseline has too."""
 
-_BROKEN = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.KNOWN_DEVIATION})
+_BROKEN = frozenset({Verdict.FAIL, Verdict.WARN})
+_DECIDED = _BROKEN | {Verdict.PASS}
 _NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 
 
@@ -24,14 +28,16 @@ _NEW = frozenset({Verdict.FAIL, Verdict.WARN, Verdict.UNDECIDED})
 class Baseline:
     """What an earlier report said; ``verdicts`` and ``observed`` by rule and check.
 
-    A check is as in the baseline if it was broken there and the same was observed. What could
-    not be told, then or now, is never as in the baseline.
+    A check is as in the baseline if it was broken there (known by a list then or not), the same
+    was observed, and the harm is no worse. What was undecided, then or now, is never as in the
+    baseline.
     """
 
     path: Path
     toolchain: str
     verdicts: Mapping[tuple[str, str], Verdict]
-    observed: Mapping[tuple[str, str], str]
+    observed: Mapping[tuple[str, str], tuple[str, str]]
+    harms: Mapping[tuple[str, str], Harm | None]
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
@@ -41,20 +47,33 @@ class Baseline:
             ReportFileError: for anything else.
         """
         report = read_report(path)
-        verdicts, observed = {}, {}
+        verdicts, observed, harms = {}, {}, {}
         for check in report["checks"]:
             key = check["rule"], present_name(check["check"])
-            verdicts[key] = Verdict(check["verdict"])
-            observed[key] = check["evidence"].get("observed", "")
+            verdicts[key] = beneath(check)
+            observed[key] = _fault(check["evidence"].get("observed", ""), check["message"])
+            harms[key] = Harm(check["harm"]) if check.get("harm") else None
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"
-        return cls(path, name, verdicts, observed)
+        return cls(path, name, verdicts, observed, harms)
 
-    def deviation(
-        self, rule: str, check: str, verdict: Verdict, observed: str
-    ) -> dict[str, str] | None:
+    @property
+    def judged(self) -> int:
+        """How many checks it decided."""
+        return sum(each in _DECIDED for each in self.verdicts.values())
+
+    def deviation(self, fault: Fault, verdict: Verdict, observed: str) -> dict[str, str] | None:
         """What a record says of a broken promise that was broken in the same way before."""
-        key = rule, check
-        if self.verdicts.get(key) not in _BROKEN or self.observed[key] != observed:
+        key = fault.rule, fault.check
+        if self.verdicts.get(key) not in _BROKEN:
+            return None
+        if self.observed[key] != _fault(observed, fault.message):
+            return None
+        then = self.harms[key]
+        if (
+            fault.harm is not None
+            and fault.harm.fails
+            and (then is None or fault.harm.rank < then.rank)
+        ):
             return None
         return {
             "entry": str(self.path),
@@ -67,18 +86,20 @@ class Baseline:
 @dataclass(frozen=True)
 class News:
     """A run against its baseline: records that are ``new``, ``fixed`` or the ``same``, and how
-    many checks that were broken then were not judged now."""
+    many checks that were broken, or passed, then were not judged now."""
 
     baseline: Baseline
     new: tuple[VerdictRecord, ...]
     fixed: tuple[VerdictRecord, ...]
     same: tuple[VerdictRecord, ...]
     not_judged: int
+    lost: int = 0
 
     @classmethod
     def of(cls, baseline: Baseline, records: Sequence[VerdictRecord]) -> News:
         """Compare; a check that cannot tell now has not been fixed."""
         then = {key for key, verdict in baseline.verdicts.items() if verdict in _BROKEN}
+        passed = {key for key, verdict in baseline.verdicts.items() if verdict is Verdict.PASS}
         decided = {
             (each.rule, each.check)
             for each in records
@@ -96,6 +117,7 @@ class News:
                 each for each in records if each.deviation and each.deviation["reason"] == AS_BEFORE
             ),
             not_judged=len(then - decided),
+            lost=len(passed - decided),
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -107,11 +129,14 @@ class News:
             "fixed": [_named(each) for each in self.fixed],
             "same": len(self.same),
             "not_judged": self.not_judged,
+            "passed_not_judged": self.lost,
         }
 
     def lines(self) -> list[str]:
         """For people: what is new and what is fixed, by rule."""
         found = [f"{AS_BEFORE}: {_counted(self.same)}"]
+        if not self.baseline.judged:
+            found.append("the baseline judged nothing: it has no check that passed or failed")
         for word, records in (("new", self.new), ("fixed", self.fixed)):
             for (rule, verdict), checks in Counter(
                 (each.rule, each.verdict.value) for each in records
@@ -121,7 +146,19 @@ class News:
             found.append("nothing is new, nothing is fixed")
         if self.not_judged:
             found.append(f"broken in the baseline and not judged now: {_checks(self.not_judged)}")
+        if self.lost:
+            found.append(f"passed in the baseline and not judged now: {_checks(self.lost)}")
         return found
+
+
+def _fault(observed: str, message: str) -> tuple[str, str]:
+    """What makes two faults the same: what was observed, and what the check says in its first
+    line, but for numbers, digests and directories, which differ from run to run."""
+    first = message.strip().partition("\n")[0]
+    return observed, _VARYING.sub("#", first)
+
+
+_VARYING = re.compile(r"(?:/[\w.+-]+)+|(?<![0-9a-f])[0-9a-f]{8,}|\d+")
 
 
 def _named(record: VerdictRecord) -> dict[str, str]:

@@ -9,30 +9,47 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
-from pytest_ascendcache.reports.records import tally, tally_text
+from pytest_ascendcache.reports.records import beneath, tally, tally_text
 
 ABSENT = "-"
 """The verdict of a rule that a report does not have."""
 
+_BROKEN = (Verdict.FAIL, Verdict.WARN)
+_BROKEN_OR_OPEN = ("fail", "warn", "undecided")
+_NOT_JUDGED = (ABSENT, Verdict.NOT_APPLICABLE.value)
+_BADNESS = (ABSENT, "not applicable", "pass", "known deviation", "warn", "undecided", "fail")
+_DECIDED = (Verdict.PASS, *_BROKEN)
 _KINDS = ("differ", "partly", "agree")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one report says of one rule; ``tally``: how many of its checks say what."""
+    """What one report says of one rule, whatever a list or a baseline knew beforehand.
+
+    ``tally``: how many of its checks say what; ``harm``: the worst that a broken one saw.
+    """
 
     verdict: str
     tally: tuple[tuple[Verdict, int], ...] = ()
+    harm: str | None = None
 
     @property
     def text(self) -> str:
         """For the terminal."""
         if self.verdict == ABSENT:
             return ABSENT
-        return tally_text(self.tally)
+        return tally_text(self.tally) + (f", {self.harm}" if self.harm else "")
+
+    @property
+    def badness(self) -> tuple[int, int, int]:
+        """Worse is larger: the verdict, the harm, how many checks are broken."""
+        harm = len(Harm) - Harm(self.harm).rank if self.harm else 0
+        broken = sum(count for verdict, count in self.tally if verdict in _BROKEN)
+        return _BADNESS.index(self.verdict), harm, broken
 
 
 @dataclass(frozen=True)
@@ -46,11 +63,25 @@ class Row:
     cells: tuple[Cell, ...]
 
     @property
+    def is_worse(self) -> bool:
+        """Whether a later report says worse of it than the first; not judged is worse than a
+        pass, and no worse than anything else."""
+        first, *later = self.cells
+        if first.verdict in _NOT_JUDGED:
+            return any(each.verdict in _BROKEN_OR_OPEN for each in later)
+        return any(
+            first.verdict == Verdict.PASS.value
+            if each.verdict in _NOT_JUDGED
+            else each.badness > first.badness
+            for each in later
+        )
+
+    @property
     def kind(self) -> str:
         """``differ`` where reports disagree, be it only by how many checks passed; ``partly``
         where only some have the rule; else ``agree``."""
         judged = [each for each in self.cells if each.verdict != ABSENT]
-        if len({_broken(each) for each in judged}) > 1:
+        if len({(each.verdict, each.harm, each.badness) for each in judged}) > 1:
             return "differ"
         return "agree" if len(judged) == len(self.cells) else "partly"
 
@@ -62,6 +93,20 @@ class Comparison:
     names: tuple[str, ...]
     reports: tuple[Document, ...]
     groups: Mapping[str, Sequence[Row]]
+
+    @property
+    def silent(self) -> list[str]:
+        """Reports that judged nothing: no check of theirs passed, and none is broken."""
+        return [
+            f"{name} judged nothing: {len(report['checks'])} checks, none of them decided"
+            for name, report in zip(self.names, self.reports, strict=True)
+            if not any(beneath(each) in _DECIDED for each in report["checks"])
+        ]
+
+    @property
+    def worse(self) -> list[str]:
+        """Rules of which a later report says worse than the first."""
+        return [row.rule for rows in self.groups.values() for row in rows if row.is_worse]
 
 
 def compare(files: Sequence[tuple[Path, Document]]) -> Comparison:
@@ -94,18 +139,18 @@ def _name(path: Path, report: Document) -> str:
 
 
 def _cells(report: Document) -> dict[str, Cell]:
-    verdicts: dict[str, list[Verdict]] = {}
+    checks: dict[str, list[Mapping[str, Any]]] = {}
     for check in report["checks"]:
-        verdicts.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
-    return {
-        rule["id"]: Cell(rule["verdict"], tuple(tally(verdicts.get(rule["id"], ()))))
-        for rule in report["rules"]
-    }
+        checks.setdefault(check["rule"], []).append(check)
+    return {rule["id"]: _cell(rule, checks.get(rule["id"], [])) for rule in report["rules"]}
 
 
-def _broken(cell: Cell) -> tuple[str, int]:
-    """The verdict, and how many checks did not pass."""
-    return cell.verdict, sum(count for verdict, count in cell.tally if verdict is not Verdict.PASS)
+def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Cell:
+    counts = tuple(tally(map(beneath, checks)))
+    harms = [Harm(each["harm"]) for each in checks if each.get("harm")]
+    worst = min(harms, key=lambda each: each.rank, default=None)
+    verdict = counts[0][0].value if counts else rule["verdict"]
+    return Cell(verdict, counts, None if worst is None else worst.value)
 
 
 def as_text(comparison: Comparison) -> str:
@@ -126,7 +171,7 @@ def as_text(comparison: Comparison) -> str:
     counts = [f"{len(differing)} rules differ", f"{len(comparison.groups['agree'])} are alike"]
     if partly := comparison.groups["partly"]:
         counts.append(f"{len(partly)} are not in every report")
-    lines += ["", ", ".join(counts)]
+    lines += ["", ", ".join(counts), *comparison.silent]
     return "\n".join(lines) + "\n"
 
 
@@ -138,7 +183,9 @@ def as_html(comparison: Comparison) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; exit status 0 also where rules differ, 2 for files that cannot be used."""
+    """The command. Exit status 0 also where rules differ; under ``--fail-on-worse`` 1 where a
+    later report says worse of a rule than the first, or where a report judged nothing; 2 for
+    files that cannot be used."""
     parser = argparse.ArgumentParser(
         prog="ascendcache-compare",
         description="Puts reports of several toolchains, or versions of one, side by side.",
@@ -147,6 +194,12 @@ def main(arguments: list[str] | None = None) -> int:
         "reports", nargs="+", type=Path, metavar="REPORT.json", help="what --ascend-report wrote"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE.html", help="also write a page")
+    parser.add_argument(
+        "--fail-on-worse",
+        action="store_true",
+        help="exit status 1 where a later report says worse of a rule than the first one, or a "
+        "report judged nothing",
+    )
     given = parser.parse_args(arguments)
     if len(given.reports) < 2:
         parser.error(f"{given.reports[0]} alone cannot be compared; name two reports or more.")
@@ -159,7 +212,11 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"{given.output} cannot be written: {error.strerror}.")
     sys.stdout.write(as_text(comparison))
-    return 0
+    if not given.fail_on_worse:
+        return 0
+    for rule in comparison.worse:
+        sys.stdout.write(f"worse: {rule}\n")
+    return 1 if comparison.worse or comparison.silent else 0
 
 
 if __name__ == "__main__":

@@ -43,6 +43,11 @@ class VerdictRecord:
     deviation: Mapping[str, str] | None = None
     harm: str | None = None
 
+    @property
+    def beneath(self) -> Verdict:
+        """The verdict without any list of deviations, and without a baseline."""
+        return beneath(vars(self))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
         return {**vars(self), "verdict": self.verdict.value}
@@ -96,6 +101,12 @@ def by_rule(records: Iterable[VerdictRecord], rules: Mapping[str, Rule]) -> list
         for name, rule in rules.items()
         if name in grouped
     ]
+
+
+def beneath(check: Mapping[str, Any]) -> Verdict:
+    """The verdict of a record, as plain data or not, without what a list or a baseline knows."""
+    deviation = check.get("deviation")
+    return Verdict(deviation["instead"] if deviation else check["verdict"])
 
 
 def _badness(record: VerdictRecord) -> tuple[int, int]:

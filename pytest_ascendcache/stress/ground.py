@@ -165,4 +165,6 @@ def _points(
         Action.TEAR: [each for each in changing if each.act is Act.WRITE],
         Action.HOLD: [*free, *(each for each in forcing if each.act is Act.LOCK)],
     }
+    if route.holds_behind:
+        del points[Action.HOLD]  # behind another operation a lock may be in hand
     return {action: tuple(all_) for action, all_ in points.items() if action in route.actions}

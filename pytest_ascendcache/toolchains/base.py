@@ -149,9 +149,9 @@ class CommandToolchain(BaseToolchain, ABC):
         program, arguments = self.command(request)
         if request.plan is not None:
             program, arguments = self.fault_route().command(request.plan, program, arguments)
-        running = self.launcher.start(
-            program, arguments, self.environment(request), request.work, request.umask
-        )
+        environment = self.environment(request)
+        given = {name: value for name, value in environment.items() if name not in request.unset}
+        running = self.launcher.start(program, arguments, given, request.work, request.umask)
         return request, self.launcher.argv(program, arguments), running
 
     def _result(
@@ -162,7 +162,11 @@ class CommandToolchain(BaseToolchain, ABC):
         result = CompileResult(
             request=request,
             argv=argv,
-            environment={"HOME": str(request.home), **request.environment},
+            environment={
+                name: value
+                for name, value in {"HOME": str(request.home), **request.environment}.items()
+                if name not in request.unset
+            },
             returncode=ended.returncode,
             deadline=self._deadline,
             output=ended.output,

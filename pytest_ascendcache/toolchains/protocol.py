@@ -31,7 +31,8 @@ class CompileRequest:
     the HOME, ``work`` the working directory. ``raw_mode`` is passed in the mode's place, for
     values the documents do not know. ``debug_file`` likewise names a debug configuration as it
     is. ``raw_options`` are passed as they are (``{"op_select_implmode": "fast"}``), in the place
-    of what the options say. ``environment`` comes on top of a cleaned one. ``umask`` is that of
+    of what the options say. ``environment`` comes on top of a cleaned one; the variables of
+    ``unset`` are not set at all. ``umask`` is that of
     the process. ``plan`` is what is to go wrong (``Toolchain.fault_route``). ``as_model``: the
     operators are to be nodes of one model, for toolchains without ``SINGLE_OP_DEBUG``.
     """
@@ -43,6 +44,7 @@ class CompileRequest:
     work: Path
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
     raw_mode: str | None = None
     debug_file: Path | None = None
     umask: int | None = None
@@ -79,6 +81,11 @@ class CompileResult(ProcessResult):
     def settings(self) -> Mapping[str, str]:
         """What was added to its environment."""
         return self.environment
+
+    @property
+    def unset(self) -> frozenset[str]:
+        """What was taken out of its environment."""
+        return self.request.unset
 
     @property
     def missing(self) -> str:

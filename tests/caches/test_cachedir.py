@@ -27,6 +27,7 @@ from pytest_ascendcache.caches import (
     plant_canary,
     probe_file_system,
     read_entries,
+    same_code,
 )
 from pytest_ascendcache.caches.elf import add_note, machine, object_size
 from pytest_ascendcache.caches.entry import sha256
@@ -537,3 +538,42 @@ def test_layout(tmp_path):
         tmp_path / "cache/kernel_cache/op_cache.ini",
         tmp_path / "cache/op_cache.ini",
     )
+
+
+# --- kernels that are the same code, files that were left alone ------------------------------
+
+
+def _named(name: str, elements: int = 8, kind: str = "Abs") -> bytes:
+    tensor = TensorDesc.of("float32", elements)
+    options = KernelOptions(soc="Ascend910B1", architecture="x86_64")
+    return build(OperatorSpec(kind, (tensor,), (tensor,)), name, options).object
+
+
+def test_a_mark_and_a_key_in_a_name_change_no_code(entry):
+    before = entry.object
+    plant_canary(entry)
+    assert same_code(entry.object_path.read_bytes(), before)
+    one, other = (_named(f"te_abs_{digit * 64}__kernel0") for digit in "ab")
+    assert one != other
+    assert same_code(one, other)
+
+
+@pytest.mark.parametrize(
+    "other", [_named("probe", elements=16), _named("probe", kind="Exp"), OBJECT[:-1], b""]
+)
+def test_anything_else_is_other_code(other):
+    assert not same_code(OBJECT, other)
+
+
+def test_a_moved_time_disturbs_nothing(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("x")
+    before = Snapshot.take(tmp_path)
+    os.utime(path, (1, 1))
+    after = Snapshot.take(tmp_path)
+    assert before.changes(after) == {"file": Change.TOUCHED}
+    assert before.disturbed(after) == {}
+    path.chmod(0o600)
+    assert before.disturbed(Snapshot.take(tmp_path)) == {"file": Change.TOUCHED}
+    path.write_text("y")
+    assert before.disturbed(Snapshot.take(tmp_path)) == {"file": Change.CHANGED}

@@ -6,13 +6,13 @@ import os
 import time
 
 import pytest
-from test_reference_atc import ABS, ADD, EXP, LOCK, OTHER_SOC, SOC, Sandbox
 
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
 from pytest_ascendcache.reference.cache.aging import AgingPolicy, Seen, Unit
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.limits import Limits
 from pytest_ascendcache.reference.policies import Policies
+from tests.reference_sandbox import ABS, ADD, EXP, LOCK, OTHER_SOC, SOC, Sandbox
 
 MB = 2**20
 HOUR = 3600

@@ -24,6 +24,7 @@ from pytest_ascendcache.contract import (
     load_rules,
     rules,
 )
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.rules import RuleFileError
 from pytest_ascendcache.contract.verdict import broken_promise
 
@@ -362,12 +363,19 @@ def test_a_file_that_describes_no_rules(rule_files, text):
         (Level.MUST, True, Verdict.FAIL),
         (Level.SHOULD, False, Verdict.WARN),
         (Level.SHOULD, True, Verdict.FAIL),
-        (Level.INFO, False, Verdict.UNDECIDED),
-        (Level.INFO, True, Verdict.UNDECIDED),
+        (Level.INFO, False, Verdict.WARN),
+        (Level.INFO, True, Verdict.WARN),
     ],
 )
 def test_broken_promises(level, strict, verdict):
     assert broken_promise(level, strict) is verdict
+    assert broken_promise(level, strict, Harm.LOST_WORK) is verdict
+
+
+@pytest.mark.parametrize("level", Level)
+def test_the_first_five_kinds_of_harm_fail_at_any_level(level):
+    failing = [each for each in Harm if broken_promise(level, False, each) is Verdict.FAIL]
+    assert failing == (list(Harm) if level is Level.MUST else list(Harm)[:5])
 
 
 def test_there_are_six_verdicts():

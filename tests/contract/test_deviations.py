@@ -13,85 +13,126 @@ from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import (
     Deviation,
     DeviationFileError,
+    Fault,
     Judged,
     Occurrence,
     builtin_lists,
     load_deviations,
     occurrences,
 )
+from pytest_ascendcache.contract.harm import Harm
 
 RULE = "aging/bad-values"
 CHECK = "pytest_ascendcache/conformance/cache_mode/test_aging.py::test_bad_values[ratio-0]"
 
 
+SAID = "outcome differs\n  observed: reused, entry kept\n  expected: compiled, entry stored"
+NAMED = {"rule": RULE, "check": "test_bad_values[ratio-0]", "observed": ("*observed: reused*",)}
+
+
+def _entry(**changes: object) -> Deviation:
+    fields = {"origin": "list, entry 1", "reason": "so", **NAMED, **changes}
+    return Deviation(**fields)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
-    ("entry", "named"),
+    ("entry", "matches"),
     [
-        ({"rule": RULE}, True),
-        ({"rule": "aging/*"}, True),
-        ({"rule": "AGING/*"}, False),
-        ({"rule": "debug/*"}, False),
-        ({"rule": RULE, "check": "test_bad_values*[ratio-*]"}, True),
-        ({"rule": RULE, "check": "test_bad_values[ratio-?]"}, True),
-        ({"rule": RULE, "check": "test_bad_values[size-*]"}, False),
-        ({"rule": RULE, "check": "test_bad_values"}, False),
-        ({"rule": RULE, "cell": (("mode", ("force",)),)}, True),
-        ({"rule": RULE, "cell": (("mode", ("enable", "force")), ("list", ("none",)))}, True),
-        ({"rule": RULE, "cell": (("mode", ("enable",)),)}, False),
-        ({"rule": RULE, "cell": (("soc", ("Ascend910B1",)),)}, False),
+        ({}, True),
+        ({"rule": "aging/boundaries"}, False),
+        ({"check": "test_bad_values[ratio-?]"}, True),
+        ({"check": "test_bad_values[*]"}, True),
+        ({"check": "test_bad_values[size-*]"}, False),
+        ({"check": "test_bad_values"}, False),
+        ({"observed": ("outcome differs observed: reused, entry kept *",)}, True),
+        ({"observed": ("no*", "*entry kept expected: compiled*")}, True),
+        ({"observed": ("*observed: compiled*",)}, False),
+        ({"observed": ("observed: reused",)}, False),
+        ({"harm": Harm.MISLEADING}, False),
+        ({"harm": Harm.CRASH}, True),
+        ({"cell": (("mode", ("force",)),)}, True),
+        ({"cell": (("mode", ("enable", "force")), ("list", ("none",)))}, True),
+        ({"cell": (("mode", ("enable",)),)}, False),
+        ({"cell": (("soc", ("Ascend910B1",)),)}, False),
     ],
 )
-def test_what_an_entry_names(entry: dict[str, object], named: bool) -> None:
-    deviation = Deviation(origin="list, entry 1", reason="so", **entry)  # type: ignore[arg-type]
-    assert deviation.names(RULE, CHECK, {"mode": "force", "list": "none"}) is named
+def test_an_entry_is_about_a_check_and_what_it_observed(
+    entry: dict[str, object], matches: bool
+) -> None:
+    fault = Fault(RULE, CHECK, {"mode": "force", "list": "none"}, SAID, Harm.LOST_WORK)
+    assert _entry(**entry).matches(fault) is matches
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "occurrence"),
+    ("harm", "known"),
+    [(None, True), (Harm.MISPLACED, True), (Harm.LOST_WORK, True), (Harm.WRONG_RESULT, False)],
+)
+def test_worse_harm_than_listed_is_a_new_fault(harm: Harm | None, known: bool) -> None:
+    assert _entry().matches(Fault(RULE, CHECK, {}, SAID, harm)) is known
+
+
+@pytest.mark.parametrize(
+    ("judged", "occurrence"),
     [
         ([], Occurrence.NOTHING),
-        ([Verdict.PASS, Verdict.KNOWN_DEVIATION], Occurrence.OCCURS),
-        ([Verdict.UNDECIDED, Verdict.KNOWN_DEVIATION], Occurrence.OCCURS),
-        ([Verdict.PASS, Verdict.NOT_APPLICABLE], Occurrence.GONE),
-        ([Verdict.PASS, Verdict.UNDECIDED], Occurrence.UNDECIDED),
-        ([Verdict.NOT_APPLICABLE], Occurrence.UNDECIDED),
+        ([(Verdict.PASS, ""), (Verdict.KNOWN_DEVIATION, "list, entry 1")], Occurrence.OCCURS),
+        (
+            [(Verdict.UNDECIDED, ""), (Verdict.KNOWN_DEVIATION, "list, entry 1")],
+            Occurrence.OCCURS,
+        ),
+        ([(Verdict.KNOWN_DEVIATION, "list, entry 2")], Occurrence.GONE),
+        ([(Verdict.FAIL, "")], Occurrence.GONE),
+        ([(Verdict.PASS, ""), (Verdict.NOT_APPLICABLE, "")], Occurrence.GONE),
+        ([(Verdict.PASS, ""), (Verdict.UNDECIDED, "")], Occurrence.UNDECIDED),
+        ([(Verdict.NOT_APPLICABLE, "")], Occurrence.UNDECIDED),
     ],
 )
-def test_what_became_of_an_entry(verdicts: list[Verdict], occurrence: Occurrence) -> None:
-    entry = Deviation("list, entry 1", RULE, "so")
-    judged = [Judged(RULE, CHECK, {}, verdict) for verdict in verdicts]
+def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: Occurrence) -> None:
+    seen = [Judged(RULE, CHECK, {}, verdict, origin) for verdict, origin in judged]
     other = Judged("debug/outputs", CHECK, {}, Verdict.PASS)
-    assert occurrences([entry], [*judged, other]) == [(entry, occurrence)]
+    assert occurrences([_entry()], [*seen, other]) == [(_entry(), occurrence)]
 
 
 def test_a_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(
-        '[[deviation]]\nrule = "debug/*"\nreason = "T3"\nlink = "https://example.org/1"\n'
+        '[[deviation]]\nrule = "debug/outputs"\ncheck = "test_x[*]"\nobserved = "*nothing*"\n'
+        'harm = "crash"\nreason = "T3"\nlink = "https://example.org/1"\n'
         '[deviation.cell]\nmode = "force"\nlist = ["by-type", "by-name"]\n'
     )
     assert load_deviations(str(path)) == (
         Deviation(
             origin=f"{path}, entry 1",
-            rule="debug/*",
+            rule="debug/outputs",
             reason="T3",
+            check="test_x[*]",
+            observed=("*nothing*",),
+            harm=Harm.CRASH,
             cell=(("mode", ("force",)), ("list", ("by-type", "by-name"))),
             link="https://example.org/1",
         ),
     )
 
 
-ENTRY = '[[deviation]]\nrule = "debug/*"\nreason = "so"\n'
+REST = 'check = "test_x"\nobserved = "*reused*"\nreason = "so"\n'
+ENTRY = '[[deviation]]\nrule = "debug/outputs"\n' + REST
 TYPOS = {
     "syntax": ('[[deviation]]\nrule = debug"\n', "ours.toml is not TOML: .*line 2"),
     "unknown-key": (ENTRY + 'raeson = "so"\n', r"entry 1 .*the key 'raeson' is unknown; .*reason"),
-    "no-reason": ('[[deviation]]\nrule = "debug/*"\n', "entry 1 .*'reason' is missing"),
-    "empty-reason": ('[[deviation]]\nrule = "debug/*"\nreason = " "\n', "'reason' is ' '; write"),
+    "no-reason": (ENTRY.replace('reason = "so"', ""), "entry 1 .*'reason' is missing"),
+    "empty-reason": (ENTRY.replace('"so"', '" "'), "'reason' is ' '; write"),
+    "no-check": (ENTRY.replace('check = "test_x"', ""), "entry 1 .*'check' is missing"),
+    "any-check": (ENTRY.replace("test_x", "*"), r"'check' is '\*'; name one check"),
+    "many-checks": (ENTRY.replace("test_x", "test_*[a]"), r"'check' is 'test_\*\[a\]'; name one"),
+    "nothing-observed": (ENTRY.replace('"*reused*"', '"*"'), r"'observed' is '\*'; write what"),
+    "observed-a-number": (ENTRY.replace('"*reused*"', "[1]"), r"'observed' is \[1\]; write what"),
+    "no-observed": (ENTRY.replace('observed = "*reused*"', ""), "'observed' is missing"),
+    "no-such-harm": (ENTRY + 'harm = "bad"\n', "'harm' is 'bad'; use one of wrong-result, out"),
     "no-rule": (ENTRY + '[[deviation]]\nreason = "so"\n', "entry 2: 'rule' is missing"),
-    "rule-a-number": ('[[deviation]]\nrule = 1\nreason = "so"\n', "entry 1: 'rule' is 1; write"),
-    "no-such-rule": (
-        '[[deviation]]\nrule = "debgu/*"\nreason = "so"\n',
-        r"entry 1 \(rule 'debgu/\*'\): no rule is called so",
+    "rule-a-number": (f"[[deviation]]\nrule = 1\n{REST}", "entry 1: 'rule' is 1; write"),
+    "many-rules": (
+        f'[[deviation]]\nrule = "debug/*"\n{REST}',
+        r"entry 1 \(rule 'debug/\*'\): no rule is called so; name one rule",
     ),
     "table": ('[[deviations]]\nrule = "debug/*"\n', "'deviations' is unknown"),
     "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is no list"),
@@ -117,7 +158,11 @@ def test_a_typo_is_told_in_one_sentence(tmp_path: Path, typo: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cnan", "'cnan' is neither a built-in list (cann, mindspore-2.10.0) nor a file"),
+        (
+            "cnan",
+            "'cnan' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
+        ),
         ("missing.toml", "missing.toml cannot be read (No such file or directory)"),
         (".", ". cannot be read (Is a directory)"),
     ],
@@ -128,7 +173,7 @@ def test_a_list_that_is_not_there(name: str, words: str) -> None:
 
 
 def test_every_entry_of_cann_has_its_number() -> None:
-    assert builtin_lists() == ["cann", "mindspore-2.10.0"]
+    assert builtin_lists() == ["cann", "cann-8.1", "mindspore-2.10.0", "torchair-2.14.0"]
     assert all(re.match(r"T\d+(, T\d+)*: ", entry.reason) for entry in load_deviations("cann"))
 
 
@@ -165,9 +210,9 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
     green.stdout.fnmatch_lines(
         [
             "*known deviation 2 (3 pass)*aging/creates-ini*",
-            "1 rules: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
             "*known deviations*",
             "aging/creates-ini, 2 checks: T5: op_cache.ini is created in kernel_cache/*",
+            "1 rule: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
         ]
     )
     # Of a part of the suite it is not said what no longer occurs.
@@ -186,16 +231,17 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
 
 def test_a_list_does_not_hide_other_rules_or_checks(suite: pytest.Pytester) -> None:
     (suite.path / "ours.toml").write_text(
-        '[[deviation]]\nrule = "aging/creates-ini"\ncheck = "*[force]"\nreason = "so"\n'
+        '[[deviation]]\nrule = "aging/creates-ini"\nobserved = "*op_cache.ini*"\nreason = "so"\n'
+        'check = "test_a_run_creates_the_file_where_the_document_says[force]"\n'
         'link = "https://example.org/1"\n'
     )
     result = _run(suite, *PROFILE, "--ascend-deviations=ours.toml", "-n", "2")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
             "aging/creates-ini, 1 check: so (https://example.org/1)",
             f"repeat * --ascend-profile=cann --ascend-deviations={suite.path}/ours.toml *",
+            "5 checks: 3 pass, 1 fail, 0 warn, 1 known deviation, *",
         ]
     )
 
@@ -212,19 +258,22 @@ MINE = """
 LIST = """
 [[deviation]]
 rule = "debug/outputs"
-check = "test_mine*"
+check = "test_mine[*]"
+observed = ["*== 'valid'*", "*'damaged'*"]
 cell = {before = ["damaged", "half-object"]}
 reason = "this one is known"
 
 [[deviation]]
 rule = "debug/outputs"
-check = "test_mine*"
+check = "test_mine[*]"
+observed = ["*== 'valid'*", "*'damaged'*"]
 cell = {before = "valid"}
 reason = "this one was mended"
 
 [[deviation]]
-rule = "debug/*"
+rule = "debug/outputs"
 check = "test_nobody"
+observed = "anything"
 reason = "this one was renamed"
 """
 
@@ -258,8 +307,10 @@ def test_a_whole_run_says_what_a_list_need_not_say(
         [
             "debug/outputs, 1 check: this one is known",
             "*listed deviations that are none*",
-            "no longer occurs: ours.toml, entry 2: debug/outputs test_mine[*] before=valid",
-            "matches nothing: ours.toml, entry 3: debug/[*] test_nobody",
+            "no longer occurs: ours.toml, entry 2: debug/outputs test_mine[[][*]] before=valid",
+            "  it says: this one was mended",
+            "matches nothing: ours.toml, entry 3: debug/outputs test_nobody",
+            "  it says: this one was renamed",
         ]
     )
     entries = json.loads((whole.path / "r.json").read_text())["deviations"]
@@ -288,10 +339,14 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--ascend-deviations=ours.toml"], "ours.toml, entry 1 (rule 'debug/*'): the key 'why'"),
+        (
+            ["--ascend-deviations=ours.toml"],
+            "ours.toml, entry 1 (rule 'debug/outputs'): the key 'why'",
+        ),
         (
             ["--ascend-deviations=nobody"],
-            "/nobody' is neither a built-in list (cann, mindspore-2.10.0) nor a file",
+            "/nobody' is neither a built-in list (cann, cann-8.1, mindspore-2.10.0, "
+            "torchair-2.14.0) nor a file",
         ),
         (
             ["--ascend-deviations=cells.toml"],
@@ -305,8 +360,8 @@ def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, 
 def test_bad_options_end_the_run_before_it_begins(
     suite: pytest.Pytester, arguments: list[str], words: str
 ) -> None:
-    (suite.path / "ours.toml").write_text('[[deviation]]\nrule = "debug/*"\nwhy = "so"\n')
-    cell = '[[deviation]]\nrule = "combinations/*"\nreason = "so"\ncell = {cache = "off"}\n'
+    (suite.path / "ours.toml").write_text(ENTRY + 'why = "so"\n')
+    cell = ENTRY.replace("debug/outputs", "combinations/outcome") + 'cell = {cache = "off"}\n'
     (suite.path / "cells.toml").write_text(cell)
     result = _run(suite, *arguments, "--ascend-report=r.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR

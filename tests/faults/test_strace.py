@@ -162,8 +162,8 @@ class Toy:
         self.interruption = Interruption(self.root, tmp_path / "logs", self.route, self.start)
 
     def start(self, plan):
-        _, arguments = self.route.command(plan, "toy", [])
-        ended = subprocess.run([STRACE, *arguments], check=False, capture_output=True)
+        program, arguments = self.route.command(plan, "toy", [])
+        ended = subprocess.run([program, *arguments], check=False, capture_output=True)
         return Ended(ended.returncode)
 
     def recovers(self):
@@ -208,6 +208,42 @@ def test_a_command_is_really_killed(tmp_path):
         (("k.o", 6000),),
         (("k.json", 0), ("k.o", 6000)),
     }
+
+
+@traced
+def test_a_command_is_held_between_any_two_operations(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    toy.interruption.reset()
+    seen = []
+    for operation in toy.interruption.holdable:
+        if not operation.act.changes:
+            continue
+        toy.interruption.reset()
+        with toy.interruption.held(operation) as held:
+            sizes = {path.name: path.stat().st_size for path in sorted(toy.root.iterdir())}
+            seen.append((operation.act, sizes))
+            held.release()
+            assert held.result().returncode == 0
+        assert toy.recovers()
+    assert seen == [
+        (Act.WRITE, {"k.o": 0}),
+        (Act.CREATE, {"k.o": 6000}),
+        (Act.WRITE, {"k.json": 0, "k.o": 6000}),
+    ]
+
+
+@traced
+def test_a_held_command_dies_with_its_gate(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    write = next(each for each in toy.interruption.holdable if each.act is Act.WRITE)
+    toy.interruption.reset()
+    with toy.interruption.held(write) as held:
+        assert held.stands
+    assert held.result().returncode != 0
+    toy.interruption.reset()
+    with toy.interruption.held(write) as held:
+        held.kill()
+        assert held.result().returncode != 0
 
 
 @traced

@@ -16,7 +16,7 @@ from pytest_ascendcache.reports.rule_reference import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "zh").glob("*.md")), ROOT / "README.zh.md"]
 
 
 def test_what_is_made_from_the_code_is_current() -> None:

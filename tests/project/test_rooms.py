@@ -17,6 +17,7 @@ ORDER = (
     "words",
     "operators",
     "contract",
+    "language",
     "combinations",
     "caches",
     "processes",

@@ -44,6 +44,7 @@ def test_a_run_writes_its_badge(pytester: pytest.Pytester) -> None:
     release = pytester.path / "release.toml"
     release.write_text("soc = 'Ascend910B1'\n[options]\nop_compiler_cache_mode = 'enable'\n")
     arguments = (f"--ascend-release={release}", "--ascend-rule=cache-mode/release-setting")
+    arguments += ("--ascend-strict",)
     result = pytester.runpytest_subprocess(*arguments, "--ascend-badge=badge.json")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert json.loads((pytester.path / "badge.json").read_text()) == {

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract.deviations import Fault
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reports.baseline import Baseline, News
 from pytest_ascendcache.reports.json_report import as_json
 from tests.sample_reports import failing, record, report
@@ -93,7 +96,6 @@ def _baseline(place: Path, *records: Any) -> Baseline:
     [
         (Verdict.FAIL, "reused, entry kept", True),
         (Verdict.WARN, "reused, entry kept", True),
-        (Verdict.KNOWN_DEVIATION, "reused, entry kept", True),
         (Verdict.FAIL, "compiled, entry damaged", False),
         (Verdict.UNDECIDED, "reused, entry kept", False),
         (Verdict.PASS, "reused, entry kept", False),
@@ -105,9 +107,47 @@ def test_only_the_same_fault_is_as_before(
 ) -> None:
     then = record("a", verdict=verdict, observed=observed)
     baseline = _baseline(tmp_path / "then.json", then)
-    found = baseline.deviation(then.rule, "a", Verdict.FAIL, "reused, entry kept")
+    same, other = (Fault(then.rule, check, {}, "") for check in "ab")
+    found = baseline.deviation(same, Verdict.FAIL, "reused, entry kept")
     assert (found is not None) == known
-    assert baseline.deviation(then.rule, "b", Verdict.FAIL, "reused, entry kept") is None
+    assert baseline.deviation(other, Verdict.FAIL, "reused, entry kept") is None
+
+
+@pytest.mark.parametrize(
+    ("message", "harm", "known"),
+    [
+        ("killed before rename of te_add_0123456789ab.o: it ended with 1", Harm.LOST_WORK, True),
+        ("killed before rename of te_add_ba9876543210.o: it ended with 2\nmore", None, True),
+        ("killed before write of te_add_0123456789ab.o: it ended with 1", None, False),
+        ("killed before rename of te_add_0123456789ab.o: it ended with 1", Harm.UNUSABLE, False),
+    ],
+)
+def test_another_fault_of_the_same_check_is_new(
+    tmp_path: Path, message: str, harm: Harm | None, known: bool
+) -> None:
+    said = "killed before rename of te_add_0123456789ab.o: it ended with 1"
+    then = replace(record("a", verdict=Verdict.FAIL, message=said), harm="lost-work")
+    baseline = _baseline(tmp_path / "then.json", then)
+    found = baseline.deviation(Fault(then.rule, "a", {}, message, harm), Verdict.FAIL, "")
+    assert (found is not None) is known
+
+
+def test_what_a_list_knew_then_is_broken_beneath(tmp_path: Path) -> None:
+    known = {"entry": "x", "reason": "so", "link": "", "instead": "fail"}
+    then = replace(record("a", verdict=Verdict.KNOWN_DEVIATION), deviation=known)
+    baseline = _baseline(tmp_path / "then.json", then)
+    assert baseline.deviation(Fault(then.rule, "a", {}, ""), Verdict.FAIL, "") is not None
+
+
+def test_what_was_judged_then_and_not_now_is_told(tmp_path: Path) -> None:
+    baseline = _baseline(tmp_path / "then.json", record("a"), record("b"))
+    news = News.of(baseline, [record("a", verdict=Verdict.NOT_APPLICABLE), record("b")])
+    assert "passed in the baseline and not judged now: 1 check" in news.lines()
+
+
+def test_a_baseline_that_judged_nothing_says_so(tmp_path: Path) -> None:
+    baseline = _baseline(tmp_path / "then.json", record("a", verdict=Verdict.NOT_APPLICABLE))
+    assert News.of(baseline, [record("a")]).lines()[1].startswith("the baseline judged nothing")
 
 
 def test_what_cannot_be_told_now_is_neither_fixed_nor_as_before(tmp_path: Path) -> None:

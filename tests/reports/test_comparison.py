@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.comparison import compare
 from pytest_ascendcache.reports.files import ReportFileError, read_report
 from pytest_ascendcache.reports.json_report import as_json
+from pytest_ascendcache.reports.records import VerdictRecord
 from tests.sample_reports import failing, page, record, report
 
 COMMAND = [sys.executable, "-m", "pytest_ascendcache.reports.comparison"]
@@ -37,6 +40,9 @@ def reports(tmp_path: Path) -> Path:
     return tmp_path
 
 
+STORES = record("s", "cache-mode/enable-stores")
+
+
 def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -> None:
     ended = _compare(reports, "good.json", "bad.json")
     assert ended.returncode == 0
@@ -60,6 +66,69 @@ def test_a_rule_that_a_report_lacks_is_no_difference(reports: Path) -> None:
 def test_reports_that_agree_have_no_table(reports: Path) -> None:
     ended = _compare(reports, "good.json", "good.json")
     assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 2 are alike"]
+
+
+def _known(verdict: str, check: str = "a") -> VerdictRecord:
+    deviation = {"entry": "x", "reason": "so", "link": "", "instead": verdict}
+    return replace(record(check, verdict=Verdict.KNOWN_DEVIATION), deviation=deviation)
+
+
+def _written(place: Path, *records: VerdictRecord) -> str:
+    place.write_text(as_json(report(*records)), encoding="utf-8")
+    return place.name
+
+
+def test_a_list_of_known_deviations_makes_no_difference(tmp_path: Path) -> None:
+    listed = _written(tmp_path / "listed.json", _known("fail"), record("b"))
+    bare = _written(tmp_path / "bare.json", record("a", verdict=Verdict.FAIL), record("b"))
+    ended = _compare(tmp_path, listed, bare, "--fail-on-worse")
+    assert ended.returncode == 0
+    assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 1 are alike"]
+
+
+def test_a_report_that_judged_nothing_says_so(tmp_path: Path) -> None:
+    good = _written(tmp_path / "good.json", record("a"))
+    nothing = _written(tmp_path / "nothing.json", record("a", verdict=Verdict.NOT_APPLICABLE))
+    ended = _compare(tmp_path, good, nothing, "-o", "page.html")
+    assert ended.returncode == 0
+    said = "reference 0.1.0 (nothing.json) judged nothing: 1 checks, none of them decided"
+    assert said in ended.stdout
+    assert said in page(tmp_path / "page.html").text
+    assert _compare(tmp_path, nothing, nothing, "--fail-on-worse").returncode == 1
+
+
+LOST = replace(record("a", verdict=Verdict.WARN), harm="lost-work")
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "worse"),
+    [
+        ([record("a")], [record("a")], False),
+        ([record("a")], [record("a", verdict=Verdict.WARN)], True),
+        ([record("a")], [record("a", verdict=Verdict.UNDECIDED), record("b")], True),
+        ([record("a", verdict=Verdict.FAIL)], [record("a")], False),
+        ([_known("warn")], [record("a", verdict=Verdict.WARN)], False),
+        ([_known("warn")], [_known("fail")], True),
+        ([LOST], [replace(LOST, harm="misplaced")], False),
+        ([LOST], [replace(LOST, harm="hang")], True),
+        ([LOST], [LOST, replace(LOST, check="b")], True),
+        ([record("a", verdict=Verdict.NOT_APPLICABLE), STORES], [record("a"), STORES], False),
+        ([record("a"), STORES], [record("a", verdict=Verdict.NOT_APPLICABLE), STORES], True),
+        ([record("a"), STORES], [STORES], True),
+        ([STORES], [record("a", verdict=Verdict.WARN), STORES], True),
+    ],
+)
+def test_what_is_worse(then: list[VerdictRecord], now: list[VerdictRecord], worse: bool) -> None:
+    files = [(Path("then.json"), report(*then)), (Path("now.json"), report(*now))]
+    assert compare(files).worse == (["cache-mode/enable-reuses"] if worse else [])
+
+
+def test_fail_on_worse_sets_the_exit_status(reports: Path) -> None:
+    assert _compare(reports, "good.json", "bad.json").returncode == 0
+    ended = _compare(reports, "good.json", "bad.json", "--fail-on-worse")
+    assert ended.returncode == 1
+    assert ended.stdout.splitlines()[-1] == "worse: cache-mode/enable-reuses"
+    assert _compare(reports, "bad.json", "good.json", "--fail-on-worse").returncode == 0
 
 
 def test_the_page_has_the_differences_first(reports: Path) -> None:

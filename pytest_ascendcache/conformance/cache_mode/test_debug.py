@@ -39,7 +39,9 @@ SWITCHES = {
     "ccec_g": ("ccec_g",),
     "oom": ("oom",),
     "dump_cce": ("dump_cce",),
+    "dump_loc": ("dump_loc",),
     "ccec_O0": ("ccec_O0",),
+    "check_flag": ("check_flag",),
     "several": ("dump_cce", "ccec_O0", "ccec_g"),
 }
 LISTS = {

@@ -15,8 +15,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.kit.texts import each_of, texts
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import (
@@ -24,6 +27,7 @@ from pytest_ascendcache.contract.ranks import (
     SHORTEST_WAIT,
     TIMEOUT,
     Phase,
+    is_other_spelling,
     is_rank_id,
     kernel_meta,
 )
@@ -384,17 +388,37 @@ def _refused(run: NetworkRun, variable: str, value: str) -> None:
     assert value.strip() in run.output, f"the error does not show {value!r}: {run.output.strip()}"
 
 
-BAD_RANKS = ("-1", "one", "../x", "1/../2", "0/../../escaped", "..", "1 2", "1.0", "0x1", "٣")
+TRICKY_RANKS = (
+    *("-1", "one", "../x", "1/../2", "0/../../escaped", "..", "1 2", "1.0", "0x1", "1e0", "True"),
+    *("+1", " 1", "1 ", "1\n", "\t1", "1_0", "1,2", "٣", "３", "²", "03", "00", "99999999999"),
+)
+"""Texts that some parser, somewhere, takes for a rank."""
 
 
 @rule("ranks/bad-rank-id")
-@pytest.mark.parametrize("text", BAD_RANKS)
-def test_what_is_no_rank_is_refused(network: NetworkUnderTest, text: str) -> None:
-    assert not is_rank_id(text)
-    run = network.attempt(network.request(NETWORK, environment={"RANK_ID": text}))
+@texts(16)
+@each_of({"text": text} for text in TRICKY_RANKS)
+@given(text=st.integers(0, 300).map(str) | st.text("0123456789 +-_./x\n٣³", min_size=1, max_size=4))
+def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, text: str) -> None:
+    """Another spelling of a number may be refused, or be a directory of its own; it is not merged
+    with the number's."""
+    environment = {"RANK_ID": text}
+    run = network.attempt(network.request(NETWORK, environment=environment))
+    own = kernel_meta(run.result.request.environment, network.work)
+    assert _escaped(network) == [], f"RANK_ID={text!r}: kernels outside of the cache directory"
+    if run.succeeded and (is_rank_id(text) or is_other_spelling(text)):
+        assert Path(own).is_dir(), f"RANK_ID={text!r}: no {own}"
+        elsewhere = [
+            path
+            for path in run.files_written
+            if Path(own).name not in Path(path).parts
+            or Path(own).parent.name not in Path(path).parts
+        ]
+        assert elsewhere == [], f"RANK_ID={text!r}: files are written elsewhere than {own}"
+        return
+    assert not is_rank_id(text) or len(text) > 5, f"RANK_ID={text!r}: {run.result.ending}"
     _refused(run, "RANK_ID", text)
-    assert run.files_written == frozenset(), "kernels were written all the same"
-    assert _escaped(network) == []
+    assert run.files_written == frozenset(), f"RANK_ID={text!r}: kernels were written all the same"
 
 
 def _escaped(network: NetworkUnderTest) -> list[str]:
@@ -440,6 +464,49 @@ def test_two_ranks_of_one_number_do_not_merge(
         assert re.search(r"\b1\b", words), f"no error names the number: {words}"
         kept = [kernel.operator_type for kernel in network.kernels(1).values()]
         assert len(kept) <= 1, f"one directory holds kernels of two processes: {kept}"
+
+    rehearse(story)
+
+
+@rule("ranks/bad-rank-id")
+def test_two_ranks_of_one_number_do_not_stand_for_two(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+) -> None:
+    """Each has a directory of its own, as on two hosts: no lock tells them of each other, and
+    rank 2 of three never comes."""
+
+    def story(second: float) -> None:
+        with meeting_place(3, SHORTEST_WAIT) as gang, network.watch() as watch:
+            processes = []
+            for place, rank in enumerate((0, 1, 1)):
+                own = {"MS_COMPILER_CACHE_PATH": str(network.site / f"host{place}")}
+                request = network.request(NETWORK, rank, gang, own, second=second)
+                processes.append(watch.start(request))
+            runs = [wait(watch, process, second) for process in processes]
+        for run in runs:
+            assert run.result.returncode, "a rank ended well although rank 2 never came"
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("came", [(0,), (0, 2), (3,)], ids=str)
+def test_every_missing_rank_is_named(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], came: tuple[int, ...]
+) -> None:
+    """Of four ranks two or three are missing. Without rank 0 the others know of it alone."""
+
+    def story(second: float) -> None:
+        with meeting_place(4, SHORTEST_WAIT) as gang, network.watch() as watch:
+            requests = [network.request(NETWORK, rank, gang, second=second) for rank in came]
+            runs = [wait(watch, watch.start(each), second) for each in requests[1:]]
+            runs += [wait(watch, watch.start(each), second) for each in requests[:1]]
+        missing = set(range(4)) - set(came) if 0 in came else {0}
+        run = runs[-1]
+        assert run.result.returncode, f"a rank {run.result.ending} without {sorted(missing)}"
+        assert named(run) - set(came) == missing, (
+            f"ranks {sorted(missing)} are missing: {run.output.strip()}"
+        )
 
     rehearse(story)
 

@@ -80,6 +80,7 @@ class CellRuns:
             last = self._last.cache.evidence
             evidence.sandbox, evidence.control = last.sandbox, last.control
             evidence.steps += last.steps
+            evidence.ran(self._last.cache.witness)
             # What is compiled from now on, as fresh kernels are, is this check's.
             self._last.cache.evidence = evidence
             return self._last

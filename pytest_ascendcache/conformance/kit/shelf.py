@@ -23,6 +23,7 @@ from pytest_ascendcache.contract.aging import (
     INI_SIZE,
     MEGABYTE,
 )
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 
 KILOBYTE = 1024
@@ -36,6 +37,7 @@ class Shelf:
     def __init__(self, cache: CacheUnderTest, soc: str | None = None) -> None:
         self._directory = cache.layout.soc(soc or cache.options.soc)
         self._prefix = f"{self._directory.relative_to(cache.root)}/"
+        self._cache = cache
         self._laid: dict[str, tuple[int, float]] = {}
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
@@ -105,6 +107,10 @@ class Shelf:
         Raises:
             AssertionError: where not.
         """
+        gone = set(self.gone())
+        if gone < set(goes):
+            stays = ", ".join(sorted(set(goes) - gone))
+            self._cache.evidence.saw(Harm.MISPLACED, f"what should have aged stays: {stays}")
         ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
         assert self.gone() == goes, (
             f"aged entries differ\nobserved: {self.gone() or 'none'} gone\n"

@@ -63,9 +63,9 @@ def test_a_reader_is_overtaken_by_a_writer(
 ) -> None:
     old = marked.object
     reading = cache.interruption(add, mode=ENABLE)
-    for operation in reading.operations:
-        if operation.act is not Act.READ or marked.stem not in operation.path:
-            continue
+    reads = [each for each in reading.holdable if each.act is Act.READ]
+    own = [each for each in reads if marked.stem in each.path]
+    for operation in reading.worthwhile(own):
         reading.reset()
         with reading.held(operation) as reader:
             writer = cache.attempt(add if forced == "the-same" else exp, mode=FORCE)
@@ -82,6 +82,46 @@ def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
     return bool(find_canaries(run.model(operator).read_bytes())) and run.kernel(operator) == kernel
 
 
+@rule("cache-mode/parallel-force")
+@pytest.mark.usefixtures("_holds")
+@pytest.mark.parametrize("forced", ["the-same", "another"])
+def test_force_meets_a_writer_at_every_moment(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, forced: str
+) -> None:
+    cache.marks = False
+    cache.warm(exp)
+    other = add if forced == "the-same" else exp
+    writing = cache.interruption(add, mode=ENABLE)
+    locks = [each for each in writing.operations if each.act is Act.LOCK]
+    forcing = cache.interruption(other, mode=FORCE)
+    waits = [each for each in forcing.operations if each.act is Act.LOCK]
+    for operation in writing.operations:
+        if not operation.act.changes:
+            continue
+        writing.reset()
+        with writing.held(operation) as writer:
+            if locks and waits and operation.number > locks[-1].number:
+                # Force has to wait for the writer: let both go once it is about to.
+                with forcing.held(waits[0], may_end=True) as second:
+                    second.release()
+                    writer.release()
+                    force = second.result()
+            else:
+                force = cache.attempt(other, mode=FORCE)
+                writer.release()
+            run = writer.result()
+        where = f"while a writer stands before {operation}"
+        assert force.succeeded, f"{where}: force {force.result.ending}"
+        assert run.succeeded, f"{where}: the writer {run.result.ending}"
+        assert cache.delivers_fresh(force, other), f"{where}: force delivers a wrong kernel"
+        assert cache.delivers_fresh(run, add), f"{where}: the writer delivers a wrong kernel"
+        assert cache.problems() == [], where
+        cache.trust_marks()
+        problem = cache.recovery(add)
+        cache.marks = False
+        assert problem is None, f"{where}: {problem}"
+
+
 @rule("robust/same-key-race")
 @pytest.mark.usefixtures("_holds")
 def test_two_writers_meet_at_every_moment(
@@ -91,9 +131,8 @@ def test_two_writers_meet_at_every_moment(
     cache.warm(exp)
     writing = cache.interruption(add, mode=ENABLE)
     locks = [each for each in writing.operations if each.act is Act.LOCK]
-    for operation in writing.operations:
-        if not operation.act.changes:
-            continue
+    changes = [each for each in writing.holdable if each.act.changes]
+    for operation in writing.worthwhile(changes):
         writing.reset()
         with writing.held(operation) as first:
             if locks and operation.number > locks[-1].number:

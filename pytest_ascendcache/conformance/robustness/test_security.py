@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import Change, Entry, Snapshot, find_canaries, plant_canary
+from pytest_ascendcache.caches import (
+    Entry,
+    Snapshot,
+    find_canaries,
+    keep_access_times,
+    plant_canary,
+)
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ENABLE,
@@ -22,12 +28,22 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 from pytest_ascendcache.contract import CacheMode, Capability
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
-from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
+from pytest_ascendcache.observation import (
+    CacheUnderTest,
+    NetworkUnderTest,
+    NotDecidable,
+    Run,
+    probe_network,
+)
 from pytest_ascendcache.operators import OperatorSpec
 
 
 def _poison(victim: Entry, other: Entry, how: str) -> bytes:
     """Put a marked kernel where it does not belong; returns the marked object."""
+    if how == "object-flipped":
+        # As it was written, without a mark and of the same size, but for one bit of its code.
+        DAMAGES[1].apply(victim)
+        return victim.object_path.read_bytes()
     if how == "object-replaced":
         # The operator's own object, marked, while the metadata keeps the old digest.
         metadata = victim.metadata_path.read_bytes()
@@ -50,7 +66,14 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
 
 @rule("security/verify-before-load")
 @pytest.mark.parametrize(
-    "how", ["object-of-another", "object-behind-a-link", "object-replaced", "entry-of-another"]
+    "how",
+    [
+        "object-of-another",
+        "object-behind-a-link",
+        "object-replaced",
+        "object-flipped",
+        "entry-of-another",
+    ],
 )
 def test_an_object_with_a_wrong_digest_is_not_served(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, how: str
@@ -62,7 +85,8 @@ def test_an_object_with_a_wrong_digest_is_not_served(
     run = cache.attempt(add, mode=ENABLE)
     if run.succeeded:
         delivered = find_canaries(run.model(add).read_bytes())
-        assert not delivered & find_canaries(poison), "an unverified object was delivered"
+        unverified = delivered & find_canaries(poison) or run.kernel(add) == poison
+        assert not unverified, "an unverified object was delivered"
         assert run.kernel(add) == cache.fresh(add), "a wrong kernel was delivered"
 
 
@@ -131,6 +155,7 @@ def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path
     """A directory beside the cache with a marked kernel of ``add``; the cache holds both
     operators, as the toolchain wrote them."""
     cache.marks = False
+    keep_access_times(cache.sandbox, keep=False)  # where a scan renews what it reads nothing ages
     cache.warm(add, mul)
     entry = cache.entry(add)
     directory = cache.sandbox / "outside"
@@ -142,8 +167,8 @@ def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path
 
 
 def _unchanged(directory: Path, before: Snapshot) -> None:
-    changes = before.changes(Snapshot.take(directory))
-    changed = {path: each.value for path, each in changes.items() if each is not Change.READ}
+    changes = before.disturbed(Snapshot.take(directory))
+    changed = {path: each.value for path, each in changes.items()}
     assert changed == {}, f"outside of the cache: {changed}"
 
 
@@ -214,8 +239,16 @@ def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: Operator
         directory = cache.layout.soc(cache.options.soc)
         if not directory.is_symlink():
             Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
-            long_ago = time.time_ns() - int(5 * HOUR) * 10**9
+            # The lures are the oldest: nothing that goes before them can meet the target.
+            names = [each.name for each in directory.iterdir()]
             for path in directory.iterdir():
+                hours = 4 if path.name.startswith("te_shelf") else 5
+                long_ago = time.time_ns() - int(hours * HOUR) * 10**9
                 os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
-        return cache.attempt(mul, mode=ENABLE, environment={ENV_SIZE: "1", ENV_RATIO: "1"})
+        run = cache.attempt(mul, mode=ENABLE, environment={ENV_SIZE: "1", ENV_RATIO: "1"})
+        if run.succeeded and not directory.is_symlink():
+            left = {each.name for each in directory.iterdir()}
+            if left >= set(names):
+                raise NotDecidable("nothing aged, so that nothing was led astray")
+        return run
     return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))

@@ -110,6 +110,9 @@ def seconds(most: float) -> Kind:
     """A time in seconds, greater than 0."""
 
     def read(text: str, _: Path) -> float:
+        # float() also takes digits of other alphabets and underscores.
+        if not re.fullmatch(r"[0-9.eE+-]{1,20}", text):
+            raise ValueError(text)
         number = float(text)
         if not (math.isfinite(number) and 0 < number <= most):
             raise ValueError(text)

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
@@ -67,13 +68,19 @@ def cache_knows_its_inode(self, right, fs, kernel_cache, stamp):
     return right(fs, kernel_cache, place)
 
 
-def named_object(entry: EntryFiles) -> Path | None:
-    """The object the metadata names, wherever that is."""
+def object_name(entry: EntryFiles) -> str:
+    """The object's name in the metadata; empty where it cannot be read."""
     try:
         fields = json.loads(entry.metadata.read_bytes())
-        return Path(entry.directory, fields["binFileName"] + fields["binFileSuffix"])
+        return str(fields["binFileName"] + fields["binFileSuffix"])
     except (OSError, ValueError, KeyError, TypeError):
-        return None
+        return ""
+
+
+def named_object(entry: EntryFiles) -> Path | None:
+    """The object the metadata names, wherever that is."""
+    name = object_name(entry)
+    return Path(entry.directory, name) if name else None
 
 
 @defect(ESCAPE, overrides=LookupPolicy.find)
@@ -88,7 +95,7 @@ def names_are_followed(self, right, fs, entry, *_):
     return data if self.digest_matches(data, digest) else None
 
 
-@defect(ESCAPE, overrides=PurgePolicy.force)
+@defect(ESCAPE, overrides=PurgePolicy.force, harm=Harm.OUTSIDE_TOUCHED)
 def names_are_purged(self, right, fs, soc_directory):
     """Purging removes the object the metadata names (T19)."""
     for metadata in soc_directory.glob("*.json"):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -113,7 +114,7 @@ def serves_once(self, right, fs, entry, expected):
     return data
 
 
-@defect(HEALS, overrides=StorePolicy.publish)
+@defect(HEALS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
 def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
     """What exists is not replaced, damaged or not (T1, T2)."""
     if keep and (entry.metadata.exists() or entry.object.exists()):
@@ -145,7 +146,7 @@ def damaged_entries_fail(self, right, fs, entry, expected):
     return data
 
 
-@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches)
+@defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches, harm=Harm.WRONG_RESULT)
 def digest_unchecked(self, right, data, *_):
     """Digests are not checked."""
     return bool(data)
@@ -174,7 +175,8 @@ def metadata_is_believed(self, right, fs, entry, *_):
     if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
         return None
     # A name that is no text ends the compiler.
-    path = entry.directory / (metadata["binFileName"] + metadata["binFileSuffix"])
+    # An absolute one is joined like any other, and leads nowhere.
+    path = Path(f"{entry.directory}/{metadata['binFileName'] + metadata['binFileSuffix']}")
     try:
         data = fs.read("lookup.object", path)
     except OSError:
@@ -288,7 +290,7 @@ class DirectoriesForEveryone(Fs):
     directory_mode = 0o777
 
 
-@defect(MODES, overrides=OutputPolicy.deliver)
+@defect(MODES, overrides=OutputPolicy.deliver, harm=Harm.MISPLACED)
 def working_directory_litter(self, right, output, index, model):
     """A statistics file is dropped in the working directory."""
     Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))

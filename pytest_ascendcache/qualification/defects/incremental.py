@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.qualification.catalogue import defect, having
@@ -345,7 +346,7 @@ def rank_loads_unverified_kernels() -> Policies:
     return having(TrustsInfo())
 
 
-@defect(HEALS, overrides=ReusePolicy.verified)
+@defect(HEALS, overrides=ReusePolicy.verified, harm=Harm.UNUSABLE)
 def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
     """A rank whose .json cannot be parsed fails until it is deleted by hand (T57)."""
     if entry.metadata.is_file():

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
@@ -160,12 +161,16 @@ def key_with_process_id() -> Policies:
     return _key(lambda fields, _: {**fields, "pid": os.getpid()})
 
 
-@defect(WIDE, what="the working directory is in the key")
+@defect(
+    WIDE,
+    what="the working directory is in the key",
+    keeps=("cache-mode/force-then-enable", "cache-mode/force-spares-other-soc"),
+)
 def key_with_working_directory() -> Policies:
     return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
 
 
-@defect(NAMES, what="the operator's name is in the key")
+@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK, keeps=(NARROW,))
 def key_with_operator_name() -> Policies:
     return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
 

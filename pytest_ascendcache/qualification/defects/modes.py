@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.entries import NeverCurrent
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
@@ -37,7 +38,7 @@ def mode_in_any_case(self, right, value):
     return right(value.lower())
 
 
-@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
 def unknown_mode_without_a_hint(self, right, value):
     """The error does not say which values there are."""
     if value not in CACHE_MODES:

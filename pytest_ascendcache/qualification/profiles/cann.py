@@ -25,6 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import compose
 from pytest_ascendcache.qualification.defects import (
@@ -32,13 +34,17 @@ from pytest_ascendcache.qualification.defects import (
     aging,
     debugging,
     entries,
-    impl_modes,
     interruption,
 )
 from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy, Unit
+from pytest_ascendcache.reference.cache.entry import EntryFiles, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.cache.limits import RATIO_VARIABLE, LimitPolicy, Limits
-from pytest_ascendcache.reference.debug import DebugRequest
+from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, SelectedModes
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
+from pytest_ascendcache.reference.options import AtcOptions
 from pytest_ascendcache.reference.policies import Policies
 
 
@@ -56,13 +62,82 @@ def policies() -> Policies:
         aging.ages_by_readable_metadata(),  # T16, T17
         _boundaries(),  # T10
         _force_serves(),  # T13
-        impl_modes.unsupported_mode_in_key(),  # T27
+        _mode_in_key(),  # T27
+        _object_first(),  # T1
+        _list_alone(),  # T3
         interruption.upgrade_of_one_soc(),  # T6
         interruption.stamp_before_purge(),  # T7
         access.unnoted_use_is_a_miss(),  # T11
         access.links_are_purged(),  # T18
-        access.names_are_aged(),  # T19
+        _names_are_aged(),  # T19
     )
+
+
+def _names_are_aged() -> Policies:
+    """T19: aging removes the object the metadata names, joined to the directory as a text: an
+    absolute name leads nowhere."""
+
+    class Aging(AgingPolicy):
+        def remove(self, fs: Fs, unit: Unit) -> None:
+            for each in unit.files:
+                entry = EntryFiles(each.path.parent, each.path.stem)
+                name = access.object_name(entry)
+                if name and (named := Path(f"{entry.directory}/{name}")).is_file():
+                    fs.remove("aging.named", named)
+            super().remove(fs, unit)
+
+    return Policies(aging=Aging())
+
+
+def _mode_in_key() -> Policies:
+    """T27: the mode that is set for an operator's type is in its key, whether or not the operator
+    has that implementation, or any choice at all."""
+
+    class Remembers(ImplementationPolicy):
+        modes: Mapping[str, str] = {}
+
+        def select(self, options: AtcOptions, environ: Mapping[str, str]) -> SelectedModes:
+            selected = super().select(options, environ)
+            self.modes = selected.table.by_type
+            return selected
+
+    remembers = Remembers()
+
+    class Key(KeyPolicy):
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            fields = super().fields(inputs)
+            mode = remembers.modes.get(inputs.operator.type, "")
+            return {**fields, "implementation": f"{fields['implementation']} {mode}"}
+
+    return Policies(implementation=remembers, key=Key())
+
+
+def _object_first() -> Policies:
+    """T1: the metadata is written once the object has its name."""
+
+    class Store(StorePolicy):
+        def replace_pair(
+            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
+        ) -> None:
+            new = fs.write_temporary("store.object", entry.object, data)
+            fs.replace("store.object.rename", new, entry.object)
+            text = self.metadata_text(data, metadata)
+            new = fs.write_temporary("store.metadata", entry.metadata, text)
+            fs.replace("store.metadata.rename", new, entry.metadata)
+
+    return Policies(store=Store())
+
+
+def _list_alone() -> Policies:
+    """T3: without switches the list is not read at all: nothing is debugged."""
+
+    class Debug(DebugPolicy):
+        def read(self, path: str) -> DebugConfig | None:
+            config = super().read(path)
+            alone = config is not None and not config.switches and config.listed is not None
+            return None if alone else config
+
+    return Policies(debug=Debug())
 
 
 def _conversions() -> Policies:

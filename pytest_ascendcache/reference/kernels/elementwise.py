@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf, pi, sqrt
 from math import log as logarithm
-from math import pi, sqrt
 
 from pytest_ascendcache.reference.kernels import functions as f
 from pytest_ascendcache.reference.kernels.layout import row_major
@@ -76,7 +76,8 @@ def square(_: KernelContext, x: Value) -> Value:
 
 @elementwise("Sqrt", two_implementations=True)
 def square_root(op: KernelContext, x: Value) -> Value:
-    return x.square_root() if op.precise else x * f.rough_rsqrt(x)
+    # The estimates start from the exponent's bits, which say nothing of infinity.
+    return x.square_root() if op.precise else select(x < inf, x * f.rough_rsqrt(x), x)
 
 
 @elementwise("Rsqrt")
@@ -237,7 +238,9 @@ def divide(_: KernelContext, x1: Value, x2: Value) -> Value:
 
 @elementwise("RealDiv", operands=2, two_implementations=True)
 def real_divide(op: KernelContext, x1: Value, x2: Value) -> Value:
-    return x1 / x2 if op.precise else x1 * f.rough_reciprocal(x2)
+    if op.precise:
+        return x1 / x2
+    return select(x2.absolute() < inf, x1 * f.rough_reciprocal(x2), x1 / x2)
 
 
 @elementwise("Maximum", operands=2, dtypes=NUMBERS)

@@ -41,6 +41,6 @@ def narrow(value: Value) -> Value:
     return select(magnitude.below(0x7F800001), half, QUIET_NAN)
 
 
-def round_to_half(value: Value) -> Value:
-    """A float rounded to the precision and range of float16."""
-    return widen(narrow(value))
+def cut_to_11_bits(value: Value) -> Value:
+    """A float cut towards zero to the precision of float16, in the range of float32."""
+    return (value.bits() & 0xFFFFE000).as_float()

@@ -48,7 +48,7 @@ GRAPH_FILE = re.compile(r"(?P<role>\w*?)compile_(?:cache_(?P<number>\d+)\.mindir
 _OUTPUTS = re.compile(
     r"ts\d{14,20}_pid\d+_outputs|\d{14,20}_\d+(?:_kernel_aot_optimization_build)?_outputs"
 )
-_RANK = re.compile(r"rank_\d+")
+_RANK = re.compile(r"rank_(\d+)")
 _BY_NAME = {
     "kernel_cache": Kind.KERNEL_CACHE,
     "akg_kernel_meta": Kind.AKG,
@@ -80,9 +80,9 @@ def _by_path(path: PurePath) -> Kind | None:
         return Kind.SOC
     if (above, name) == ("static_kernel", "ai_core"):
         return Kind.STATIC_INSTALLED
-    if name == "kernel_meta" and _RANK.fullmatch(above):
+    if name == "kernel_meta" and rank_number(above) is not None:
         return Kind.KERNEL_META
-    if _RANK.fullmatch(name):
+    if rank_number(name) is not None:
         return Kind.RANK
     return Kind.STATIC_OUTPUTS if _OUTPUTS.fullmatch(name) else None
 
@@ -114,6 +114,12 @@ def split(name: str) -> tuple[str, str]:
     return (stem, dot + suffix) if dot else (name, "")
 
 
+def rank_number(name: str) -> int | None:
+    """The rank whose directory has this name, ``rank_<n>``; ``None`` for another name."""
+    match = _RANK.fullmatch(name)
+    return None if match is None else int(match[1])
+
+
 def rank_of(unit: str) -> tuple[str, int] | None:
     """The job a rank's directory belongs to and the rank's number; ``None`` of no rank.
 
@@ -121,7 +127,7 @@ def rank_of(unit: str) -> tuple[str, int] | None:
     """
     parts = PurePath(unit).parts
     for index, part in enumerate(parts):
-        if _RANK.fullmatch(part):
+        if (rank := rank_number(part)) is not None:
             above = [each for each in parts[:index] if not re.fullmatch(r"device_?\d*", each)]
-            return "/".join((*above, *parts[index + 1 :])), int(part.removeprefix("rank_"))
+            return "/".join((*above, *parts[index + 1 :])), rank
     return None

@@ -1,0 +1,583 @@
+"""Operators nobody chose: seeded, of every type, each with neighbours that differ in one field.
+
+A family of operators has a few *parameters* (a data type, a shape, an attribute, which input
+broadcasts) and says how an operator follows from their values. A base takes random values; each of
+its neighbours has one parameter changed, so a key that leaves any field out meets two operators
+that differ in just that field. Shapes follow from the parameters, so every operator is one a
+toolchain can compile. The same seed gives the same operators.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from math import prod
+from typing import Any
+
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+
+_NEARLY_EQUAL, _REDRAWN = 2, 2
+MOST_ELEMENTS = 8192
+"""Elements of one tensor at most, but for the one long dimension of a family."""
+
+Values = Mapping[str, Any]
+Draw = Callable[[random.Random], Any]
+
+_EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31)
+_LONG = (4093, 4096, 4099, 5003)
+_ODD_AND_LONG = (3, 1367)
+"""4101 elements: an odd tail behind many full vectors."""
+
+_LONG_ROWS = (3, 4099)
+"""Rows that a sum in float16, or a counter of 12 bits, does not reach the end of."""
+
+_FLOATS = ("float16", "float32")
+_NUMBERS = (*_FLOATS, "int32")
+_STORABLE = (*_NUMBERS, "int8", "uint8", "bool")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Operators of one type: how each parameter is drawn, and the operator for their values.
+
+    ``build`` returns ``None`` for values that make no operator of this type. ``corners`` are
+    values that chance seldom brings together; a base with each of them is made every time.
+    """
+
+    type: str
+    parameters: Mapping[str, Draw]
+    build: Callable[[str, Values], OperatorSpec | None]
+    corners: tuple[Values, ...] = ()
+
+    def base(self, rng: random.Random) -> tuple[dict[str, Any], OperatorSpec]:
+        """Random values, and their operator."""
+        while True:
+            values = {name: draw(rng) for name, draw in self.parameters.items()}
+            operator = self.build(self.type, values)
+            if operator is not None:
+                return values, operator
+
+    def in_corners(self, values: Values) -> Iterator[OperatorSpec]:
+        """The operator with the values of each corner."""
+        for corner in self.corners:
+            operator = self.build(self.type, {**values, **corner})
+            if operator is not None:
+                yield operator
+
+    def neighbours(self, values: Values, rng: random.Random) -> Iterator[OperatorSpec]:
+        """Operators with one parameter changed: shapes and orders a little, twice, then others
+        drawn anew."""
+        base = self.build(self.type, values)
+        for name in sorted(_NEARLY.keys() & self.parameters):
+            nearly = rng.sample(found := list(_NEARLY[name](values[name])), len(found))
+            yield from islice(self._changed(base, values, name, nearly), _NEARLY_EQUAL)
+        others = sorted(self.parameters.keys() - _NEARLY.keys())
+        for name in rng.sample(others, min(len(others), _REDRAWN)):
+            drawn = [self.parameters[name](rng) for _ in range(8)]
+            yield from islice(self._changed(base, values, name, drawn), 1)
+
+    def _changed(
+        self, base: OperatorSpec | None, values: Values, name: str, candidates: Iterable[Any]
+    ) -> Iterator[OperatorSpec]:
+        for candidate in candidates:
+            operator = self.build(self.type, {**values, name: candidate})
+            if operator is not None and operator != base:
+                yield operator
+
+
+def generate(
+    passes: int = 1, seed: int = 0, families: Sequence[Family] | None = None
+) -> tuple[OperatorSpec, ...]:
+    """Different operators, neighbours next to each other: about 240 a pass, of every type in each.
+
+    They are named ``generated_<n>``.
+    """
+    rng = random.Random(seed)
+    found: dict[OperatorSpec, None] = {}
+    for family in (*(FAMILIES if families is None else families),) * passes:
+        values, base = family.base(rng)
+        near = family.neighbours(values, rng)
+        for operator in chain((base,), near, family.in_corners(values)):
+            found.setdefault(operator)
+    return tuple(each.named(f"generated_{number}") for number, each in enumerate(found))
+
+
+def groups(operators: Sequence[OperatorSpec], count: int) -> list[list[OperatorSpec]]:
+    """Operators in ``count`` groups, none beside its neighbours."""
+    return [list(operators[first::count]) for first in range(count)]
+
+
+# --- parameters -----------------------------------------------------------------------------
+
+
+def _one_of(*values: Any) -> Draw:
+    return lambda rng: rng.choice(values)
+
+
+def _shape(low: int = 1, high: int = 8, long: bool = True) -> Draw:
+    """A shape of ``low`` to ``high`` dimensions: short ones, odd, prime, and a long one."""
+
+    def draw(rng: random.Random) -> tuple[int, ...]:
+        rank = rng.randint(low, high)
+        if long and rank < 4 and rng.random() < 0.15:
+            shape = [1] * rank
+            shape[rng.randrange(rank)] = rng.choice(_LONG)
+            return tuple(shape)
+        shape = [rng.choice(_EXTENTS) for _ in range(rank)]
+        while prod(shape) > MOST_ELEMENTS:
+            longest = max(range(rank), key=shape.__getitem__)
+            shape[longest] = rng.choice(_EXTENTS[:5])
+        return tuple(shape)
+
+    return draw
+
+
+def _near_shapes(shape: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Shapes that a careless key takes for this one: a 1 more, less or elsewhere, two extents
+    changed about, one extent longer."""
+    for place in range(len(shape) + 1):
+        if len(shape) < 8:
+            yield (*shape[:place], 1, *shape[place:])
+    for place, extent in enumerate(shape):
+        rest = (*shape[:place], *shape[place + 1 :])
+        if extent == 1 and rest:
+            yield rest
+            yield (*rest[:1], 1, *rest[1:])
+            yield (*rest, 1)
+        yield (*rest[:place], extent + 1, *rest[place:])
+        yield (extent, *rest)
+
+
+def _near_orders(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Orders with two neighbouring places changed about, late ones among them."""
+    for place in range(len(order) - 1):
+        yield (*order[:place], order[place + 1], order[place], *order[place + 2 :])
+
+
+_NEARLY: Mapping[str, Callable[[Any], Iterator[Any]]] = {
+    "shape": _near_shapes,
+    "perm": _near_orders,
+}
+"""Parameters that are changed a little; the others are drawn anew."""
+
+
+def _attribute(name: str, kind: str, values: Values) -> tuple[Attribute, ...]:
+    """The attribute of that name; none where its value is ``None``."""
+    value = values[name]
+    return () if value is None else (Attribute(name, kind, value),)
+
+
+def _constant(values: Sequence[int], dtype: str) -> TensorDesc:
+    tensor = TensorDesc.of(dtype, len(values))
+    return replace(tensor, is_const=True, const_value=tuple(values))
+
+
+# --- families -------------------------------------------------------------------------------
+
+
+def _unary(*attributes: tuple[str, Draw]) -> Callable[[str, Values], OperatorSpec]:
+    def build(kind: str, values: Values) -> OperatorSpec:
+        tensor = TensorDesc.of(values["dtype"], *values["shape"], format=_layout(values))
+        given = chain.from_iterable(_attribute(name, "float", values) for name, _ in attributes)
+        return OperatorSpec(kind, (tensor,), (tensor,), tuple(given))
+
+    return build
+
+
+def _layout(values: Values) -> str:
+    return str(values["format"]) if len(values["shape"]) == 4 else "ND"
+
+
+def _unary_family(
+    kind: str, dtypes: Sequence[str] = _FLOATS, *attributes: tuple[str, Draw]
+) -> Family:
+    parameters = {"dtype": _one_of(*dtypes), "shape": _shape(), "format": _FORMAT}
+    corner = {"dtype": "float16", "shape": _ODD_AND_LONG}
+    return Family(kind, {**parameters, **dict(attributes)}, _unary(*attributes), (corner,))
+
+
+_FORMAT = _one_of("ND", "NCHW", "NHWC")
+_SLOPES = _one_of(None, 0.0, 0.25, -0.5, 0.1, 0.1000001)
+
+
+def _binary(kind: str, values: Values) -> OperatorSpec:
+    """``narrow`` are the places of dimensions of extent 1, ``lower`` dimensions left out in
+    front; which input has them says ``swapped``."""
+    shape = values["shape"]
+    narrow = {place % len(shape) for place in values["narrow"]}
+    other = tuple(1 if place in narrow else extent for place, extent in enumerate(shape))
+    other = other[min(values["lower"], len(shape) - 1) :]
+    first, second = (other, shape) if values["swapped"] else (shape, other)
+    one, two, result = (
+        TensorDesc.of(values["dtype"], *each, format=_layout(values))
+        for each in (first, second, shape)
+    )
+    return OperatorSpec(kind, (one, two), (result,))
+
+
+def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
+    return Family(
+        kind,
+        {
+            "dtype": _one_of(*dtypes),
+            "shape": _shape(),
+            "narrow": _one_of((), (), (0,), (1,), (-1,), (-2,), (0, 2), (1, 3)),
+            "lower": _one_of(0, 0, 1, 2),
+            "swapped": _one_of(False, True),
+            "format": _FORMAT,
+        },
+        _binary,
+        tuple(
+            {"dtype": "float16", "shape": _ODD_AND_LONG, "narrow": (0,), "lower": 0, "swapped": s}
+            for s in (False, True)
+        ),
+    )
+
+
+def _bias_add(kind: str, values: Values) -> OperatorSpec:
+    shape, order = values["shape"], values["data_format"] or "NHWC"
+    channels = shape[1 if order == "NCHW" else -1]
+    x, bias = TensorDesc.of(values["dtype"], *shape), TensorDesc.of(values["dtype"], channels)
+    return OperatorSpec(kind, (x, bias), (x,), _attribute("data_format", "string", values))
+
+
+_CAST_NUMBERS = {"float32": 0, "float16": 1, "int8": 2, "int32": 3, "uint8": 4, "bool": 12}
+
+
+def _cast(kind: str, values: Values) -> OperatorSpec:
+    to = values["to"]
+    attributes = (Attribute("dst_type", "int", _CAST_NUMBERS[to]),) if values["named"] else ()
+    x, y = (TensorDesc.of(each, *values["shape"]) for each in (values["dtype"], to))
+    return OperatorSpec(kind, (x,), (y,), attributes)
+
+
+def _axes_of(given: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The axes of a list that a tensor of this rank has."""
+    return tuple(axis for axis in given if -rank <= axis < rank)
+
+
+def _reduce(kind: str, values: Values) -> OperatorSpec | None:
+    shape = values["shape"]
+    axes = _axes_of(values["axes"], len(shape))
+    reduced = {axis % len(shape) for axis in axes}
+    if not axes or len(reduced) < len(axes):
+        return None
+    one = (1,) if values["keep_dims"] else ()
+    parts = (one if axis in reduced else (extent,) for axis, extent in enumerate(shape))
+    x = TensorDesc.of(values["dtype"], *shape)
+    y = TensorDesc.of(values["dtype"], *chain.from_iterable(parts))
+    keep = _attribute("keep_dims", "bool", values)
+    if kind.endswith("D"):
+        return OperatorSpec(kind, (x,), (y,), (Attribute("axes", "list_int", axes), *keep))
+    return OperatorSpec(kind, (x, _constant(axes, values["index"])), (y,), keep)
+
+
+_AXES = _one_of((0,), (1,), (-1,), (2,), (0, 1), (1, 2), (-1, 0), (0, 2), (0, 1, 2, 3), (4,))
+
+
+def _reduce_family(kind: str, dtypes: Sequence[str]) -> Family:
+    parameters = {
+        "dtype": _one_of(*dtypes),
+        "shape": _shape(),
+        "axes": _AXES,
+        "keep_dims": _one_of(None, False, True),
+    }
+    if not kind.endswith("D"):
+        parameters["index"] = _one_of("int32", "int64")
+    corner = {"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)}
+    return Family(kind, parameters, _reduce, (corner,))
+
+
+def _softmax(kind: str, values: Values) -> OperatorSpec | None:
+    tensor = TensorDesc.of(values["dtype"], *values["shape"])
+    if values["axes"] is None:
+        return OperatorSpec(kind, (tensor,), (tensor,))
+    axes = _axes_of(values["axes"], len(tensor.shape))
+    if len({axis % len(tensor.shape) for axis in axes}) < max(len(axes), 1):
+        return None
+    return OperatorSpec(kind, (tensor,), (tensor,), (Attribute("axes", "list_int", axes),))
+
+
+def _layer_norm(kind: str, values: Values) -> OperatorSpec | None:
+    shape, first, weighed = values["shape"], values["begin_norm_axis"], values["begin_params_axis"]
+    rank = len(shape)
+    if not -rank <= first < rank or not -rank <= weighed < rank:
+        return None
+    normalised = range(first % rank, rank)
+    kept = tuple(1 if axis in normalised else extent for axis, extent in enumerate(shape))
+    x = TensorDesc.of(values["dtype"], *shape)
+    vector = TensorDesc.of(values["dtype"], *shape[weighed % rank :])
+    mean = TensorDesc.of(values["dtype"], *kept)
+    attributes = (
+        Attribute("begin_norm_axis", "int", first),
+        Attribute("begin_params_axis", "int", weighed),
+        *_attribute("epsilon", "float", values),
+    )
+    return OperatorSpec(kind, (x, vector, vector), (x, mean, mean), attributes)
+
+
+def _matmul(left: str, right: str, batched: bool) -> Callable[[str, Values], OperatorSpec]:
+    def build(kind: str, values: Values) -> OperatorSpec:
+        rows, depth, columns = values["extents"]
+        batch = values["batch"] if batched else ()
+        narrow = tuple(1 for _ in batch) if batched and values["narrow"] else batch
+        turned = (values[left], values[right])
+        first = (depth, rows) if turned[0] else (rows, depth)
+        second = (columns, depth) if turned[1] else (depth, columns)
+        dtype = values["dtype"]
+        inputs = [TensorDesc.of(dtype, *batch, *first), TensorDesc.of(dtype, *narrow, *second)]
+        if values.get("bias"):
+            inputs.append(TensorDesc.of(dtype, columns))
+        flags = (*_attribute(left, "bool", values), *_attribute(right, "bool", values))
+        result = TensorDesc.of(dtype, *batch, rows, columns)
+        return OperatorSpec(kind, tuple(inputs), (result,), flags)
+
+    return build
+
+
+def _matmul_family(kind: str, left: str, right: str, batched: bool) -> Family:
+    flag = _one_of(None, False, True)
+    square = _one_of((4, 4, 4), (3, 3, 3), (7, 5, 1), (1, 17, 2), (2, 2053, 3), (5, 1, 8))
+    parameters: dict[str, Draw] = {"dtype": _one_of(*_FLOATS), "extents": square}
+    parameters |= {left: flag, right: flag}
+    if batched:
+        parameters["batch"] = _one_of((), (2,), (1,), (2, 3), (3, 1, 2))
+        parameters["narrow"] = _one_of(False, True)
+    else:
+        parameters["bias"] = _one_of(False, True)
+    corner = {"dtype": "float16", "extents": (2, 2053, 3)}
+    return Family(kind, parameters, _matmul(left, right, batched), (corner,))
+
+
+def _transpose(kind: str, values: Values) -> OperatorSpec:
+    """``perm`` is an order of eight places, of which the tensor's own are taken."""
+    shape = values["shape"]
+    perm = tuple(place for place in values["perm"] if place < len(shape))
+    x = TensorDesc.of(values["dtype"], *shape)
+    y = TensorDesc.of(values["dtype"], *(shape[place] for place in perm))
+    if kind.endswith("D"):
+        return OperatorSpec(kind, (x,), (y,), (Attribute("perm", "list_int", perm),))
+    return OperatorSpec(kind, (x, _constant(perm, values["index"])), (y,))
+
+
+def _order(rng: random.Random) -> tuple[int, ...]:
+    """Eight places: the first six as they are or not, so that some differ late in the list."""
+    kept = rng.choice((0, 0, 2, 4))
+    return (*range(kept), *rng.sample(range(kept, 8), 8 - kept))
+
+
+def _reshape(kind: str, values: Values) -> OperatorSpec | None:
+    shape, first = values["shape"], values["split"]
+    if prod(shape) % first:
+        return None
+    result = (first, prod(shape) // first)
+    x, y = (TensorDesc.of(values["dtype"], *each) for each in (shape, result))
+    return OperatorSpec(kind, (x, _constant(result, values["index"])), (y,))
+
+
+def _flatten(kind: str, values: Values) -> OperatorSpec | None:
+    shape, axis = values["shape"], 1 if values["axis"] is None else values["axis"]
+    if not -len(shape) <= axis <= len(shape):
+        return None
+    at = axis if axis >= 0 else axis + len(shape)
+    result = (prod(shape[:at]), prod(shape[at:]))
+    x, y = (TensorDesc.of(values["dtype"], *each) for each in (shape, result))
+    return OperatorSpec(kind, (x,), (y,), _attribute("axis", "int", values))
+
+
+def _extent(size: int, kernel: int, stride: int, before: int, after: int) -> int:
+    return (size + before + after - kernel) // stride + 1
+
+
+def _conv(kind: str, values: Values) -> OperatorSpec | None:
+    (height, width), (high, wide), groups = values["image"], values["kernel"], values["groups"]
+    (down, right), dilation, pads = values["strides"], values["dilation"], values["pads"]
+    depth, filters = values["channels"], groups * 2
+    reach = ((high - 1) * dilation + 1, (wide - 1) * dilation + 1)
+    made = (
+        _extent(height, reach[0], down, *pads[:2]),
+        _extent(width, reach[1], right, *pads[2:]),
+    )
+    if min(made) < 1:
+        return None
+
+    def tensor(*shape: int) -> TensorDesc:
+        return TensorDesc.of(values["dtype"], *shape, format="NCHW")
+
+    inputs = [tensor(2, depth * groups, height, width), tensor(filters, depth, high, wide)]
+    if values["bias"]:
+        inputs.append(TensorDesc.of(values["dtype"], filters))
+    attributes = (
+        Attribute("strides", "list_int", (1, 1, down, right)),
+        Attribute("pads", "list_int", pads),
+        *(
+            ()
+            if values["dilation"] == 1
+            else (Attribute("dilations", "list_int", (1, 1, dilation, dilation)),)
+        ),
+        *((Attribute("groups", "int", groups),) if groups > 1 else ()),
+    )
+    return OperatorSpec(kind, tuple(inputs), (tensor(2, filters, *made),), attributes)
+
+
+def _pool(kind: str, values: Values) -> OperatorSpec | None:
+    (height, width), (high, wide), (down, right) = (
+        values[name] for name in ("image", "kernel", "strides")
+    )
+    same = values["padding"] == "SAME"
+    made = (-(-height // down), -(-width // right))
+    if not same:
+        made = (_extent(height, high, down, 0, 0), _extent(width, wide, right, 0, 0))
+    if min(made) < 1:
+        return None
+    x = TensorDesc.of(values["dtype"], 2, 3, height, width, format="NCHW")
+    y = TensorDesc.of(values["dtype"], 2, 3, *made, format="NCHW")
+    attributes = (
+        Attribute("ksize", "list_int", (1, 1, high, wide)),
+        Attribute("strides", "list_int", (1, 1, down, right)),
+        Attribute("padding" if kind == "MaxPool" else "padding_mode", "string", values["padding"]),
+    )
+    return OperatorSpec(kind, (x,), (y,), attributes)
+
+
+_IMAGES: dict[str, Draw] = {
+    "dtype": _one_of(*_FLOATS),
+    "image": _one_of((5, 5), (7, 4), (8, 8), (1, 9)),
+    "kernel": _one_of((1, 1), (2, 2), (3, 3), (2, 3), (1, 3)),
+    "strides": _one_of((1, 1), (2, 2), (1, 2), (2, 1)),
+}
+_PADDING: dict[str, Draw] = {"padding": _one_of("SAME", "VALID")}
+
+FAMILIES = (
+    *(_unary_family(kind, _NUMBERS) for kind in ("Abs", "Neg", "Square", "Relu")),
+    *(
+        _unary_family(kind)
+        for kind in (
+            *("Sqrt", "Rsqrt", "Reciprocal", "Sigmoid", "Tanh"),
+            *("Gelu", "FastGelu", "Mish"),
+        )
+    ),
+    _unary_family("LeakyRelu", _FLOATS, ("negative_slope", _SLOPES)),
+    _unary_family("Swish", _FLOATS, ("scale", _one_of(None, 0.0, 0.5, -1.0, 1.0))),
+    *(
+        _unary_family(
+            kind,
+            _FLOATS,
+            ("base", _one_of(None, -1.0, 2.0, 0.5)),
+            ("scale", _one_of(None, 1.0, 2.0)),
+            ("shift", _one_of(None, 0.0, 0.25)),
+        )
+        for kind in ("Exp", "Log")
+    ),
+    *(_binary_family(kind) for kind in ("Add", "Sub", "Mul", "Maximum", "Minimum")),
+    _binary_family("RealDiv", _FLOATS),
+    Family(
+        "BiasAdd",
+        {
+            "dtype": _one_of(*_NUMBERS),
+            "shape": _one_of((2, 3, 3), (4, 5, 5), (2, 7, 1, 7), (3, 2), (1, 4099)),
+            "data_format": _one_of(None, "NHWC", "NCHW"),
+        },
+        _bias_add,
+    ),
+    Family(
+        "Cast",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "to": _one_of(*_STORABLE),
+            "shape": _shape(),
+            "named": _one_of(False, True),
+        },
+        _cast,
+        # Types of one width, told apart by the output alone.
+        tuple({"dtype": "float32", "to": to, "named": False} for to in ("bool", "int8", "uint8")),
+    ),
+    *(
+        _reduce_family(f"{kind}{suffix}", _NUMBERS if kind != "ReduceMean" else _FLOATS)
+        for kind in ("ReduceSum", "ReduceMean", "ReduceMax")
+        for suffix in ("", "D")
+    ),
+    Family(
+        "SoftmaxV2",
+        {
+            "dtype": _one_of(*_FLOATS),
+            "shape": _shape(),
+            "axes": _one_of(None, (-1,), (0,), (1,), (-2,), (0, 1)),
+        },
+        _softmax,
+        (
+            {"dtype": "float16", "shape": _LONG_ROWS, "axes": (-1,)},
+            # One list of axes over shapes that differ in a 1.
+            *({"shape": shape, "axes": (1,)} for shape in ((5, 1, 7), (5, 7), (5, 7, 1))),
+        ),
+    ),
+    Family(
+        "LayerNorm",
+        {
+            "dtype": _one_of(*_FLOATS),
+            "shape": _one_of((4, 1, 8), (3, 7), (2, 1, 1, 13), (2, 2053)),
+            "begin_norm_axis": _one_of(0, 1, 2, -1),
+            "begin_params_axis": _one_of(0, 1, 2, -1),
+            "epsilon": _one_of(None, 0.0, 1e-3),
+        },
+        _layer_norm,
+    ),
+    *(
+        _matmul_family(kind, "transpose_x1", "transpose_x2", batched=False)
+        for kind in ("MatMul", "MatMulV2")
+    ),
+    *(
+        _matmul_family(kind, "adj_x1", "adj_x2", batched=True)
+        for kind in ("BatchMatMul", "BatchMatMulV2")
+    ),
+    *(
+        Family(
+            kind,
+            {
+                "dtype": _one_of(*_STORABLE),
+                "shape": _one_of(
+                    *((2,) * 8, (2, 3, 2), (1, 2, 1, 3, 2, 2, 1, 2), (31, 17), (3,) * 6, (4,) * 4)
+                ),
+                "perm": _order,
+                **({} if kind.endswith("D") else {"index": _one_of("int32", "int64")}),
+            },
+            _transpose,
+            # Long lists that differ at their end only.
+            tuple(
+                {"shape": (2,) * 8, "perm": (1, 0, 2, 3, 4, 5, *last)} for last in ((6, 7), (7, 6))
+            ),
+        )
+        for kind in ("Transpose", "TransposeD")
+    ),
+    Family(
+        "Reshape",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "shape": _one_of((4, 6), (24,), (2, 3, 4, 1), (1, 5, 12)),
+            "split": _one_of(1, 2, 4, 6, 12),
+            "index": _one_of("int32", "int64"),
+        },
+        _reshape,
+    ),
+    Family(
+        "Flatten",
+        {"dtype": _one_of(*_STORABLE), "shape": _shape(), "axis": _one_of(None, 0, 1, 2, -1)},
+        _flatten,
+    ),
+    Family(
+        "Conv2D",
+        {
+            **_IMAGES,
+            "pads": _one_of((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 0, 1), (1, 0, 0, 0)),
+            "dilation": _one_of(1, 2),
+            "groups": _one_of(1, 2, 3),
+            "channels": _one_of(1, 3),
+            "bias": _one_of(False, True),
+        },
+        _conv,
+    ),
+    *(Family(kind, {**_IMAGES, **_PADDING}, _pool) for kind in ("MaxPool", "MaxPoolV3")),
+)
+"""One family a type; together they hold every type with reference semantics."""

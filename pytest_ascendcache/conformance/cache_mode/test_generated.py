@@ -1,0 +1,87 @@
+"""Documents C and I, on operators nobody chose: every type, field by field, hundreds in one run."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.generated import (
+    FamilyRuns,
+    generated,
+    shuffled,
+    wrong_results,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, KEPT, REUSED, Outcome, rule
+from pytest_ascendcache.contract import Capability, ImplModeTables, PrecisionFile
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+
+@pytest.fixture
+def operators(request: pytest.FixtureRequest) -> tuple[OperatorSpec, ...]:
+    """As many as ``--ascend-matrix`` asks for."""
+    return generated(request.config.getoption("--ascend-matrix"))
+
+
+@rule("cache-mode/key-separates")
+def test_generated_operators_are_not_mixed_up(
+    cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]
+) -> None:
+    """Stored in one run, served in another in another order, under other names: each operator is
+    delivered the kernel of a fresh compile of its own, and the cache holds all of them."""
+    runs = FamilyRuns(cache)
+    fresh = runs.fresh(operators)
+    stored = cache.compile(*shuffled(fresh, seed=1), mode=ENABLE)
+    served = cache.compile(*shuffled(fresh, seed=2), mode=ENABLE)
+    wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
+    if wrong:
+        pytest.fail("\n".join(runs.explain(wrong, served)))
+    if cache.marks:
+        compiled = [each for each in served.operators if served[each] != Outcome(REUSED, KEPT)]
+        assert not compiled, (
+            f"{len(compiled)} of {len(served.operators)} operators stored together are not "
+            f"reused, among them {compiled[0]}: {served[compiled[0]]}"
+        )
+
+
+@rule("combinations/numbers")
+def test_generated_operators_compute_right_numbers(
+    cache: CacheUnderTest, toolchain: Toolchain, operators: tuple[OperatorSpec, ...]
+) -> None:
+    """Odd and long extents, broadcasts, edge values. Kernels are fresh ones; what is served equals
+    them (``test_generated_operators_are_not_mixed_up``)."""
+    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    wrong = wrong_results(toolchain, tables, FamilyRuns(cache).fresh(operators))
+    assert not wrong, "\n".join(wrong)
+
+
+@rule("impl-mode/key-separates")
+def test_both_modes_of_every_type_live_in_one_cache(
+    cache: CacheUnderTest, toolchain: Toolchain, operators: tuple[OperatorSpec, ...]
+) -> None:
+    """Each mode is stored beside the other's entries, and then served: its fresh kernels, which
+    compute as it promises."""
+    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    of_two = {each.type: each for each in operators if tables.has_two(each)}
+    if not of_two:
+        raise NotDecidable("the toolchain offers both modes to none of the generated operators")
+    runs = FamilyRuns(cache)
+    files = {
+        mode: PrecisionFile.of(dict.fromkeys(sorted(of_two), mode))
+        for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
+    }
+    fresh = {
+        mode: runs.fresh(tuple(of_two.values()), precision_file=file)
+        for mode, file in files.items()
+    }
+    common = [
+        each for each in of_two.values() if all(each in kernels for kernels in fresh.values())
+    ]
+    for delivered in ("delivered", "served"):
+        for mode, file in files.items():
+            run = cache.compile(*common, mode=ENABLE, precision_file=file)
+            wrong = runs.wrong(run, fresh[mode])
+            assert not wrong, f"{wrong[0]} is {delivered} another kernel than a fresh one of {mode}"
+            if delivered == "served" and Capability.RUN_KERNELS in toolchain.capabilities:
+                assert wrong_results(toolchain, tables, dict.fromkeys(common, run)) == []

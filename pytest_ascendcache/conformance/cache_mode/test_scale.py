@@ -1,0 +1,141 @@
+"""Document C, the same promises with hundreds of entries, three chips and large objects."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    ENABLE,
+    FORCE,
+    KEPT,
+    OTHER_SOCS,
+    REUSED,
+    REWRITTEN,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+
+HUNDREDS = 300
+NAMES = [f"idle_{number:03}" for number in range(HUNDREDS)]
+SIZES = {"a few kilobytes more": 100 * KILOBYTE, "megabytes more": 3 * KILOBYTE**2}
+
+
+def _many(cache: CacheUnderTest, soc: str | None = None, size: int = 20 * KILOBYTE) -> Shelf:
+    """Three hundred entries, unused for 4 to 10 hours, the first ones longest."""
+    cache.marks = False
+    hours = [10 - 6 * number / HUNDREDS for number in range(HUNDREDS)]
+    return Shelf(cache, soc).lay(NAMES, size, *hours)
+
+
+def _chips(cache: CacheUnderTest, add: OperatorSpec) -> list[str]:
+    """The chip under test and those beside it that the toolchain compiles for."""
+    soc = cache.toolchain.soc
+    others = [other_soc(soc, each) for each in OTHER_SOCS]
+    return [soc, *(each for each in others if each != soc and not cache.lacks(each, add))]
+
+
+def _left(cache: CacheUnderTest, soc: str) -> int:
+    return sum(1 for name in NAMES if any(Shelf(cache, soc).there(name)))
+
+
+@rule("cache-mode/force-purges-soc")
+def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """All of this chip's entries, and none of the others'."""
+    soc, *others = _chips(cache, add)
+    cache.warm(add)
+    for chip in (soc, *others):
+        _many(cache, chip)
+    before = {chip: Snapshot.take(cache.layout.soc(chip)) for chip in others}
+    cache.compile(add, mode=FORCE)
+    assert _left(cache, soc) == 0, f"{_left(cache, soc)} of {HUNDREDS} entries are left"
+    for chip, snapshot in before.items():
+        changes = snapshot.changes(Snapshot.take(cache.layout.soc(chip)))
+        assert changes == {}, f"force for {soc} reached {chip}"
+
+
+@rule("robust/upgrade-stamp")
+def test_another_version_empties_every_chip(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    if Capability.VERSION_STAMP not in cache.toolchain.capabilities:
+        pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    variables = dict(change.environment)
+    chips = _chips(cache, add)
+    for chip in chips:
+        cache.compile(add, mode=ENABLE, soc=chip, environment=variables)
+        _many(cache, chip)
+    change.apply()
+    run = cache.compile(add, mode=ENABLE, environment=variables)
+    assert run[add].delivered is COMPILED, "a kernel of the old version is served"
+    left = {chip: _left(cache, chip) for chip in chips}
+    assert not any(left.values()), f"entries of the old version are left: {left}"
+
+
+@rule("aging/oldest-first")
+def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """300 entries of 20 KB, 4 MB, 50 %: about 200 go, the longest unused ones."""
+    cache.warm(add)
+    shelf = _many(cache)
+    run = cache.compile(add, mode=ENABLE, environment=environment(4, 50))
+    gone = {name for name in NAMES if not all(shelf.there(name))}
+    aging = shelf.expected(run, CacheLimits(4, 50))
+    wrong = {
+        "left": sorted(aging.must_go - gone),
+        "gone": sorted(gone & aging.must_stay),
+        "torn": sorted(name for name in NAMES if len(set(shelf.there(name))) > 1),
+    }
+    assert not any(wrong.values()), {
+        what: f"{len(names)}, from {names[0]} to {names[-1]}"
+        for what, names in wrong.items()
+        if names
+    }
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("larger", SIZES, ids=lambda each: each.replace(" ", "-"))
+@pytest.mark.parametrize("place", ["behind", "last"])
+def test_a_large_entry_is_verified_to_its_end(
+    cache: CacheUnderTest, add: OperatorSpec, larger: str, place: str
+) -> None:
+    """An object enlarged by zeros, digest corrected, is served; with one byte of them changed it
+    is not."""
+    if not cache.marks:
+        pytest.skip(f"{cache.toolchain.name}: marked entries are not served")
+    cache.warm(add)
+    cache.mark()
+    entry = cache.entry(add)
+    enlarge(entry, SIZES[larger])
+    run = cache.compile(add, mode=ENABLE)
+    assert run[add] == Outcome(REUSED, KEPT), "an entry that was enlarged is not served"
+    data = bytearray(entry.object_path.read_bytes())
+    data[-1 if place == "last" else -SIZES[larger] // 3] ^= 1
+    entry.object_path.write_bytes(data)
+    run = cache.compile(add, mode=ENABLE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN), (
+        f"a byte {place} of an object of {len(data)} bytes is changed"
+    )
+
+
+def enlarge(entry: Entry, size: int) -> None:
+    """Add zeros behind an object and correct the digest; it stays a valid entry."""
+    data = entry.object_path.read_bytes() + bytes(size)
+    metadata = {**entry.metadata, "sha256": sha256(data)}
+    _write(entry.object_path, data)
+    _write(entry.metadata_path, json.dumps(metadata, indent=4, sort_keys=True).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """New bytes under the old times."""
+    before = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

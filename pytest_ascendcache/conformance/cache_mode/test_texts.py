@@ -1,0 +1,136 @@
+"""Document C, what its files and variables say, however they are written."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_values
+from pytest_ascendcache.conformance.kit.texts import (
+    NO_NUMBERS,
+    NUMBERS,
+    ODDITIES,
+    Spelling,
+    each_of,
+    limits,
+    lists_of,
+    spellings,
+    texts,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    COMPILED,
+    ENABLE,
+    KEPT,
+    REUSED,
+    Outcome,
+    rule,
+)
+from pytest_ascendcache.contract import DebugConfig, expected_limits
+from pytest_ascendcache.contract.aging import MEGABYTE
+from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.operators import OperatorSpec
+
+SWITCHES = ("ccec_g", "oom", "dump_cce", "dump_loc", "ccec_O0", "check_flag")
+ITEMS = ("probe_add", "OpType::Exp", "OpType::LeakyRelu", "probe_mul")
+VALID = ini_values(300, 50)
+_numbers = count()
+
+
+@pytest.fixture
+def four(ascend_operators: dict[str, OperatorSpec]) -> tuple[OperatorSpec, ...]:
+    """Operators that lists name, or nearly name."""
+    return tuple(ascend_operators[name] for name in ("add", "exp", "leaky_relu", "mul"))
+
+
+@st.composite
+def _switches(draw: st.DrawFn) -> tuple[str, ...]:
+    return tuple(draw(st.lists(st.sampled_from(SWITCHES), min_size=1, max_size=3, unique=True)))
+
+
+@rule("debug/list-bypasses-listed")
+@texts(15)
+@each_of(
+    {"switches": ("dump_cce",), "listed": listed, "spelling": each, "list_first": first}
+    for each in ODDITIES
+    for listed, first in ((("OpType::Exp", "probe_add"), True), (("probe_mul",), False))
+)
+@given(
+    switches=_switches(),
+    listed=lists_of(ITEMS),
+    spelling=spellings(),
+    list_first=st.booleans(),
+)
+def test_a_list_means_its_items_however_it_is_written(
+    cache: CacheUnderTest,
+    four: tuple[OperatorSpec, ...],
+    switches: tuple[str, ...],
+    listed: tuple[str, ...],
+    spelling: Spelling,
+    list_first: bool,
+) -> None:
+    """Listed operators compile and their entries stay, the others are served."""
+    _prepare(cache, four)
+    lines = [("op_debug_config", ",".join(switches)), ("op_debug_list", ",".join(listed))]
+    path = cache.work / f"list{next(_numbers)}.cfg"
+    path.write_bytes(spelling.write(lines[::-1] if list_first else lines))
+    run = cache.compile(*four, mode=ENABLE, debug_file=path)
+    config = DebugConfig(switches, listed)
+    for each in four:
+        under = config.lists(each.type, each.name)
+        expected = Outcome(COMPILED if under else REUSED, KEPT)
+        assert run[each] == expected, (
+            f"{each.name}, a {each.type}, is {'' if under else 'not '}listed in "
+            f"{path.read_bytes()!r}\nobserved: {run[each]}\nexpected: {expected}"
+        )
+
+
+def _prepare(cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]) -> None:
+    """Warm the cache for the first of all texts."""
+    if not cache.root.exists():
+        cache.warm(*operators)
+
+
+@rule("aging/ini-needs-both-keys")
+@texts(12)
+@each_of({"ini": VALID, "size": "600", "ratio": "100", "spelling": each} for each in ODDITIES)
+@each_of(
+    {"ini": ini_values(text, 50), "size": None, "ratio": None, "spelling": Spelling()}
+    for text in ("-1", "1", "2", *NO_NUMBERS)
+)
+@given(
+    ini=limits(),
+    size=st.sampled_from([None, *NUMBERS, *NO_NUMBERS]),
+    ratio=st.sampled_from([None, *NUMBERS, *NO_NUMBERS]),
+    spelling=spellings(notes=False),
+)
+def test_limits_are_what_file_and_variables_say(
+    cache: CacheUnderTest,
+    add: OperatorSpec,
+    ini: dict[str, str],
+    size: str | None,
+    ratio: str | None,
+    spelling: Spelling,
+) -> None:
+    """Six entries of 100 MB, idle for hours: who goes tells by which limits a run went."""
+    if not cache.root.exists():
+        keep_access_times(cache.sandbox, keep=False)
+        cache.warm(add)
+    cache.marks = False
+    shelf = Shelf(cache).lay("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
+    found = [path for path in cache.layout.ini_candidates if path.exists()]
+    path = found[0] if found else cache.layout.ini_candidates[-1]
+    path.write_bytes(spelling.write(list(ini.items()), "[op_compiler_cache]"))
+    given_variables = environment(size, ratio)
+    run = cache.compile(add, mode=ENABLE, environment=given_variables)
+    expected = expected_limits(ini or None, given_variables)
+    aging = shelf.expected(run, expected)
+    assert aging.allows(shelf.gone()), (
+        f"op_cache.ini {path.read_bytes()!r}, {given_variables}\n"
+        f"observed: {shelf.gone() or 'none'} gone\n"
+        f"expected: {''.join(sorted(aging.must_go)) or 'none'} gone "
+        f"({expected.megabytes} MB, {expected.ratio} %)"
+    )

@@ -1,0 +1,127 @@
+"""Document I, what lists and precision files say, however they are written.
+
+Which mode a delivered kernel is of is told by its bytes: it equals a fresh one of that mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.implementations import EXP, SQRT, TANH
+from pytest_ascendcache.conformance.kit.texts import (
+    ODDITIES,
+    Spelling,
+    each_of,
+    near,
+    spellings,
+    texts,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
+from pytest_ascendcache.contract.impl_mode import ModeTable
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+OPERATORS = (EXP, SQRT, TANH)
+MODES = st.sampled_from([HIGH_PRECISION, HIGH_PERFORMANCE])
+TYPES = tuple(each.type for each in OPERATORS)
+NAMES = tuple(each.name for each in OPERATORS)
+ModeOf = Callable[[OperatorSpec, str], str]
+
+
+@pytest.fixture
+def fresh(cache: CacheUnderTest, toolchain: Toolchain) -> ModeOf:
+    """Digest of the fresh kernel of an operator in a mode."""
+    tables = ImplModeTables.read(toolchain.impl_mode_tables())
+    if not all(map(tables.has_two, OPERATORS)):
+        raise NotDecidable("the toolchain has not two implementations of each operator here")
+
+    def digest(operator: OperatorSpec, mode: str) -> str:
+        file = PrecisionFile.of(dict.fromkeys(TYPES, mode))
+        return sha256(cache.fresh(operator, precision_file=file))
+
+    return digest
+
+
+OTHER = {HIGH_PRECISION: HIGH_PERFORMANCE, HIGH_PERFORMANCE: HIGH_PRECISION}
+
+
+@st.composite
+def _lines(draw: st.DrawFn, words: tuple[str, ...], default: str) -> list[tuple[str, str]]:
+    """Lines for some of the words, of either mode, and for what is nearly one of them, of the
+    mode that nothing else gives."""
+    exact = st.tuples(st.sampled_from(words), MODES)
+    nearly = st.tuples(st.one_of(*map(near, words)), st.just(OTHER[default]))
+    return draw(st.lists(st.one_of(exact, nearly), min_size=1, max_size=4))
+
+
+@st.composite
+def _files(draw: st.DrawFn) -> str:
+    """A precision file. Every type has a line at the end; the lines before it count first."""
+    default, spelling = draw(MODES), draw(spellings())
+    lines = [*draw(_lines(TYPES, default)), *((kind, default) for kind in TYPES)]
+    content = spelling.write(lines, draw(st.sampled_from(["", "[ByOpType]"]))).decode()
+    if draw(st.booleans()):
+        behind = replace(spelling, mark=False)
+        section = behind.write(draw(_lines(NAMES, default)), "[ByNodeName]").decode()
+        content += ("" if spelling.ended else spelling.end) + section
+    return content
+
+
+def _plain(spelling: Spelling, section: str) -> str:
+    """A file that names every type, and a node below a scope."""
+    modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
+    types = spelling.write(list(zip(TYPES, modes, strict=True)), section)
+    behind = replace(spelling, mark=False)
+    names = behind.write([(f"scope/{SQRT.name}", HIGH_PRECISION)], "[ByNodeName]")
+    return (types + (b"" if spelling.ended else spelling.end.encode()) + names).decode()
+
+
+@rule("impl-mode/precision-file")
+@texts(20)
+@each_of({"content": _plain(each, section)} for each in ODDITIES for section in ("", "[ByOpType]"))
+@given(content=_files())
+def test_a_precision_file_means_its_lines_however_it_is_written(
+    cache: CacheUnderTest, fresh: ModeOf, content: str
+) -> None:
+    run = cache.compile(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(content))
+    for each in OPERATORS:
+        mode = ModeTable.read(content).mode(each)
+        assert run.unmarked_sha256(each) == fresh(each, mode or ""), (
+            f"{each.name}, a {each.type}, is not of {mode} as {content!r} says"
+        )
+
+
+@rule("impl-mode/type-list")
+@texts(12)
+@given(
+    listed=st.lists(
+        st.one_of(st.sampled_from(TYPES), *(near(kind) for kind in TYPES)), min_size=1, max_size=4
+    )
+)
+def test_a_type_list_means_its_types(
+    cache: CacheUnderTest, fresh: ModeOf, listed: list[str]
+) -> None:
+    """Listed types follow the mode; for the others both modes come to one kernel."""
+    plain = (SelectMode.HIGH_PRECISION, SelectMode.HIGH_PERFORMANCE)
+    runs = {
+        mode: cache.compile(
+            *OPERATORS, mode=ENABLE, select_implmode=mode, implmode_types=tuple(listed)
+        )
+        for mode in plain
+    }
+    for each in OPERATORS:
+        delivered = {mode: run.unmarked_sha256(each) for mode, run in runs.items()}
+        if each.type in listed:
+            expected = {mode: fresh(each, mode.value) for mode in plain}
+            assert delivered == expected, f"{each.type} is in {listed} and is not of the mode"
+        else:
+            assert len(set(delivered.values())) == 1, f"{each.type} is not in {listed}"

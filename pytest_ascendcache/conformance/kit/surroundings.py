@@ -1,0 +1,110 @@
+"""Surroundings that no document lets matter: directories, variables, times, places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.observation import CacheUnderTest
+
+DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """How a story is played. ``name`` says what is unusual.
+
+    ``place`` is where the cache is, relative to the sandbox; ``option`` and ``variable`` are what
+    ``--op_compiler_cache_dir`` and ``ASCEND_CACHE_PATH`` say, made from the sandbox (``None``
+    leaves them out). ``age`` is what the times of all files are set to between two runs, in seconds
+    from now.
+    """
+
+    name: str
+    place: str = "cache"
+    option: Callable[[Path], str] | None = lambda sandbox: str(sandbox / "cache")
+    variable: Callable[[Path], str] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
+    home: str = "home"
+    umask: int | None = None
+    linked: str = ""
+    age: float | None = None
+    backwards: bool = False
+
+    def prepare(self, cache: CacheUnderTest) -> CacheUnderTest:
+        """The cache where these surroundings have it."""
+        cache.home = cache.sandbox / self.home
+        cache.home.mkdir(parents=True, exist_ok=True)
+        root = cache.sandbox / self.place
+        if self.linked:
+            (cache.sandbox / self.linked).mkdir(parents=True)
+            root.parent.mkdir(parents=True, exist_ok=True)
+            root.symlink_to(cache.sandbox / self.linked)
+            root = cache.sandbox / self.linked
+        other = cache.elsewhere(root)
+        other.home = cache.home
+        return other
+
+    def given(self, cache: CacheUnderTest) -> dict[str, Any]:
+        """Arguments of a compile."""
+        environment = dict(self.environment)
+        if self.variable is not None:
+            environment["ASCEND_CACHE_PATH"] = self.variable(cache.sandbox)
+        option = self.option(cache.sandbox) if self.option else None
+        return {
+            "cache_dir": None,
+            "raw_options": {} if option is None else {"op_compiler_cache_dir": option},
+            "environment": environment,
+            "umask": self.umask,
+            "unset": self.unset,
+        }
+
+    def pass_time(self, cache: CacheUnderTest, now: float) -> None:
+        """Set the times of all files, marks included."""
+        if self.age is None:
+            return
+        cache.mark()
+        for path in cache.root.rglob("*"):
+            if path.is_file() and not path.is_symlink():
+                os.utime(path, (now + self.age, now + self.age))
+
+
+LONG = "/".join(["a-directory-with-quite-a-long-name"] * 8)
+
+DIRECTORIES = (
+    Surroundings("HOME is not set", unset=frozenset({"HOME"})),
+    Surroundings("HOME is empty", environment={"HOME": ""}),
+    Surroundings("HOME does not exist", environment={"HOME": "/nonexistent/home"}),
+    Surroundings("HOME holds a blank", home="my home", option=None, place="my home/atc_data"),
+    Surroundings("a very long path", place=LONG, option=lambda sandbox: f"{sandbox}/{LONG}"),
+    Surroundings("not ASCII", place="缓存-кэш", option=lambda sandbox: f"{sandbox}/缓存-кэш"),
+    Surroundings("slashes and dots", option=lambda sandbox: f"{sandbox}//work/.././cache/"),
+    Surroundings("a relative option", place="work/below/it", option=lambda _: "below/it"),
+    Surroundings(
+        "a relative variable", place="work/below", option=None, variable=lambda _: "below"
+    ),
+    Surroundings("an empty variable", place="home/atc_data", option=None, variable=lambda _: ""),
+    Surroundings("an empty variable beside the option", variable=lambda _: ""),
+    Surroundings("a variable beside the option", variable=lambda sandbox: f"{sandbox}/limited"),
+    Surroundings("a directory that is a link", place="link", linked="real",
+                 option=lambda sandbox: f"{sandbox}/link"),
+    Surroundings("a link on the way", place="way", linked="real",
+                 option=lambda sandbox: f"{sandbox}/way/."),
+    Surroundings("the variable names a link", place="link", linked="real", option=None,
+                 variable=lambda sandbox: f"{sandbox}/link"),
+)  # fmt: skip
+
+OTHERS = (
+    Surroundings("umask 077", umask=0o077),
+    Surroundings("another locale", environment={"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}),
+    Surroundings("the C locale", environment={"LC_ALL": "C", "PYTHONUTF8": "0"}),
+    Surroundings("a time zone far away", environment={"TZ": "Pacific/Kiritimati"}),
+    Surroundings("files of the future", age=DAY),
+    Surroundings("files of this very second", age=0.0),
+    Surroundings("files of last year", age=-365 * DAY),
+    Surroundings("operators in another order", backwards=True),
+)

@@ -1,0 +1,101 @@
+"""Attacks on the operator cache, made on the rooms beside it: ranks' kernels and packages.
+
+``attacks.toml`` says of each attack and each room which check makes it, or why none does.
+"""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.packages import differences, operator
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.static_kernel import union
+from pytest_ascendcache.faults import Action, CrashKind
+from pytest_ascendcache.observation import (
+    NetworkUnderTest,
+    StaticKernelsUnderTest,
+    probe_network,
+    spread,
+)
+
+_STATES = 8
+
+
+@rule("robust/power-loss")
+@pytest.mark.parametrize("doing", ["install", "uninstall"])
+def test_after_a_power_loss_no_installed_package_is_lost(
+    kernels: StaticKernelsUnderTest, doing: str
+) -> None:
+    """The next install makes good whatever was lost; a package that was installed before stays."""
+    if Capability.FAULT_POINTS not in kernels.toolchain.capabilities:
+        pytest.skip(f"{kernels.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    kernels.evidence.crash = CrashKind.POWER_LOSS.value
+    stays, other = (
+        kernels.package(operator(kind), name=name) for kind, name in (("Abs", "pk"), ("Neg", "pk2"))
+    )
+    kernels.install(stays)
+    if doing == "uninstall":
+        kernels.install(other)
+    interruption = kernels.interruption(other, doing)
+    wanted = union(kernels.alone(each) for each in (stays, other))
+    for state in spread(interruption.states(CrashKind.POWER_LOSS), _STATES):
+        interruption.enter(state)
+        result = kernels.attempt(kernels.installer(other))
+        assert result.succeeded, f"{state.when} an install {result.ending}: {result.output[-200:]}"
+        assert differences(kernels.installed.index(), wanted) == [], f"after a {state.when}"
+        assert kernels.installed.packages == {stays.stem, other.stem}, f"after a {state.when}"
+
+
+@rule("security/private-modes")
+def test_nothing_of_a_package_is_world_writable(kernels: StaticKernelsUnderTest) -> None:
+    kernels.install(kernels.package(operator("Abs")), kernels.package(operator("Neg")))
+    root = kernels.installed.ai_core
+    found = [path for path in root.rglob("*") if not path.is_symlink()]
+    assert found, "nothing is installed"
+    modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in found}
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o002} == {}
+
+
+@rule("security/verify-before-load")
+def test_a_rank_does_not_run_an_object_with_another_digest(network: NetworkUnderTest) -> None:
+    """The object of another operator is whole, and loading it crashes nothing: only its digest
+    tells."""
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    both = probe_network("Square", "Exp")
+    network.run(both)
+    kernels = {each.operator_type: each for each in network.kernels(0).values()}
+    kernels["square"].object_path.write_bytes(kernels["exp"].object_path.read_bytes())
+    run = network.run(both)
+    assert run.wrong == {}, "the kernel of another operator was run"
+    left = {stem: each.problems() for stem, each in network.kernels(0).items()}
+    assert not any(left.values()), f"it is not made good: {left}"
+
+
+@rule("robust/disk-full")
+@pytest.mark.parametrize("action", [Action.ENOSPC, Action.EIO], ids=lambda each: each.name)
+def test_a_failing_disk_loses_no_installed_package(
+    kernels: StaticKernelsUnderTest, action: Action
+) -> None:
+    """An install that fails says so, and what was installed before is still whole."""
+    if action not in kernels.toolchain.fault_route().actions:
+        pytest.skip(f"{kernels.toolchain.name}: no errors can be brought into its installs")
+    stays, other = (
+        kernels.package(operator(kind), name=name) for kind, name in (("Abs", "pk"), ("Neg", "pk2"))
+    )
+    kernels.install(stays)
+    alone = {each: kernels.alone(each) for each in (stays, other)}
+    interruption = kernels.interruption(other, "install")
+    changes = [each for each in interruption.operations if each.act.changes]
+    for operation in spread(changes, _STATES):
+        result = interruption.strike(action, operation)
+        where = f"{action.value} at {operation}"
+        assert result.returncode is not None, f"{where}: the install does not end"
+        there = (stays, other) if result.returncode == 0 else (stays,)
+        wanted = union(alone[each] for each in there)
+        assert differences(kernels.installed.index(), wanted) == [], (
+            f"{where}: the install {result.ending}"
+        )

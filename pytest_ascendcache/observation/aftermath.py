@@ -1,0 +1,271 @@
+"""What runs of a cache show of harm, and the runs that are made after a promise was broken."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_ascendcache.caches import Snapshot, find_canaries, same_code
+from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.observation.evidence import NotDecidable, Sighting
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import CompileRequest, ToolchainError
+
+if TYPE_CHECKING:
+    from pytest_ascendcache.observation.cache import WatchedCache
+    from pytest_ascendcache.observation.run import Run
+
+LOOKED_AT = 8
+"""Runs a check may compare at once; older ones it has passed."""
+
+FROM_OUTSIDE = frozenset({-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP})
+"""Signals that others send; all others are a crash."""
+
+LATER_RUNS = 3
+
+_INSTRUMENT = re.compile(r"(out|empty|record-out)\d+")
+"""Directories the instrument makes beside the cache."""
+
+
+class CacheWitness:
+    """Watches the runs of one cache under test for harm."""
+
+    def __init__(self, cache: WatchedCache) -> None:
+        self._cache = cache
+        self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
+        self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []
+        self._outside: dict[str, str] = {}
+
+    def note(self, run: Run) -> None:
+        """Remember a run."""
+        self._runs.append(run)
+        choice = run.result.request.options.entry_choice
+        for operator, path in zip(run.operators, run.result.delivered, strict=True):
+            if path is not None:
+                self._delivered.append((operator, choice, path))
+        self._cache.evidence.ran(self)
+
+    def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
+        """What lies beside the cache in the sandbox and is named by no request: nobody may
+        change it."""
+        words = " ".join(
+            f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
+            for each in requests
+        )
+        cache = self._cache
+        own = {cache.root, cache.home, cache.work}
+        return {
+            path: Snapshot.take(path)
+            for path in cache.sandbox.iterdir()
+            if path.is_dir()
+            and not _INSTRUMENT.fullmatch(path.name)
+            and not any(mine.is_relative_to(path) for mine in own)
+            and str(path) not in words
+        }
+
+    def compare(self, before: dict[Path, Snapshot]) -> None:
+        """Note what became of bystanders; reading them, and the times a read moves, is no harm."""
+        for root, then in before.items():
+            for path, change in then.disturbed(Snapshot.take(root)).items():
+                self._outside[f"{root.name}/{path}"] = change.value
+
+    def seen(self) -> list[Sighting]:
+        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
+        found = [
+            Sighting(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
+            for path, change in self._outside.items()
+        ]
+        found += self._misplaced()
+        for run in reversed(self._runs):
+            found += self._of(run)
+            if any(each.harm is Harm.WRONG_RESULT for each in found):
+                break
+        return found
+
+    def _misplaced(self) -> list[Sighting]:
+        """Files in the working directory that are not debugging's, and files anybody may write."""
+        litter = [
+            path.name
+            for path in self._cache.work.iterdir()
+            if not path.name.startswith("kernel_meta")
+        ]
+        open_to_all = [
+            path
+            for path, state in Snapshot.take(self._cache.root).files.items()
+            if state.mode & 0o002 and state.kind != "link"
+        ]
+        return [
+            *(Sighting(Harm.MISPLACED, f"{each} lies in the working directory") for each in litter),
+            *(Sighting(Harm.MISPLACED, f"anybody may write {each}") for each in open_to_all),
+        ]
+
+    def _of(self, run: Run) -> list[Sighting]:
+        if run.succeeded:
+            return [*self._unverified(run), *self._wrong(run)]
+        code = run.returncode
+        if code is None:
+            return self._hang(run)
+        if code < 0 and code not in FROM_OUTSIDE and not self._fails_anyway(run):
+            return [Sighting(Harm.CRASH, f"the compiler {run.result.ending}")]
+        return []
+
+    def _unverified(self, run: Run) -> list[Sighting]:
+        """Marks in what was delivered that no valid entry of this cache was given."""
+        tokens = self._cache.known_state()[0]
+        strange = [
+            operator
+            for operator in run.operators
+            if run.born is None and find_canaries(run.model(operator).read_bytes()) - set(tokens)
+        ]
+        return [
+            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: a kernel was loaded that nothing vouches for")
+            for each in strange
+        ]
+
+    def _wrong(self, run: Run) -> list[Sighting]:
+        """Operators that were delivered another kernel than a fresh compile gives them."""
+        if not _is_plain(run):
+            return []  # what a fresh compile of the same would be is not known
+        found = []
+        for operator in self._unlike_fresh(run):
+            if not self._is_last(run) and not run.served_from(operator):
+                continue  # what a compile gives may have been changed since, on purpose
+            if self._earlier(run, operator):
+                what = f"{operator}: the kernel of an earlier compile of it is used, a stale one"
+                found.append(Sighting(Harm.LOST_WORK, what))
+            else:
+                what = f"{operator}: another kernel is delivered than a fresh compile gives"
+                found.append(Sighting(Harm.WRONG_RESULT, what))
+        return found
+
+    def _is_last(self, run: Run) -> bool:
+        """Whether it is the last run, or was started together with it; runs made to look at the
+        harm are not among those that are remembered."""
+        return all(run is not each or each.before is self._runs[-1].before for each in self._runs)
+
+    def _unlike_fresh(self, run: Run) -> list[OperatorSpec]:
+        """Operators whose kernel is none that a fresh compile gives; where two fresh compiles
+        differ (each may carry a birthmark) that decides nothing."""
+        first = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
+        unlike = [each for each in run.operators if not same_code(run.kernel(each), first[each])]
+        if not unlike:
+            return []
+        second = dict(zip(run.operators, self._cache.fresh_kernels(run), strict=True))
+        return [each for each in unlike if same_code(first[each], second[each])]
+
+    def _earlier(self, run: Run, operator: OperatorSpec) -> bool:
+        """Whether the same operator was given this very kernel before, under the same options."""
+        choice, path = run.result.request.options.entry_choice, run.model(operator)
+        kernel = run.kernel(operator)
+        for known, options, model in self._delivered:
+            if model == path:
+                return False
+            if (known, options) == (operator, choice) and model.is_file():
+                then = _kernel_in(run, operator, model)
+                if then is not None and same_code(then, kernel):
+                    return True
+        return False
+
+    def _hang(self, run: Run) -> list[Sighting]:
+        """A run that did not end is a hang if the same does not end again, and does without a
+        cache."""
+        if self._fails_anyway(run):
+            return []
+        request = replace(run.result.request, output=self._cache.new_output(), plan=None)
+        if self._cache.again(request).returncode is not None:
+            return []
+        return [Sighting(Harm.HANG, f"the compiler {run.result.ending}, twice")]
+
+    def _fails_anyway(self, run: Run) -> bool:
+        """Whether the request fails without a cache too: that says nothing of the cache."""
+        try:
+            self._cache.fresh_kernels(run)
+        except ToolchainError:
+            return True
+        return False
+
+    def afterwards(self) -> Sighting | None:
+        """See :class:`~pytest_ascendcache.observation.evidence.Witness`.
+
+        Runs of the last request's operators under enable, as a user would make them: until one
+        of them reuses everything.
+        """
+        if not self._runs:
+            return None
+        last = self._runs[-1]
+        if last.result.request.cache_dir != self._cache.root:
+            return None  # marks are in this cache only
+        request = _plainly(last.result.request)
+        self._cache.trust_marks()
+        runs = []
+        for _ in range(LATER_RUNS):
+            run = self._cache.again(replace(request, output=self._cache.new_output()))
+            if run.returncode is None:
+                return next(iter(self._hang(run)), None)
+            runs.append(run)
+            if run.succeeded:
+                if wrong := self._wrong(run):
+                    return min(wrong, key=lambda each: each.harm.rank)
+                if self._reuses_all(run):
+                    break
+        return self._told_by(runs, last)
+
+    def _reuses_all(self, run: Run) -> bool:
+        return run.succeeded and all(self._reuses(run, each) for each in run.operators)
+
+    def _reuses(self, run: Run, operator: OperatorSpec) -> bool:
+        """Whether a kernel was served; from an entry that is still damaged it should not be.
+
+        Raises:
+            NotDecidable: where that cannot be told.
+        """
+        try:
+            return run.delivered(operator) is Delivered.REUSED
+        except NotDecidable:
+            if self._cache.damaged(operator, run.result.request.options.soc):
+                return False
+            raise
+
+    def _told_by(self, runs: list[Run], last: Run) -> Sighting | None:
+        if not any(run.succeeded for run in runs):
+            if self._fails_anyway(runs[-1]):
+                return None
+            return Sighting(Harm.UNUSABLE, f"every later run fails: it {runs[-1].result.ending}")
+        if len(runs) == LATER_RUNS and not self._reuses_all(runs[-1]):
+            again = [each for each in last.operators if not self._reuses(runs[-1], each)]
+            what = f"every later run compiles {', '.join(map(str, again))} again"
+            return Sighting(Harm.UNUSABLE, what)
+        if not last.succeeded and _is_plain(last) and not self._fails_anyway(last):
+            return Sighting(Harm.LOST_WORK, f"a run {last.result.ending}; later ones work")
+        return None
+
+
+def _kernel_in(run: Run, operator: OperatorSpec, model: Path) -> bytes | None:
+    """The kernel of an operator in another delivered file; None where it cannot be told."""
+    index = run.operators.index(operator)
+    paths = list(run.result.delivered)
+    paths[index] = model
+    try:
+        return replace(run, result=replace(run.result, delivered=tuple(paths))).kernel(operator)
+    except NotDecidable:
+        return None
+
+
+def _plainly(request: CompileRequest) -> CompileRequest:
+    """The same operators under enable, without anything that keeps a cache out of it."""
+    options = request.options.but(cache_mode=CacheMode.ENABLE, debug_level=None, debug_config=None)
+    return replace(
+        request, options=options, raw_mode=None, raw_options={}, debug_file=None, plan=None
+    )
+
+
+def _is_plain(run: Run) -> bool:
+    """Whether a run was asked for what options can say, and nothing that might be refused."""
+    request = run.result.request
+    return not (request.debug_file or request.raw_options or request.raw_mode)

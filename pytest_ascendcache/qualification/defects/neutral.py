@@ -1,0 +1,91 @@
+"""What a cache may do: variants no rule, or not every rule, may blame; and two faults that only an
+instrument which leaves no trace can see."""
+
+# mypy: disable-error-code="no-untyped-def"
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.reference.installation import InstallationPolicy
+from pytest_ascendcache.reference.policies import Policies
+
+HEALS = "robust/heals-damaged-entry"
+VERIFY = "security/verify-before-load"
+REUSES = "cache-mode/enable-reuses"
+SECOND = 10**9
+
+
+@defect(keeps=("cache-mode/force-applies-knowledge-base",), what="the knowledge base is in the key")
+def knowledge_base_in_the_key() -> Policies:
+    class Remembers(InstallationPolicy):
+        known: Any = None
+
+        def tuning(self, *arguments: Any) -> Any:
+            self.known = super().tuning(*arguments)
+            return self.known
+
+    remembers = Remembers()
+
+    class Key(KeyPolicy):
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            known = (remembers.known or {}).get(inputs.operator.type)
+            return {**super().fields(inputs), "tuning": known}
+
+    return Policies(installation=remembers, key=Key())
+
+
+@defect(keeps=("aging/boundaries",), overrides=AgingPolicy.is_idle)
+def idle_in_whole_seconds(self, right, unit, now_ns):
+    """Idle time is counted in whole seconds."""
+    return now_ns // SECOND - unit.accessed_ns // SECOND > IDLE_NS // SECOND
+
+
+@defect(REUSES, overrides=LookupPolicy.find)
+def hit_writes_metadata_in_place(self, right, fs, entry, expected):
+    """A hit writes the metadata again, the same bytes in the same file."""
+    data = right(fs, entry, expected)
+    if data is not None:
+        entry.metadata.write_bytes(entry.metadata.read_bytes())
+    return data
+
+
+@defect(
+    HEALS,
+    VERIFY,
+    what="a digest is looked at only where the size differs",
+    harm=Harm.WRONG_RESULT,
+)
+def digest_only_where_the_size_differs() -> Policies:
+    class Store(StorePolicy):
+        def metadata_text(self, data: bytes, metadata: dict[str, Any]) -> bytes:
+            digest = hashlib.sha256(data).hexdigest()
+            fields = {**metadata, "sha256": digest, "size": len(data)}
+            return json.dumps(fields, indent=4, sort_keys=True).encode()
+
+    class Lookup(LookupPolicy):
+        size: object = None
+
+        def verified(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            try:
+                self.size = json.loads(entry.metadata.read_bytes()).get("size")
+            except (OSError, ValueError, AttributeError, RecursionError):
+                return None
+            return super().verified(fs, entry, expected)
+
+        def metadata_matches(self, metadata: dict[str, Any], expected: dict[str, Any]) -> bool:
+            fields = {name: value for name, value in metadata.items() if name != "size"}
+            return super().metadata_matches(fields, expected)
+
+        def digest_matches(self, data: bytes, digest: object) -> bool:
+            return len(data) == self.size or super().digest_matches(data, digest)
+
+    return Policies(store=Store(), lookup=Lookup())

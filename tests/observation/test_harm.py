@@ -1,0 +1,96 @@
+"""Which harm a broken promise did: worked out from what was seen, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.observation import Evidence, NotDecidable
+from pytest_ascendcache.observation.evidence import Sighting
+from pytest_ascendcache.observation.harm import observed_harm
+from pytest_ascendcache.qualification.loading import load_defects
+
+
+@dataclass
+class Watched:
+    """A witness that says what it is told to."""
+
+    shown: list[Harm] = field(default_factory=list)
+    later: Harm | None = None
+    asked: bool = False
+    reason: str = ""
+
+    def seen(self) -> list[Sighting]:
+        return [Sighting(each, "seen") for each in self.shown]
+
+    def afterwards(self) -> Sighting | None:
+        self.asked = True
+        if self.reason:
+            raise NotDecidable(self.reason)
+        return None if self.later is None else Sighting(self.later, "later")
+
+
+def _harm(watched: Watched, message: str = "", comparison: str = "") -> Harm | None:
+    evidence = Evidence()
+    evidence.ran(watched)
+    found = observed_harm(evidence, message, comparison)
+    return None if found is None else found.harm
+
+
+@pytest.mark.parametrize("kind", Harm)
+def test_every_kind_has_a_defect_that_shows_it(kind: Harm) -> None:
+    assert kind in {each.harm for each in load_defects().values()}
+
+
+def test_where_nothing_was_run_nothing_was_observed() -> None:
+    assert observed_harm(Evidence(), "observed: compiled\nexpected: reused") is None
+
+
+def test_what_a_check_notes_counts_where_nothing_was_run() -> None:
+    evidence = Evidence()
+    evidence.saw(Harm.MISPLACED, "a file too many")
+    assert observed_harm(evidence, "") == Sighting(Harm.MISPLACED, "a file too many")
+
+
+def test_the_worst_that_was_seen_counts() -> None:
+    assert _harm(Watched([Harm.LOST_WORK, Harm.CRASH], Harm.UNUSABLE)) is Harm.UNUSABLE
+
+
+@pytest.mark.parametrize("kind", [Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED])
+def test_no_run_is_made_once_the_worst_is_known(kind: Harm) -> None:
+    watched = Watched([kind])
+    assert _harm(watched) is kind
+    assert not watched.asked
+
+
+def test_what_cannot_be_told_is_noted_and_not_guessed() -> None:
+    evidence = Evidence()
+    evidence.ran(Watched(reason="no marks"))
+    assert observed_harm(evidence, "observed: compiled\nexpected: reused") is None
+    assert evidence.notes == ["not all harm could be told: no marks"]
+
+
+@pytest.mark.parametrize(
+    ("message", "comparison", "harm"),
+    [
+        ("observed: compiled, entry kept\nexpected: reused, entry kept", "", Harm.LOST_WORK),
+        ("observed: reused, entry kept\nexpected: compiled, entry kept", "", Harm.LOST_WORK),
+        ("observed: entry stored\nexpected: entry absent", "", Harm.MISPLACED),
+        ("no warning", 'assert "x" in run.output, "no warning"', Harm.MISLEADING),
+        ("rank 1 is not named", "assert named(run) == {1}", Harm.MISLEADING),
+        ("2 == 1", "assert len(run.result.outputs) == 1", Harm.LOST_WORK),
+        ("not Python", "assert (", Harm.LOST_WORK),
+    ],
+)
+def test_a_cache_that_works_is_told_by_the_comparison(
+    message: str, comparison: str, harm: Harm
+) -> None:
+    assert _harm(Watched(), message, comparison) is harm
+
+
+def test_words_are_no_lost_work_but_a_crash_is_a_crash() -> None:
+    words = 'assert "RANK_ID" in run.output'
+    assert _harm(Watched(later=Harm.LOST_WORK), comparison=words) is Harm.MISLEADING
+    assert _harm(Watched([Harm.CRASH]), comparison=words) is Harm.CRASH

@@ -1,0 +1,44 @@
+"""What reference and suite share in ``operators/`` is held to a property neither of them states:
+operators that differ have simplified keys that differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from pytest_ascendcache.combinations.generated import generate
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, simplified_key
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+
+TENSOR = TensorDesc.of("float32", 4, 8)
+VALUES = {
+    "bool": (False, True),
+    "int": (0, 1, -1, 2, -2, 16, -16, 2**31, -(2**31)),
+    "float": (0.0, 1.0, -1.0, 0.1, 0.1000001, 1e30, -1e-30),
+    "string": ("", "a", "A", "ab", "ba", "none", "tanh"),
+    "list_int": ((), (0,), (1,), (-1,), (0, 1), (1, 0), (1, -1), (-1, 1), tuple(range(8))),
+    "list_float": ((), (0.5,), (-0.5,), (0.5, 0.5)),
+    "list_bool": ((), (False,), (True,), (False, True), (True, False)),
+    "list_list_int": ((), ((1, 2),), ((1,), (2,)), ((2, 1),)),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_generated_operators_have_keys_of_their_own(seed):
+    by_key = defaultdict(list)
+    for each in generate(passes=2, seed=seed):
+        by_key[simplified_key(OperatorInfo.of(each))].append(each)
+    shared = {key: each for key, each in by_key.items() if len(each) > 1}
+    assert shared == {}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_every_value_of_an_attribute_counts(kind):
+    keys = [
+        simplified_key(
+            OperatorInfo.of(OperatorSpec("X", (TENSOR,), (TENSOR,), (Attribute("a", kind, value),)))
+        )
+        for value in VALUES[kind]
+    ]
+    assert len(set(keys)) == len(keys), dict(zip(VALUES[kind], keys, strict=True))

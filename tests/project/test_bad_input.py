@@ -1,0 +1,244 @@
+"""Bad input, through the public commands: one sentence, a non-zero exit, nothing left, no pass."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.table import OPTIONS
+
+BIN = Path(sys.executable).parent
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+RULE = "--ascend-rule=cache-mode/enable-stores"
+
+SOC = "--soc_version=Ascend910B1"
+RELEASE = "atc = 'atc --singleop=op.json --soc_version=Ascend910B1'\ntoolchain = 'reference'\n"
+
+
+@pytest.fixture
+def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A directory with files of every wrong kind, on a machine without a toolkit."""
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    path = pytester.path
+    (path / "op.json").write_bytes((FIXTURES / "single_add.json").read_bytes())
+    (path / "directory").mkdir()
+    (path / "empty").touch()
+    (path / "binary").write_bytes(b"\xff\xfe\x00" * 100)
+    (path / "nested.json").write_text("[" * 100_000)
+    (path / "list.json").write_text("[]")
+    (path / "number.toml").write_text("1 = [")
+    (path / "deep.toml").write_text("a = " + "[" * 5000)
+    os.mkfifo(path / "fifo")
+    (path / "loop").symlink_to("loop")
+    for name, text in PROGRAMS.items():
+        (path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (path / name).chmod(0o755)
+    (path / "plain-file").write_text("#!/bin/sh\n")
+    return pytester
+
+
+PROGRAMS = {
+    "silent": "exit 0",
+    "failing": "echo E40021: no licence; exit 1",
+    "crashing": "kill -SEGV $$",
+    "bad-shebang": "",
+}
+"""Programs that are no atc. The text of ``bad-shebang`` is replaced below."""
+
+
+def _files(directory: Path) -> set[str]:
+    """What lies there, but for what the tests' own runs leave."""
+    own = re.compile(r"stdout|stderr|runpytest-(\d+|current)|__pycache__|test_mine.py|a b$")
+    names = (str(each.relative_to(directory)) for each in directory.rglob("*"))
+    return {name for name in names if not own.match(name)}
+
+
+def _refused(place: pytest.Pytester, *arguments: str, status: int = 4) -> str:
+    """Run pytest; the one sentence it says."""
+    before = _files(place.path)
+    result = place.runpytest_subprocess(*arguments, timeout=60)
+    text = f"{result.stdout.str()}\n{result.stderr.str()}"
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+    assert int(result.ret) == status, text
+    assert "passed" not in result.stdout.str()
+    assert _files(place.path) == before
+    said = [line for line in text.splitlines() if line.startswith(("ERROR: ", "ERROR:"))]
+    assert len(said) == 1, text
+    assert said[0].endswith((".", "?", ")")), said
+    assert len(said[0]) < 600
+    return said[0]
+
+
+VALUED = [option.name for option in OPTIONS.values() if option.kind is not None]
+NUMBERS = [
+    option.name
+    for option in OPTIONS.values()
+    if option.kind is not None and option.kind.expected.startswith(("a whole number", "a number"))
+]
+READ = [option.name for option in OPTIONS.values() if option.access is Access.READS]
+
+
+@pytest.mark.parametrize("option", VALUED)
+def test_an_empty_value_is_refused(place: pytest.Pytester, option: str) -> None:
+    assert f"{option} is empty" in _refused(place, "--ascend-cache", f"{option}=")
+
+
+@pytest.mark.parametrize("option", NUMBERS)
+def test_what_is_no_number_is_refused(place: pytest.Pytester, option: str) -> None:
+    for text in ("inf", "-1", "1e400", "٣", "1_0", "0x10", "many"):
+        said = _refused(place, "--ascend-cache", f"{option}={text}")
+        assert said.startswith(f"ERROR: {option} must be "), said
+        assert text in said
+
+
+WRONG_FILES = ("absent", "directory", "loop", "binary", "fifo", "/dev/zero", "/proc/self/mem")
+
+
+@pytest.mark.parametrize("option", [each for each in READ if each != "--ascend-torchair-script"])
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_a_file_that_cannot_be_read_is_refused(
+    place: pytest.Pytester, option: str, name: str
+) -> None:
+    assert name in _refused(place, "--ascend-cache", f"{option}={name}")
+
+
+OPTIONS_TOGETHER = [
+    (["--ascend-toolchain=act"], "did you mean 'atc'?"),
+    (["--ascend-toolchain=nosuch"], "no such toolchain"),
+    (["--ascend-defect=nosuch"], "no such defect"),
+    (["--ascend-profile=nosuch"], "no such profile"),
+    (["--ascend-rule=enable-stores", "--ascend-cache"], "did you mean 'cache-mode/enable-stores'?"),
+    (["--ascend-deviations=nosuch", "--ascend-cache"], "neither a built-in list"),
+    (["--ascend-deviations=number.toml", "--ascend-cache"], "number.toml"),
+    (["--ascend-matrix=half", "--ascend-cache"], "--ascend-matrix must be one of"),
+    (["--ascend-soc=a b", "--ascend-cache"], "--ascend-soc must be"),
+    (["--ascend-rules=nosuchword"], "no rule has this in it"),
+    (["--ascend-atc=absent"], "is not an executable program"),
+    (["--ascend-atc=directory"], "is not an executable program"),
+    (["--ascend-atc=plain-file"], "is not an executable program"),
+    (["--ascend-op-compiler=absent"], "is not an executable program"),
+    (["--ascend-atc=silent", "--ascend-defect=stores-nothing"], "leave one of the two out"),
+    (["--ascend-audit=absent"], "absent"),
+    (["--ascend-audit=empty"], "empty"),
+    (["--ascend-audit=fifo"], "fifo"),
+    (["--ascend-cache", "--basetemp=a b"], "contains ' ', which ATC does not take"),
+    (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
+    (["--ascend-manifest-update"], "needs a release"),
+    (["--ascend-stress-replay=list.json", "--ascend-cache"], "list.json"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
+def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], said: str) -> None:
+    place.makepyfile(test_mine="def test_mine(): pass")  # which must not make it green
+    assert said in _refused(place, *arguments)
+
+
+RELEASES = {
+    "1 = [": "is not TOML",
+    "soc = 'A'\nnam = 'x'": "did you mean 'name'?",
+    "name = 'x'": "no SoC is named",
+    "soc = 1": "'soc' is 1",
+    f"{RELEASE}cards = 1000000": "'cards' is 1000000; write how many",
+    f"{RELEASE}cards = -1": "'cards' is -1",
+    f"{RELEASE}cards = nan": "'cards' is nan",
+    f"{RELEASE}caches = 'absent'": "holds no cache",
+    f"{RELEASE}caches = 'fifo'": "fifo",
+    f"{RELEASE}toolchain2 = ''": "did you mean 'toolchain'?",
+    "soc = 'A'\ntoolchain = 'act'": "did you mean 'atc'?",
+    "soc = 'A'\ntoolchain = 'bin/atc'": "is not an executable program",
+    "atc = 'atc --soc_version=A --model=absent.onnx'": "--model=absent.onnx: there is no file",
+    "atc = 'atc --soc_version=A --model=fifo'": "--model=fifo: there is no file",
+    "atc = 'atc --soc_version=A --modle=x'": "did you mean --model?",
+    "atc = 'atc --soc_version=A --nosuch=1'": "atc has no option --nosuch",
+    "atc = 'atc --soc_version=A && rm x'": "'&&' is the shell's",
+    "atc = 'atc --soc_version=A --singleop=absent.json'": "absent.json",
+    "atc = 'atc --soc_version=A --singleop=list.json'": "list.json",
+    "atc = 'atc --soc_version=A --singleop=nested.json'": "nested.json",
+    "atc = 'atc --soc_version=A --singleop=binary'": "binary",
+}
+
+
+@pytest.mark.parametrize("text", RELEASES)
+def test_a_bad_release_is_refused(place: pytest.Pytester, text: str) -> None:
+    (place.path / "release.toml").write_text(text)
+    said = _refused(place, "--ascend-release=release.toml")
+    assert RELEASES[text] in said
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_what_is_no_atc_passes_no_check(place: pytest.Pytester, program: str) -> None:
+    if program == "bad-shebang":
+        (place.path / program).write_text("#!/nowhere/sh\n")
+    result = place.runpytest_subprocess(f"--ascend-atc=./{program}", RULE, timeout=120)
+    text = f"{result.stdout.str()}\n{result.stderr.str()}"
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "passed" not in result.parseoutcomes()
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+
+
+COMMANDS = [
+    (["ascendcache-release-init", "--", "atc", "--modle=x"], "did you mean --model?"),
+    (["ascendcache-release-init", "-o", "a/b.toml"], "is not in this directory"),
+    (["ascendcache-release-init", "-o", "fifo"], "fifo exists and is left as it is"),
+    (["ascendcache-compare", "absent.json", "list.json"], "absent.json"),
+    (["ascendcache-compare", "list.json", "list.json"], "list.json"),
+    (["ascendcache-compare", "nested.json", "nested.json"], "nested.json"),
+    (["ascendcache-compare", "directory", "list.json"], "directory"),
+    (["ascendcache-compare", "binary", "list.json"], "binary"),
+    (["ascendcache-atc", "--singleop=absent.json", "--output=o", SOC], "absent.json"),
+    (["ascendcache-atc", "--singleop=nested.json", "--output=o", SOC], "nested.json"),
+    (
+        [
+            *("ascendcache-atc", "--singleop=op.json", "--output=o", SOC),
+            "--op_compiler_cache_mode=on",
+        ],
+        "op_compiler_cache_mode",
+    ),
+    (["ascendcache-aclgraph", "absent.json"], "absent.json"),
+    (["ascendcache-aclgraph", "nested.json"], "nested.json"),
+    (["ascendcache-op-compiler", "-p", "absent", "-v", "Ascend910B1", "-o", "o"], "absent"),
+    (["ascendcache-train", "absent.json"], "absent.json"),
+    (["ascendcache-run", "absent.om", "in.npz", "out.npz"], "absent.om"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), COMMANDS, ids=lambda each: str(each)[:60])
+def test_a_command_refuses_bad_input(place: pytest.Pytester, words: list[str], said: str) -> None:
+    before = _files(place.path)
+    ended = subprocess.run(
+        [BIN / words[0], *words[1:]], capture_output=True, text=True, timeout=120, check=False
+    )
+    text = ended.stdout + ended.stderr
+    assert ended.returncode not in (0, -11), text
+    assert "Traceback" not in text
+    assert said in text
+    assert _files(place.path) == before
+
+
+def test_huge_extents_are_refused(place: pytest.Pytester) -> None:
+    text = (place.path / "op.json").read_text()
+    shape = re.sub(r'"shape": \[[^]]*\]', '"shape": [1000000000000, 1000000000000]', text)
+    assert shape != text
+    (place.path / "huge.json").write_text(shape)
+    ended = subprocess.run(
+        [BIN / "ascendcache-atc", "--singleop=huge.json", "--output=o", SOC],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode != 0
+    assert "which no card's memory holds" in ended.stdout + ended.stderr
+    assert not list(place.path.glob("o/*.om"))
