@@ -125,7 +125,7 @@ def second_force_purges_nothing() -> Policies:
 
 
 @defect(REUSES, what="a hit writes the metadata again, in place", found_later=True)
-def hit_writes_metadata_in_place() -> Policies:
+def hit_rewrites_metadata_in_place() -> Policies:
     class Wrong(LookupPolicy):
         def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
             data = super().find(fs, entry, expected)
