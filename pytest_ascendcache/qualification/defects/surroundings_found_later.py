@@ -14,6 +14,7 @@ from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.policies import Policies
@@ -88,6 +89,15 @@ def limits_of_the_variable() -> Policies:
             return (Path(text) / "op_cache.ini", *own) if text else own
 
     return Policies(limits=Wrong())
+
+
+@defect(REUSES, what="the locale is in the key", found_later=True)
+def locale_in_key() -> Policies:
+    class Wrong(KeyPolicy):
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            return {**super().fields(inputs), "locale": os.environ.get("LC_ALL", "")}
+
+    return Policies(key=Wrong())
 
 
 def _purge(spared: Callable[[os.DirEntry[str]], bool]) -> Policies:
