@@ -215,7 +215,8 @@ def test_uninstalling_in_any_order_leaves_the_others(
         assert result.succeeded, f"uninstalling {result.ending}: {result.output.strip()[-300:]}"
         assert kernels.installed.packages == {packages[each].stem for each in left}
         wanted = union(alone[each] for each in left)
-        assert differences(kernels.installed.index(), wanted) == []
+        changed = differences(kernels.installed.index(), wanted)
+        assert changed == [], "uninstalling one package changes another"
         assert faults_of(kernels.opp, {}) == []
     files = [path for path, (kind, *_) in state_of(kernels.opp).items() if kind != "directory"]
     assert files == [], "the last uninstall leaves files"
