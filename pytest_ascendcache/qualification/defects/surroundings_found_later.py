@@ -124,18 +124,6 @@ def second_force_purges_nothing() -> Policies:
     return Policies(purge=Wrong())
 
 
-@defect(REUSES, what="a hit writes the metadata again, in place", found_later=True)
-def hit_rewrites_metadata_in_place() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            if data is not None:
-                entry.metadata.write_bytes(entry.metadata.read_bytes())
-            return data
-
-    return Policies(lookup=Wrong())
-
-
 @defect(PURGES, what="force removes 64 files at most", found_later=True)
 def force_removes_64_files() -> Policies:
     removed = iter(range(64))
