@@ -42,7 +42,7 @@ def test_every_rule_is_listed_for_a_narrow_terminal(suite: pytest.Pytester) -> N
         [
             "cache-mode/enable-stores * must, * checks",
             "    Enable stores a valid entry at the first compile",
-            "    [[]ATC --op_compiler_cache_mode: *[]]",
+            "    [[]ATC --op_compiler_cache_mode *",
             "*release/debug-off * must, with --ascend-release",
         ]
     )
@@ -73,7 +73,7 @@ def test_without_a_toolkit_the_doctor_says_what_is_missing(suite: pytest.Pyteste
             "*without one only the reference is judged*",
             "*get it: source the toolkit's set_env.sh*",
             "  missing   op_compiler*",
-            "*8 rules not applicable*",
+            "*rules not applicable*",
             "this machine",
             "*pytest-ascendcache *, Python *",
             "*access times*",

@@ -83,6 +83,8 @@ def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
         [
             "*cause 1: cache-mode/default-is-disable*",
             "promise  The default is disable: no option given*",
+            "why      *reused, entry kept; expected: compiled, entry kept",
+            "*cause 2: cache-mode/default-is-disable*",
             "why      *compiled, entry stored; expected: compiled, entry absent",
             "check    test_default_*",
             "request *--singleop=*--op_compiler_cache_dir=*",
@@ -90,8 +92,9 @@ def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
             "repeat   * --ascend-cache --ascend-defect=default-is-enable --pyargs *",
             "*= answer =*",
             "1 rule: 0 pass, 1 fail*",
-            " 1  fail*3 checks in cache-mode/default-is-disable",
-            "Do not ship: 1 cause, 3 checks broken.",
+            " 1  fail  lost work  1 check in cache-mode/default-is-disable",
+            " 2  fail  misplaced files  2 checks in cache-mode/default-is-disable",
+            "Do not ship: 2 causes, 3 checks broken.",
         ]
     )
 
@@ -268,11 +271,11 @@ def test_a_rule_that_does_not_exist_is_a_usage_error(suite: pytest.Pytester) -> 
     [
         (["--ascend-toolchain=mindspore"], "--ascend-toolchain=mindspore: no such toolchain"),
         (["--ascend-atc=/nowhere/atc"], "'/nowhere/atc' is not an executable program"),
-        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "give one of the two"),
+        (["--ascend-atc=/bin/true", "--ascend-toolchain=reference"], "leave one of the two out"),
         (["--ascend-defect=none-such"], "--ascend-defect=none-such: no such defect; use one of"),
-        (["--ascend-timeout=0"], "--ascend-timeout=0 is no time to wait"),
-        (["--ascend-timeout=nan"], "--ascend-timeout=nan is no time to wait"),
-        (["--ascend-report=/"], "--ascend-report=/ is a directory"),
+        (["--ascend-timeout=0"], "--ascend-timeout must be a number of seconds greater than 0"),
+        (["--ascend-timeout=nan"], "--ascend-timeout must be a number of seconds greater than 0"),
+        (["--ascend-report=/"], "it is a directory; name a file in it"),
         (["--ascend-report=/nowhere/r.json"], "the directory /nowhere does not exist"),
         (["--ascend-rule=cache-mode/enable"], "--ascend-rule=cache-mode/enable: no such rule"),
     ],

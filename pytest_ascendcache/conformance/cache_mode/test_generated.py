@@ -21,7 +21,7 @@ from pytest_ascendcache.toolchains import Toolchain
 @pytest.fixture
 def operators(request: pytest.FixtureRequest) -> tuple[OperatorSpec, ...]:
     """As many as ``--ascend-matrix`` asks for."""
-    return generated(request.config.getoption("--ascend-matrix"))
+    return generated(request.getfixturevalue("ascend_session").settings.matrix)
 
 
 @rule("cache-mode/key-separates")

@@ -10,7 +10,12 @@ import time
 import pytest
 
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, rest
-from pytest_ascendcache.conformance.kit.surroundings import DIRECTORIES, OTHERS, Surroundings
+from pytest_ascendcache.conformance.kit.surroundings import (
+    DIRECTORIES,
+    OTHERS,
+    PLAIN,
+    Surroundings,
+)
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -81,10 +86,13 @@ class Story:
             self._step("another version", (exp,), ENABLE, {exp: None}, variables, left=1)
 
     def play_force_twice(self, add: OperatorSpec, exp: OperatorSpec) -> None:
-        """Right behind each other: the second purges as the first did."""
+        """Right behind each other: the second purges as the first did. What it stored is found by
+        a run in plain surroundings."""
         self._step("force", (add,), FORCE, {add: None}, left=1)
         self._step("after force", (exp,), ENABLE, {exp: NEW}, left=2)
         self._step("force again", (exp,), FORCE, {exp: AGAIN}, left=1)
+        self._around = PLAIN
+        self._step("in plain surroundings", (exp,), ENABLE, {exp: HIT}, left=1)
 
     def _ages(self, add: OperatorSpec) -> None:
         """Two of three idle entries go, of 1200 KB each under 3 MB and 50 %."""

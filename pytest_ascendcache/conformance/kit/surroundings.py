@@ -75,6 +75,8 @@ class Surroundings:
 
 LONG = "/".join(["a-directory-with-quite-a-long-name"] * 8)
 
+PLAIN = Surroundings("plain")
+
 DIRECTORIES = (
     Surroundings("HOME is not set", unset=frozenset({"HOME"})),
     Surroundings("HOME is empty", environment={"HOME": ""}),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.option import Access
@@ -186,7 +187,8 @@ def _is_implied(
     A project's configuration (``addopts``, ini keys) does not: it says how, not whether.
     """
     elsewhere = release.releases or audit.directories or values.given("--ascend-torchair-script")
-    if elsewhere or config.args_source is config.ArgsSource.ARGS:
+    names_tests = config.args_source is config.ArgsSource.ARGS
+    if elsewhere or (names_tests and not any(each.startswith(PACKAGE) for each in config.args)):
         return False
     return any(OPTIONS[name].asks for name in typed_options(config))
 

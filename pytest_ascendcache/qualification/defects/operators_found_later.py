@@ -88,6 +88,24 @@ def key_sorts_inputs_of_realdiv() -> Policies:
     return _key(sort)
 
 
+@defect(NARROW, what="Minimum is keyed as Maximum where it broadcasts", found_later=True)
+def key_takes_minimum_for_maximum() -> Policies:
+    def rename(fields: dict[str, Any], operator: OperatorSpec) -> dict[str, Any]:
+        broadcasts = len({tensor.shape for tensor in operator.inputs}) > 1
+        return (
+            {**fields, "type": "Maximum"} if broadcasts and operator.type == "Minimum" else fields
+        )
+
+    class Wrong(KeyPolicy):
+        def stem(self, inputs: KeyInputs) -> str:
+            return super().stem(inputs).replace("te_minimum_", "te_maximum_")
+
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            return rename(super().fields(inputs), inputs.operator)
+
+    return Policies(key=Wrong(), lookup=AnyMetadata())
+
+
 @defect(NARROW, what="extents of 1 behind the first are not in the key", found_later=True)
 def key_without_inner_ones() -> Policies:
     def drop(each: dict[str, Any]) -> dict[str, Any]:

@@ -175,7 +175,7 @@ class OtherProgramsTakenForInstallers(RegistryPolicy):
 
 @defect(SHARED, overrides=RegistryPolicy.holders)
 def packages_of_living_processes_go(*_):
-    """An uninstall removes a package whoever else holds it."""
+    """An uninstall removes a package that other processes hold."""
     return frozenset()
 
 

@@ -14,6 +14,7 @@ from pytest_ascendcache.reference.cache.aging import AgingPolicy, Unit
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.policies import Policies
@@ -90,6 +91,15 @@ def limits_of_the_variable() -> Policies:
     return Policies(limits=Wrong())
 
 
+@defect(REUSES, what="the locale is in the key", found_later=True)
+def locale_in_key() -> Policies:
+    class Wrong(KeyPolicy):
+        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
+            return {**super().fields(inputs), "locale": os.environ.get("LC_ALL", "")}
+
+    return Policies(key=Wrong())
+
+
 def _purge(spared: Callable[[os.DirEntry[str]], bool]) -> Policies:
     """Purging leaves some things where they are."""
 
@@ -122,18 +132,6 @@ def second_force_purges_nothing() -> Policies:
             return super().force(fs, soc_directory)
 
     return Policies(purge=Wrong())
-
-
-@defect(REUSES, what="a hit writes the metadata again, in place", found_later=True)
-def hit_writes_metadata_in_place() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            data = super().find(fs, entry, expected)
-            if data is not None:
-                entry.metadata.write_bytes(entry.metadata.read_bytes())
-            return data
-
-    return Policies(lookup=Wrong())
 
 
 @defect(PURGES, what="force removes 64 files at most", found_later=True)

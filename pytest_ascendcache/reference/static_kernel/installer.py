@@ -171,7 +171,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
         "--force", action="store_true", help="uninstall it though a living process holds it"
     )
     removal.add_argument(
-        "--all", action="store_true", help="uninstall every package, whoever installed it"
+        "--all", action="store_true", help="uninstall every package, also those of other users"
     )
     return parser
 

@@ -120,7 +120,7 @@ class RegistryPolicy(IndexPolicy):
             return True, frozenset()
 
     def uninstall_all(self, fs: Fs, opp: Path) -> list[str]:
-        """Remove every package, whoever made or holds it; their names."""
+        """Remove every package, also those that other processes hold; their names."""
         with self.locked(fs, opp):
             ai_core = self.directory(opp)
             names = self.repair(fs, ai_core)

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -50,6 +51,18 @@ def default_store() -> Path:
     """Where builds are kept: ``pytest-ascendcache/cann-cache`` in the user's cache directory."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "pytest-ascendcache" / "cann-cache"
+
+
+def reference_command(name: str) -> str:
+    """A command of the reference, which is a program of its own: its compiler makes the kernels.
+
+    Raises:
+        SourceError: where it is not installed.
+    """
+    path = Path(sysconfig.get_path("scripts")) / name
+    if not path.is_file():
+        raise SourceError(f"[{path}] is missing; install pytest-ascendcache into {sys.prefix}.")
+    return str(path)
 
 
 class Builder:
@@ -142,7 +155,7 @@ class Builder:
                 shutil.copy(table, making / "opp" / IMPL_MODE)
             kernels = self.store / "kernels"
             settings = {
-                "command": [sys.executable, "-m", "pytest_ascendcache.reference.atc"],
+                "command": [reference_command("ascendcache-atc")],
                 "kept": str(kernels),
                 "version": installed_version("llvmlite"),
             }

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.processes.launch import ProcessLauncher
-from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
-
-_RUN = "pytest_ascendcache.reference.run"
-"""Runs the kernels, which are the reference's."""
 
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
 """Chips the suite compiles for beside the one under test."""
@@ -55,7 +51,7 @@ def toolchain_of(toolkit: Toolkit, deadline: float, soc: str | None = None) -> C
     """A built toolkit behind the protocol."""
     opp = toolkit.root / "opp"
     installation = Installation(toolkit.atc, opp)
-    programs = {"atc": (str(toolkit.atc),), "run": (sys.executable, "-m", _RUN)}
+    programs = {"atc": (str(toolkit.atc),), "run": (reference_command("ascendcache-run"),)}
     capabilities = {
         Capability.OPERATOR_CACHE,
         Capability.CANN_LAYOUT,
