@@ -177,7 +177,7 @@ _TABLE = (
     Option(
         "--ascend-smoke",
         Group.CHECKS,
-        "judge a first selection: 34 checks, at most 60 runs of atc, every document touched",
+        "judge a first selection: 33 checks, at most 60 runs of atc, every document touched",
         repeats=False,
         asks=True,
     ),
