@@ -111,7 +111,12 @@ def _import_everything() -> None:
         contextlib.chdir(empty) if sys.version_info >= (3, 11) else contextlib.nullcontext(),
     ):
         fixed = ["-q", "-s", "-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={empty}"]
-        suite = ["--ascend-cache", "--pyargs", "pytest_ascendcache.conformance"]
+        suite = [
+            "--ascend-toolchain=reference",
+            "--ascend-cache",
+            "--pyargs",
+            "pytest_ascendcache.conformance",
+        ]
         code = pytest.main([*fixed, "--collect-only", *suite])
     if code != 0:
         raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")

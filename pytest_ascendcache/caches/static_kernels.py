@@ -26,6 +26,22 @@ class TornIndex(Exception):
     """An index that is there and cannot be read as one."""
 
 
+def entries_of(data: bytes) -> dict[Key, Mapping[str, Any]]:
+    """The entries of one index file, by operator type and simplified key.
+
+    Raises:
+        ValueError: where it is not whole.
+    """
+    try:
+        return {
+            (kind, each["simplifiedKey"]): {**each, "binPath": each["binPath"]}
+            for kind, listed in json.loads(data).items()
+            for each in listed["staticList"]
+        }
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"it is no index ({error!r})") from None
+
+
 @dataclass(frozen=True)
 class InstalledKernels:
     """``opp`` is the operator package's directory; nothing need be installed in it."""
@@ -56,13 +72,10 @@ class InstalledKernels:
         entries: dict[Key, Mapping[str, Any]] = {}
         for path in sorted((self.ai_core / "config").glob(f"*/{INDEX}")):
             try:
-                document = json.loads(path.read_bytes())
-                for kind, listed in document.items():
-                    for each in listed["staticList"]:
-                        entries[kind, each["simplifiedKey"]] = {**each, "binPath": each["binPath"]}
+                entries.update(entries_of(path.read_bytes()))
             except FileNotFoundError:
                 continue  # uninstalled since the directory was listed
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            except (OSError, ValueError) as error:
                 raise TornIndex(f"{path.relative_to(self.opp)}: {error}") from None
         return entries
 

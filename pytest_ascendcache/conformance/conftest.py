@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
@@ -61,14 +64,16 @@ def _layout(request: pytest.FixtureRequest) -> None:
     if reason := getattr(toolchain, "unusable", ""):
         pytest.skip(f"{toolchain.name}: {reason}")
     other = getattr(toolchain, "network_layout", KERNEL_META) is not KERNEL_META
-    if request.path.name.startswith("mindspore_") != other:
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if (folder == "mindspore") != other:
         pytest.skip(f"{toolchain.name}: keeps what it compiled in another layout")
 
 
 @pytest.fixture
-def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> StaticKernelsUnderTest:
+def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> Iterator[StaticKernelsUnderTest]:
     """op_compiler, packages and clients, in directories of the check's own."""
-    return ascend_static_kernels
+    with ascend_static_kernels.alone_on_the_machine():
+        yield ascend_static_kernels
 
 
 @pytest.fixture

@@ -72,10 +72,15 @@ class Capability(str, Enum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a promise is made: the document and its section."""
+    """Where a promise is made: the document and its section.
+
+    ``document_zh`` is its name in Chinese; ``address`` its page, where it is public.
+    """
 
     document: str
     section: str
+    document_zh: str = ""
+    address: str = ""
 
     def __str__(self) -> str:
         return f"{self.document}: {self.section}"
@@ -83,7 +88,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise. Titles are short sentences in English and Chinese."""
+    """One promise. Titles are short sentences, statements whole ones, both in two languages."""
 
     id: str
     level: Level
@@ -92,13 +97,16 @@ class Rule:
     statement: str
     source: Source
     capabilities: frozenset[Capability]
+    statement_zh: str = ""
 
 
 class RuleFileError(ValueError):
     """A rule file that does not describe rules."""
 
 
-_FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section", "capabilities"}
+_FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
+_OPTIONAL = {"capabilities", "statement_zh"}
+_DOCUMENT = {"document", "document_zh", "address"}
 
 
 @lru_cache(maxsize=1)
@@ -111,10 +119,13 @@ def load_rules() -> Mapping[str, Rule]:
     rules: dict[str, Rule] = {}
     for path in sorted((Path(__file__).parent / "rules").glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-        if set(content) != {"document", "rule"}:
-            raise RuleFileError(f"{path.name}: needs one 'document' and a list of 'rule'.")
+        if not {"document", "rule"} <= set(content) <= {"rule", *_DOCUMENT}:
+            raise RuleFileError(
+                f"{path.name}: needs one 'document' and a list of 'rule', and may have "
+                "'document_zh' and 'address'."
+            )
         for fields in content["rule"]:
-            rule = _rule(fields, content["document"], path.name)
+            rule = _rule(fields, content, path.name)
             if rule.id in rules:
                 raise RuleFileError(f"{path.name}: the rule '{rule.id}' exists twice.")
             rules[rule.id] = rule
@@ -137,13 +148,14 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
         if content["toolchain"] != toolchain:
             continue
         for fields in content["rule"]:
-            if fields.get("id") not in rules or set(fields) != _OTHER_FIELDS:
+            if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
                 raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
             rules[fields["id"]] = replace(
                 rules[fields["id"]],
                 level=Level(fields["level"]),
                 statement=fields["statement"],
-                source=Source(content["document"], fields["section"]),
+                statement_zh=fields.get("statement_zh", ""),
+                source=_source(content, fields["section"]),
             )
     return MappingProxyType(rules)
 
@@ -151,9 +163,9 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
 _OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 
-def _rule(fields: dict[str, Any], document: str, origin: str) -> Rule:
+def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> Rule:
     name = fields.get("id", "without id")
-    wrong = (set(fields) ^ _FIELDS) - {"capabilities"}
+    wrong = (set(fields) ^ _FIELDS) - _OPTIONAL
     if wrong:
         raise RuleFileError(f"{origin}: rule '{name}': missing or unknown {sorted(wrong)}.")
     try:
@@ -163,8 +175,15 @@ def _rule(fields: dict[str, Any], document: str, origin: str) -> Rule:
             title_en=fields["title_en"],
             title_zh=fields["title_zh"],
             statement=fields["statement"],
-            source=Source(document, fields["section"]),
+            statement_zh=fields.get("statement_zh", ""),
+            source=_source(document, fields["section"]),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
         )
     except ValueError as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
+
+
+def _source(document: Mapping[str, Any], section: str) -> Source:
+    """A section of the document that a file of rules is about."""
+    names = (document.get(each, "") for each in ("document_zh", "address"))
+    return Source(document["document"], section, *names)

@@ -22,6 +22,9 @@ PRODUCTS = re.compile(r"Ascend910B[1-4](C|-1)?|Ascend910_93\d\d")
 ROOT = "aclnn_static_shape_kernel_outputs"
 """The directory of all output, below the build directory."""
 
+ROOTS = (ROOT, "static_kernel_compile_outputs")
+"""The document's, and that of npugraph_ex (facts section 1.1)."""
+
 PACKAGE_NAME = re.compile(r"static_kernel_\d{12}(\d{6})?(_\d+)?\.run")
 """``static_kernel_<datetime>.run``: 12 digits up to CANN 8, later 18 and a process id."""
 

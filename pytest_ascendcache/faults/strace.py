@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.faults.plan import Action, FaultPlan
-from pytest_ascendcache.faults.syscalls import TRACED, operations, read_calls
+from pytest_ascendcache.faults.syscalls import TRACED, UNSEEN, operations, read_calls
 from pytest_ascendcache.faults.trace import Operation, TraceError
 
 _HOLDING = Path(__file__).with_name("holding.py")
@@ -72,10 +72,11 @@ class Strace:
 
 def _options(log: Path) -> list[str]:
     # A name that this machine has no call for is no error with the question mark.
-    traced = ",".join(f"?{each}" for each in TRACED)
+    traced, unseen = (",".join(f"?{each}" for each in calls) for calls in (TRACED, UNSEEN))
     return [
         *("-f", "-qq", "-y", "-xx"),
-        *("-s", str(_LONGEST_WRITE), "-o", str(log), "-e", f"trace={traced}"),
+        *("-s", str(_LONGEST_WRITE), "-o", str(log), "-e", f"trace={traced},{unseen}"),
+        *("-e", f"inject={unseen}:error=ENOSYS"),
     ]
 
 

@@ -26,6 +26,10 @@ TRACED = (
 )
 """System calls that are recorded, where the machine has them."""
 
+UNSEEN = ("sendfile", "copy_file_range", "splice")
+"""Calls that copy what no trace shows. They are refused, and programs write instead, as they do on
+file systems that lack them."""
+
 _STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _DESCRIPTOR = re.compile(r"(\d+|AT_FDCWD)<((?:\\x[0-9a-f]{2})*)>")
 _LINE = re.compile(r"(?P<pid>\d+) +(?P<rest>.*)")

@@ -8,17 +8,16 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from pytest_ascendcache.caches import Snapshot, find_canaries, same_code
+from pytest_ascendcache.caches import Canary, Snapshot, find_canaries, same_code
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Delivered
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.observation.evidence import NotDecidable, Sighting
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import CompileRequest, ToolchainError
 
 if TYPE_CHECKING:
-    from pytest_ascendcache.observation.cache import WatchedCache
     from pytest_ascendcache.observation.run import Run
 
 LOOKED_AT = 8
@@ -33,10 +32,40 @@ _INSTRUMENT = re.compile(r"(out|empty|record-out)\d+")
 """Directories the instrument makes beside the cache."""
 
 
+class Witnessed(Protocol):
+    """What a witness needs of the cache it watches, see ``WatchedCache``."""
+
+    root: Path
+    home: Path
+    work: Path
+    sandbox: Path
+    evidence: Evidence
+
+    def again(self, request: CompileRequest) -> Run:
+        """One more compile, which no witness looks at."""
+
+    def new_output(self) -> Path:
+        """An output directory nothing was delivered to yet."""
+
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
+        """Kernels of a fresh compile of what a run compiled."""
+
+    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
+        """What is wrong with an operator's entry; empty where nothing is."""
+
+    def trust_marks(self) -> None:
+        """Take marks in the cache for one's own."""
+
+    def known_state(
+        self,
+    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]:
+        """Canaries by token, and entries by operator and options."""
+
+
 class CacheWitness:
     """Watches the runs of one cache under test for harm."""
 
-    def __init__(self, cache: WatchedCache) -> None:
+    def __init__(self, cache: Witnessed) -> None:
         self._cache = cache
         self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
         self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []

@@ -146,6 +146,16 @@ class WatchedCache:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return run
 
+    def needs_reuse(self) -> None:
+        """For a check that something bad is not served, which says nothing of a toolchain that
+        serves nothing.
+
+        Raises:
+            NotDecidable: where the positive control has shown that it does not.
+        """
+        if not self._control.reuses:
+            raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
+
     def attempt(
         self,
         *operators: OperatorSpec,

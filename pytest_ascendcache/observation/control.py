@@ -41,9 +41,9 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
         cache.warm(operator)
         run = cache.compile(operator, mode=CacheMode.ENABLE)
         if not run.served_from(operator):
-            return _without_marks(
-                f"an untouched canary under enable is not served: {_saw(cache, run, operator)}"
-            )
+            told, reuses = _saw(cache, run, operator)
+            reason = f"an untouched canary under enable is not served: {told}"
+            return replace(_without_marks(reason), reuses=reuses)
         copy = cache.moved(cache.sandbox / "another")
         shutil.copytree(cache.root, copy.root, symlinks=True)
         relocates = bool(copy.compile(operator, mode=CacheMode.ENABLE).served_from(operator))
@@ -52,8 +52,9 @@ def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
     return PositiveControl(relocates=relocates)
 
 
-def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> str:
-    """What became of the marked entry, and of one that was left as the toolchain wrote it."""
+def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> tuple[str, bool]:
+    """What became of the marked entry and of one that was left as the toolchain wrote it, and
+    whether that one may have been served."""
     told = "the entry " + _FATES[run.fate(operator)]
     plain = cache.elsewhere(cache.sandbox / "plain")
     plain.marks = False
@@ -61,10 +62,13 @@ def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> str:
     again = plain.compile(operator, mode=CacheMode.ENABLE)
     untouched = _FATES[again.fate(operator)]
     if again.fate(operator) is Fate.KEPT:
-        return f"{told}; an unmarked one {untouched}, so what was changed is refused"
+        return f"{told}; an unmarked one {untouched}, so what was changed is refused", True
     opp = cache.toolchain.details.get("opp_path", "")
     hint = f" (operator package: {opp}; was its version.info found?)" if opp else ""
-    return f"{told}; an unmarked one {untouched} too, so the cache is purged at every run{hint}"
+    return (
+        f"{told}; an unmarked one {untouched} too, so the cache is purged at every run{hint}",
+        False,
+    )
 
 
 _FATES = {
@@ -83,7 +87,8 @@ def _with_birthmarks(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveC
     found = [run.delivered(operator) for run in runs]
     if found != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
         shown = ", ".join(each.value for each in found)
-        return _without_marks(f"under disable, enable, enable: {shown}")
+        reuses = found[-1] is Delivered.REUSED
+        return replace(_without_marks(f"under disable, enable, enable: {shown}"), reuses=reuses)
     return PositiveControl(serves_marked=False)
 
 

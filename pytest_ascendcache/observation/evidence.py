@@ -39,13 +39,15 @@ class PositiveControl:
     """What checks may take for granted of a toolchain.
 
     ``compiles``: a plain compile works; ``serves_marked``: a marked entry is served;
-    ``relocates``: also from a copy of the cache. ``reason`` says why not. ``seconds`` is how long
+    ``relocates``: also from a copy of the cache; ``reuses``: an entry is served at all, marked or
+    not, as far as is known. ``reason`` says why not. ``seconds`` is how long
     one compile took.
     """
 
     compiles: bool = True
     serves_marked: bool = True
     relocates: bool = False
+    reuses: bool = True
     reason: str = ""
     seconds: float = field(default=0.0, compare=False)
 

@@ -80,17 +80,19 @@ def _by_comparison(message: str) -> Sighting:
 def _is_about_words(statement: str) -> bool:
     """Whether a statement looks for words in what a toolchain printed."""
     try:
-        nodes = list(ast.walk(ast.parse(statement.strip())))
+        parsed = ast.parse(statement.strip())
     except SyntaxError:
         return False
+    nodes = list(ast.walk(parsed))
     looked_in = [
         where
         for node in nodes
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
         for where in node.comparators
     ]
-    if isinstance(test := getattr(ast.parse(statement.strip()).body[0], "test", None), ast.Name):
-        return test.id in _NAMING
+    alone = [node.test for node in nodes if isinstance(node, ast.Assert)]
+    if any(isinstance(each, ast.Name) and each.id in _NAMING for each in alone):
+        return True
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
     return any(
         (isinstance(each, ast.Attribute) and each.attr == "output")

@@ -3,27 +3,65 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE, LATER_RUNS, LOOKED_AT
-from pytest_ascendcache.observation.evidence import Sighting
-from pytest_ascendcache.toolchains import StaticResult, TrainRequest
+from pytest_ascendcache.observation.evidence import Evidence, Sighting
+from pytest_ascendcache.operators.network import Network
+from pytest_ascendcache.toolchains import StaticRequest, StaticResult, TrainRequest
 
 if TYPE_CHECKING:
     from pytest_ascendcache.observation.client_run import ClientRun
-    from pytest_ascendcache.observation.network import NetworkUnderTest
     from pytest_ascendcache.observation.network_run import NetworkRun
-    from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest
+
+
+class WitnessedNetworks(Protocol):
+    """What a witness needs of the networks it watches, see ``NetworkUnderTest``."""
+
+    cache: Path
+    evidence: Evidence
+
+    def request(self, network: Network, rank: int | str | None = None) -> TrainRequest:
+        """What a run of a network would start."""
+
+    def again(self, request: TrainRequest) -> NetworkRun:
+        """One more run, which no witness looks at."""
+
+    def new_directory(self) -> Path:
+        """A directory for a run's files."""
+
+    def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
+        """The kernels of a rank by stem."""
+
+    def mark(self, rank: int | str = 0) -> None:
+        """Mark the kernels of a rank."""
+
+
+class WitnessedKernels(Protocol):
+    """What a witness needs of the static kernels it watches, see ``StaticKernelsUnderTest``."""
+
+    opp: Path
+    evidence: Evidence
+
+    def known_packages(self) -> list[Path]:
+        """Packages that were made."""
+
+    def installation(self, package: Path, opp: Path | None = None) -> StaticRequest:
+        """What would install a package."""
+
+    def attempt(self, request: StaticRequest) -> StaticResult:
+        """Run one process to its end."""
 
 
 class NetworkWitness:
-    """Watches the runs of one :class:`NetworkUnderTest` for harm."""
+    """Watches the runs of one ``NetworkUnderTest`` for harm."""
 
-    def __init__(self, networks: NetworkUnderTest) -> None:
+    def __init__(self, networks: WitnessedNetworks) -> None:
         self._networks = networks
         self._runs: deque[NetworkRun] = deque(maxlen=LOOKED_AT)
 
@@ -90,7 +128,7 @@ def _told_by(run: NetworkRun, last: NetworkRun) -> Sighting | None:
 class StaticWitness:
     """Watches op_compiler, packages and clients for harm."""
 
-    def __init__(self, kernels: StaticKernelsUnderTest) -> None:
+    def __init__(self, kernels: WitnessedKernels) -> None:
         self._kernels = kernels
         self._results: deque[StaticResult] = deque(maxlen=LOOKED_AT)
         self._runs: deque[ClientRun] = deque(maxlen=LOOKED_AT)

@@ -2,52 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from pytest_ascendcache.observation.evidence import Evidence, Step
+from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
 from pytest_ascendcache.observation.meeting_place import meeting_place
 from pytest_ascendcache.observation.observed import shown_output
+from pytest_ascendcache.observation.watched_compiler import Provocation, WatchedCompiler
 from pytest_ascendcache.toolchains import ToolchainError
-from pytest_ascendcache.toolchains.torchair import ScriptRun, TorchairToolchain
+from pytest_ascendcache.toolchains.torchair import Card, ScriptRun, TorchairToolchain
+
+_PATIENCE = 120.0
+"""Seconds an uninstall may take."""
+
+
+@dataclass(frozen=True)
+class WatchedRun:
+    """One run, and what was seen of it: ``compiler`` knows of calls and packages, ``left`` are the
+    packages it has left installed."""
+
+    ended: ScriptRun
+    compiler: WatchedCompiler
+    left: frozenset[str]
+
+    @property
+    def work(self) -> Path:
+        """The working directory."""
+        return self.ended.work
+
+
+@dataclass(frozen=True)
+class UndisturbedRuns:
+    """Runs in which nothing goes wrong, by their cards: one of each serves all checks, which only
+    look at what it left in ``directory``."""
+
+    directory: Path
+    by_cards: dict[int, WatchedRun] = field(default_factory=dict)
 
 
 class ScriptUnderTest:
     """Runs the script of a toolchain, each time in a new empty working directory."""
 
-    def __init__(self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence) -> None:
+    def __init__(
+        self,
+        toolchain: TorchairToolchain,
+        sandbox: Path,
+        evidence: Evidence,
+        undisturbed: UndisturbedRuns,
+    ) -> None:
         self.toolchain = toolchain
         self.sandbox = sandbox
         self.evidence = evidence
+        self._undisturbed = undisturbed
         self._numbers: Iterator[int] = count()
+        self._before: frozenset[str] | None = None
 
-    def run(self, cards: int = 1) -> ScriptRun:
-        """Run it on so many cards.
+    @property
+    def installed(self) -> InstalledKernels:
+        """What is installed where the script installs.
+
+        Raises:
+            NotDecidable: where that cannot be told.
+        """
+        if self.toolchain.opp is None:
+            raise NotDecidable("ASCEND_OPP_PATH is not set: it says where packages are installed")
+        return InstalledKernels(self.toolchain.opp)
+
+    def run(self, cards: int = 1) -> WatchedRun:
+        """A run on so many cards in which nothing goes wrong, the same for all checks.
 
         Raises:
             ToolchainError: where it fails or does not end: no verdict rests on it.
         """
-        run = self.attempt(cards)
-        if not run.succeeded:
-            words = [line for output in run.outputs for line in output.strip().splitlines()[-1:]]
-            raise ToolchainError(f"the script {run.ending}: {'; '.join(words)[:400]}")
+        shared = self._undisturbed.by_cards
+        if cards not in shared:
+            private, self.sandbox = self.sandbox, self._undisturbed.directory
+            try:
+                shared[cards] = self.attempt(cards)
+            finally:
+                self.sandbox = private
+        run = shared[cards]
+        if not run.ended.succeeded:
+            words = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
+            raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(words)[:400]}")
         return run
 
-    def attempt(self, cards: int = 1, local_world_size: str | None = "fitting") -> ScriptRun:
-        """Like :meth:`run`, where failing is an answer too; only a hang is not.
+    def attempt(
+        self,
+        cards: int | Sequence[Card] = 1,
+        wrong: Provocation | None = None,
+        may_hang: bool = False,
+        work: Path | None = None,
+        keep: bool = False,
+        patience: float = 0.0,
+    ) -> WatchedRun:
+        """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
+
+        ``work`` is a working directory that was used before. With ``keep`` what it leaves
+        installed stays, to see what the next run does with it; ``left`` always names all that was
+        not there before the check. ``patience`` is the least time, in seconds, it is given.
 
         Raises:
             ToolchainError: where a card does not end.
         """
-        work = self.sandbox / f"work{next(self._numbers)}"
-        work.mkdir()
-        with meeting_place(cards) as place:
-            run = self.toolchain.run_script(work, place.port, cards, local_world_size)
+        (run,) = self.together([cards], wrong, may_hang, work, keep, patience)
+        return run
+
+    def together(
+        self,
+        jobs: Sequence[int | Sequence[Card]],
+        wrong: Provocation | None = None,
+        may_hang: bool = False,
+        work: Path | None = None,
+        keep: bool = False,
+        patience: float = 0.0,
+    ) -> list[WatchedRun]:
+        """Several jobs at once, in a directory each and with one op_compiler, which counts the
+        calls of all of them."""
+        compiler = self._compiler(wrong or Provocation())
+        if self._before is None:
+            self._before = self.installed.packages
+        with ExitStack() as held:
+            started = []
+            for cards in jobs:
+                number = cards if isinstance(cards, int) else len(cards)
+                place = held.enter_context(meeting_place(number))
+                directory = work or self.directory("work")
+                job = self.toolchain.started(directory, place.port, cards, compiler.directory)
+                started.append(held.enter_context(job))
+            ended = [each.wait(patience) for each in started]
+        left = self.installed.packages - self._before
+        if not keep:
+            self._remove(left)
+        for run in ended:
+            self._note(run)
+            if None in run.returncodes and not may_hang:
+                raise ToolchainError("the script did not end and was killed")
+        return [WatchedRun(run, compiler, left) for run in ended]
+
+    def directory(self, name: str) -> Path:
+        """A new empty directory."""
+        while (path := self.sandbox / f"{name}{next(self._numbers)}").exists():
+            pass
+        path.mkdir()
+        return path
+
+    def _compiler(self, wrong: Provocation) -> WatchedCompiler:
+        if self.toolchain.compiler is None:
+            raise NotDecidable("there is no op_compiler on PATH that the script could call")
+        return WatchedCompiler.make(self.directory("bin"), self.toolchain.compiler, wrong)
+
+    def _remove(self, packages: frozenset[str]) -> None:
+        """What one run left must not be taken for another's."""
+        for name in packages:
+            script = self.installed.ai_core / name / "uninstall.sh"
+            for each in (script, script.with_name("uninstall.real.sh")):
+                if each.exists():
+                    subprocess.run([each], timeout=_PATIENCE, capture_output=True, check=False)
+
+    def _note(self, run: ScriptRun) -> None:
         self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
             said = shown_output(output, code == 0)
             self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, said))
-        if None in run.returncodes:
-            raise ToolchainError("the script did not end and was killed")
-        return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.op_compiler import NAME
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,20 @@ class StaticKernelsUnderTest:
 
     def __repr__(self) -> str:
         return f"<static kernels in {self.sandbox}>"
+
+    @contextmanager
+    def alone_on_the_machine(self) -> Iterator[None]:
+        """No other check of this run installs packages meanwhile.
+
+        CANN's installers give way to every other of the machine, wherever that installs to, so
+        checks on other workers would fail each other.
+        """
+        if self.toolchain.name != NAME:
+            yield
+            return
+        with (self._shelf / ".alone").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     @property
     def installed(self) -> InstalledKernels:

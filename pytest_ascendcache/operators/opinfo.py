@@ -57,7 +57,8 @@ Parameter = InfoTensor | None | tuple[InfoTensor, ...]
 class OperatorInfo:
     """One operator as it was executed.
 
-    ``impl_mode`` is ``high_performance``, ``high_precision`` or empty. ``extra`` keeps the fields
+    ``impl_mode`` is ``high_performance``, ``high_precision``, empty, or a word that is in no key.
+    ``extra`` keeps the fields
     that mean nothing to a compiler, such as ``platform_info``.
     """
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from pytest_ascendcache.operators.singleop import (
 from pytest_ascendcache.operators.spec import Attribute
 
 TUNE_MODES = ("all", "tune", "static_kernel")
-IMPL_MODES = ("", "high_performance", "high_precision")
 PARAM_TYPES = ("required", "optional", "dynamic", "")
 _READ = frozenset(
     {
@@ -60,7 +58,9 @@ _ATTRIBUTE_TYPES = {
     "listFloat": "list_float",
     "list_str": "list_string",
     "list_string": "list_string",
+    "list_data_type": "list_int",
     "list_list_int": "list_list_int",
+    "listListInt": "list_list_int",
 }
 _WRITTEN_TYPES = {"string": "str", "list_string": "list_str"}
 
@@ -138,7 +138,7 @@ def _information(fields: Mapping[str, Any], where: str) -> OperatorInfo:
         inputs=_parameters(fields, "inputs", where),
         outputs=_parameters(fields, "outputs", where),
         attributes=_attributes(fields, where),
-        impl_mode=_one_of(fields, "impl_mode", IMPL_MODES, "", where),
+        impl_mode=typed(fields.get("impl_mode", ""), str, f"{where}.impl_mode"),
         deterministic=deterministic == "true",
         tune_mode=_one_of(fields, "tune_mode", TUNE_MODES, "all", where),
         bin_filename=typed(fields.get("bin_filename", ""), str, f"{where}.bin_filename"),
@@ -257,10 +257,10 @@ def _constant(fields: Mapping[str, Any], shape: list[Any], where: str) -> dict[s
     if not typed(fields.get("value_depend", False), bool, f"{where}.value_depend"):
         return {}
     elements = _due(fields, "const_data", list, where)
-    if len(elements) != math.prod(shape):
+    if len(elements) > math.prod(shape):
         raise OpInfoError(
-            f"{where}.const_data: {len(elements)} elements for the shape {shape}; write every "
-            "element, in row-major order."
+            f"{where}.const_data: {len(elements)} elements for the shape {shape}; write its "
+            "elements, in row-major order."
         )
     return {"is_const": True, "const_value": elements}
 
@@ -282,7 +282,7 @@ def _view(fields: Mapping[str, Any], rank: int, where: str) -> View | None:
 
 
 def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
-    """The attributes, in the order of the prototype."""
+    """The attributes in the order of the list, as CANN takes them whatever their ``index``."""
     items = []
     for place, item in enumerate(_due(fields, "attrs", list, where)):
         at = f"{where}.attrs[{place}]"
@@ -293,17 +293,11 @@ def _attributes(fields: Mapping[str, Any], where: str) -> tuple[Attribute, ...]:
                 f"{at}.dtype: {dtype!r} is no attribute type; write one of "
                 f"{', '.join(_ATTRIBUTE_TYPES)}."
             )
-        index = typed(given.get("index", place), int, f"{at}.index")
+        typed(given.get("index", place), int, f"{at}.index")
         described = {key: given[key] for key in ("name", "value") if key in given}
-        items.append((index, {**described, "type": _ATTRIBUTE_TYPES[dtype]}))
-    for before, after in pairwise(items):
-        if after[0] <= before[0]:
-            raise OpInfoError(
-                f"{where}.attrs: the index {after[0]} does not come after {before[0]}; number the "
-                "attributes in the order of the operator's prototype."
-            )
+        items.append({**described, "type": _ATTRIBUTE_TYPES[dtype]})
     try:
-        return parse_attributes({"attr": [each for _, each in items]}, where)
+        return parse_attributes({"attr": items}, where)
     except SingleOpError as error:
         raise OpInfoError(str(error).replace(f"{where}.attr", f"{where}.attrs")) from None
 

@@ -1,9 +1,12 @@
 """Simplified keys: by what a static kernel is found at run time.
 
-``Op/d=<0|1>,p=<0|1|2>``, then each input and each output, then each attribute, after a slash.
-A tensor is ``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a
-dynamic input are joined by ``;``, and a tensor whose value the kernel depends on is followed by
-``,[<values>]``. Numbers are hexadecimal. Source: facts ``static-kernel`` section 2.5.
+``Op/d=<0|1>,p=<0|1|2>``, then each input and each output after a slash, then a slash and the
+attributes, joined by slashes; the last slash stands there without attributes too. A tensor is
+``<type>,<format>,(<extents>)``, ``_`` stands for one that is not given, tensors of a dynamic input
+are joined by ``;``, and a tensor whose value the kernel depends on is followed by
+``,[<values>]``. Numbers are hexadecimal. CANN's installer compares keys as text, so these are
+CANN's byte for byte; ``tests/operators/simplified_keys.json`` holds what CANN 8.1 writes.
+Source: facts ``static-kernel`` section 2.5.
 """
 
 from __future__ import annotations
@@ -26,20 +29,21 @@ def simplified_key(info: OperatorInfo, deterministic: bool | None = None) -> str
 
     Raises:
         OpInfoError: for what no key can say: a type or format without a number, more than 32
-            values or values of a half type, a view.
+            values or values of a half type. A view has the key of a whole tensor: the runtime falls
+            back to that one when it finds no kernel with strides.
     """
     flag = info.deterministic if deterministic is None else deterministic
     head = f"{info.type}/d={int(flag)},p={_MODES.get(info.impl_mode, 0)}"
     parameters = [_parameter(each, info) for each in (*info.inputs, *info.outputs)]
-    attributes = [_attribute(each) for each in info.attributes]
-    return "/".join([head, *parameters, *attributes])
+    attributes = "/".join(_attribute(each) for each in info.attributes)
+    return "/".join([head, *parameters, attributes])
 
 
 def value_depend_indexes(info: OperatorInfo) -> list[int]:
-    """Places of the inputs whose values are in the key."""
+    """Places in the prototype of the inputs whose values are in the key."""
     return [
-        place
-        for place, parameter in enumerate(info.inputs)
+        parameter.index
+        for parameter in info.inputs
         if isinstance(parameter, InfoTensor) and parameter.tensor.is_const
     ]
 
@@ -59,8 +63,6 @@ def _tensor(described: InfoTensor, info: OperatorInfo) -> str:
         raise OpInfoError(f"{name}: the type {tensor.dtype} has no number; use another type.")
     if tensor.format not in FORMAT_NUMBERS:
         raise OpInfoError(f"{name}: the format {tensor.format} has no number; use another format.")
-    if described.view is not None:
-        raise OpInfoError(f"{name}: is a view, which no key tells from a whole tensor; copy it.")
     number = FORMAT_NUMBERS[tensor.format] | described.sub_format << 8 | described.c0_format << 24
     extents = ",".join(f"{extent:x}" for extent in tensor.shape)
     text = f"{TYPE_NUMBERS[tensor.dtype.name]:x},{number:x},({extents})"
@@ -71,8 +73,10 @@ def _tensor(described: InfoTensor, info: OperatorInfo) -> str:
             f"{name}: {len(tensor.const_value)} values of {tensor.dtype} cannot be in a key; it "
             f"takes at most {MOST_VALUES}, of no half type."
         )
-    write = _FLOATS.get(tensor.dtype.name, _integer)
-    return f"{text},[{','.join(write(value) for value in tensor.const_value)}]"
+    write = _FLOATS.get(tensor.dtype.name)
+    mask = (1 << _BITS.get(tensor.dtype.name, 64)) - 1
+    values = (write(each) if write else f"{int(each) & mask:x}" for each in tensor.const_value)
+    return f"{text},[{','.join(values)}]"
 
 
 def _attribute(attribute: Attribute) -> str:
@@ -106,14 +110,16 @@ def _double(value: Any) -> str:
 
 
 def _string(value: Any) -> str:
-    """The bytes from last to first."""
-    return str(value).encode()[::-1].hex()
+    """The characters from last to first, each by its number."""
+    return "".join(f"{ord(each):x}" for each in reversed(str(value)))
 
 
 def _type(value: Any) -> str:
     return _string(value) if isinstance(value, str) else _integer(value)
 
 
+_BITS = {"int8": 8, "int16": 16, "int32": 32}
+"""Width of a negative element's two's complement; the runtime extends a narrower one by zeros."""
 _FLOATS: dict[str, Callable[[Any], str]] = {"float32": _float, "double": _double}
 _SCALARS: dict[str, Callable[[Any], str]] = {
     "bool": _integer,

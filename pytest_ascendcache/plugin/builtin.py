@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 
 import pytest
 
 from pytest_ascendcache.plugin.options.settings import Settings
-from pytest_ascendcache.plugin.options.table import MINDSPORE_TOOLCHAINS, OP_COMPILER, TORCHAIR
+from pytest_ascendcache.plugin.options.table import (
+    CANN_CACHE,
+    MINDSPORE_TOOLCHAINS,
+    OP_COMPILER,
+    TORCHAIR,
+)
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
@@ -94,6 +100,19 @@ def _op_compiler(settings: Settings) -> Toolchain:
     return op_compiler_toolchain(settings.op_compiler or "op_compiler", settings.timeout)
 
 
+def _cann_cache(settings: Settings) -> Toolchain:
+    """CANN's cache code, which is built first; that can take minutes."""
+    from pytest_ascendcache.toolchains.cann_cache import cann_cache_toolchain
+
+    if settings.cann_source is None:
+        raise ToolchainError("it is built from a checkout; name it with --ascend-cann-source")
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    return cann_cache_toolchain(settings.cann_source, settings.timeout, settings.soc, say)
+
+
 def _torchair(settings: Settings) -> Toolchain:
     if settings.script is None:
         raise ToolchainError("it is a script of yours; name it with --ascend-torchair-script")
@@ -111,5 +130,6 @@ _MAKERS: dict[str, Callable[[Settings], Toolchain]] = {
     "atc": _atc,
     OP_COMPILER: _op_compiler,
     **dict.fromkeys(MINDSPORE_TOOLCHAINS, _mindspore),
+    CANN_CACHE: _cann_cache,
     TORCHAIR: _torchair,
 }

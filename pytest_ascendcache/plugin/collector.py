@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any
@@ -20,23 +21,23 @@ from pytest_ascendcache.contract.deviations import (
     Occurrence,
     occurrences,
 )
+from pytest_ascendcache.language import text, translated
 from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
+from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.summary import language_of, told_once
 from pytest_ascendcache.reports.baseline import News
+from pytest_ascendcache.reports.causes import causes
+from pytest_ascendcache.reports.files import Document
 from pytest_ascendcache.reports.gangs import RankRecord, WorkerRank, whole_gang
 from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, by_rule, tried_cells
 from pytest_ascendcache.reports.release_answer import JudgedRelease
-from pytest_ascendcache.reports.terminal import (
-    write_incomplete,
-    write_news,
-    write_stale,
-    write_summary,
-)
+from pytest_ascendcache.reports.terminal import TerminalReport, write_news, write_stale
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 from pytest_ascendcache.words import count
 
@@ -55,6 +56,8 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
+        self._started = datetime.now().astimezone()
+        self._report: Document | None = None
         self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
 
@@ -91,10 +94,13 @@ class Collector:
             # Every check will say so too; the header must not be the end of the run.
             return f"no usable temporary directory: {error}"
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         record = getattr(report, "ascend_record", None)
         if record is None:
             return
+        if not self._is_worker:
+            tell_junit(self._config, report, record)
         rank = getattr(report, "ascend_rank", None)
         if rank is None:
             self._alone.append(VerdictRecord.from_dict(record))
@@ -198,12 +204,19 @@ class Collector:
         self._empty = self._nothing_judged() if green else ""
         if green and (self._empty or (stale and settings.strict)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        self._report = self._document(int(session.exitstatus))
         if wants_report(settings.reports):
-            report = document(self._description(int(session.exitstatus)), self._results)
-            problems = write_files(report, settings.reports)
+            problems = write_files(self._report, settings.reports)
             if problems:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-            self._told = [*(f"ERROR: {each}" for each in problems), *tell_github(report)]
+            language = language_of(self._config)
+            self._told = [
+                *(f"ERROR: {each}" for each in problems),
+                *tell_github(self._report, language),
+            ]
+
+    def _document(self, exit_status: int) -> Document:
+        return document(self._description(exit_status), self._results)
 
     def _nothing_judged(self) -> str:
         """Why a run that failed nothing has not judged anything either; empty where it has."""
@@ -237,6 +250,7 @@ class Collector:
             "judged": judged(settings_of(self._config), self._toolchain),
             "host": self.host(),
             "exit_status": exit_status,
+            "started": self._started.isoformat(timespec="seconds"),
             "checks_without_verdict": self._missing,
             "deviations": [
                 {**asdict(entry), "cell": dict(entry.cell), "occurrence": occurrence.value}
@@ -270,17 +284,34 @@ class Collector:
             for id_, release in zip(asked.ids, asked.releases, strict=True)
         ]
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        """Everything of rules comes last, and the answer last of all."""
+        with told_once(terminalreporter):
+            yield
+        report = self._report or self._document(int(pytest.ExitCode.INTERRUPTED))
+        found = causes(report["checks"], [each.rule.id for each in self._results])
+        terminal = TerminalReport(
+            terminalreporter,
+            report,
+            self._results,
+            found,
+            language_of(self._config),
+            self._answers(),
+        )
         if self._records:
-            write_summary(
-                terminalreporter, self._results, self._missing, self._matrix(), self._answers()
-            )
-            write_stale(terminalreporter, self._occurrences)
+            terminal.write()
+            write_stale(terminal, self._occurrences)
             if news := self._news:
-                write_news(terminalreporter, news)
-        elif self._missing:
-            write_incomplete(terminalreporter, self._missing)
+                write_news(terminal, news)
+            terminal.write_answer()
+        elif not self._config.option.collectonly:
+            terminal.write_incomplete()
         if self._empty:
-            terminalreporter.line(f"NOTHING WAS JUDGED: {self._empty}", red=True)
+            language = language_of(self._config)
+            told = text("t_nothing", language, reason=translated(self._empty, language))
+            terminalreporter.line(told, red=True)
         for line in self._told:
             terminalreporter.line(line, red=line.startswith("ERROR"))

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.observation import positive_control
 from pytest_ascendcache.plugin.budget import duration, estimated_starts
 from pytest_ascendcache.plugin.collection import smoke_checks
@@ -22,7 +23,7 @@ from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
 from pytest_ascendcache.toolchains.installed import InstalledAtc
 from pytest_ascendcache.toolchains.sight import Sighting, in_sight
-from pytest_ascendcache.words.layout import wrapped
+from pytest_ascendcache.words.layout import columns, wrapped
 
 _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
 """Capabilities of the reference alone, or that another one stands in for."""
@@ -31,21 +32,24 @@ _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
 class Doctor:
     """Looks around and tells; ``fine`` says afterwards whether every toolchain compiles."""
 
-    def __init__(self, session: AscendSession, items: Sequence[pytest.Item]) -> None:
+    def __init__(
+        self, session: AscendSession, items: Sequence[pytest.Item], language: Language
+    ) -> None:
         self._session = session
+        self._language = language
         self._checks = [item.nodeid for item in items]
         self.fine = True
 
     def lines(self) -> Iterator[str]:
         """The report, line by line as it is found out."""
-        yield "toolchains in sight"
+        yield translated("toolchains in sight", self._language)
         for toolchain, found_by in self._toolchains():
-            yield from _told(self._examined(toolchain, found_by))
+            yield from _told(self._examined(toolchain, found_by), self._language)
         for finding in self._others():
-            yield from _told(finding)
-        yield "this machine"
+            yield from _told(finding, self._language)
+        yield translated("this machine", self._language)
         for finding in machine_findings(self._session.base, self._session.file_system):
-            yield from _told(finding)
+            yield from _told(finding, self._language)
 
     def _toolchains(self) -> Iterator[tuple[Toolchain | Finding, str]]:
         """The toolchain that is named, then every atc in sight, then the reference."""
@@ -145,8 +149,10 @@ def _lacking(toolchain: Toolchain) -> Iterator[str]:
         yield f"{missing.lacking}: {rules_that_need(missing)}"
 
 
-def _told(finding: Finding) -> list[str]:
-    """A finding in lines of a terminal's width."""
-    first = wrapped(finding.what, 12)
-    first[0] = f"  {finding.state:<10}{first[0].lstrip()}"
-    return [*first, *(line for detail in finding.details for line in wrapped(detail, 14))]
+def _told(finding: Finding, language: Language) -> list[str]:
+    """A finding in lines of a terminal's width, in a language."""
+    first = wrapped(translated(finding.what, language), 12)
+    state = text(f"doctor_{finding.state}", language)
+    first[0] = f"  {state}{' ' * (10 - columns(state))}{first[0].lstrip()}"
+    details = (translated(detail, language) for detail in finding.details)
+    return [*first, *(line for detail in details for line in wrapped(detail, 14))]

@@ -168,14 +168,13 @@ def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
     """The script of ``--ascend-torchair-script``, in directories of this test's own."""
-    from pytest_ascendcache.observation.script import ScriptUnderTest
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
     with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
-        yield ScriptUnderTest(toolchain, sandbox, ascend_evidence)
+        yield ascend_session.script(toolchain, sandbox, ascend_evidence)
 
 
 @pytest.fixture(scope="session")

@@ -101,6 +101,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "ascend_ranks(n): ranks of a test that uses ascend_rank (default: --ascend-ranks)",
     )
+    try:
+        _configure(config)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _configure(config: pytest.Config) -> None:
     settings = config.stash[SETTINGS] = read_settings(config)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.plugin.gangs.items import join_workers
@@ -139,7 +148,8 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     # Behind everything else, also with -q: the last line says what was judged.
     config = session.config
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is None or config.option.collectonly or hasattr(config, "workerinput"):
+    told = not (config.option.collectonly or settings_of(config).looks)
+    if reporter is None or not told or hasattr(config, "workerinput"):
         return
     toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
     if _COLLECTOR in config.stash or toolchain is not None:
@@ -205,6 +215,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    try:
+        _check_and_select(config, items)
+    except pytest.UsageError as error:
+        from pytest_ascendcache.plugin.summary import in_language
+
+        raise in_language(config, error) from None
+
+
+def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
     gangs = [item for item in items if item.get_closest_marker("ascend_ranks")]
     if gangs:
         from pytest_ascendcache.plugin.gangs.items import check_gangs
@@ -267,9 +286,9 @@ def pytest_assertrepr_compare(
 ) -> list[str] | None:
     if SESSION not in config.stash:
         return None
-    from pytest_ascendcache.plugin.verdicts import compare
+    from pytest_ascendcache.plugin import comparisons, verdicts
 
-    return compare(op, left, right)
+    return verdicts.compare(op, left, right) or comparisons.compare(op, left, right)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -6,6 +6,7 @@ import pytest
 from _pytest.main import wrap_session  # as pytest's own --fixtures; there is no public way
 
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.summary import language_of
 
 
 def look_around(config: pytest.Config) -> int | pytest.ExitCode:
@@ -24,11 +25,11 @@ def _look(config: pytest.Config, session: pytest.Session) -> int | None:
     settings = settings_of(config)
     items = [item for item in session.items if item.get_closest_marker("ascend_rule")]
     if settings.listed is not None:
-        for line in rule_list(items, settings.listed):
+        for line in rule_list(items, settings.listed, language_of(config)):
             reporter.line(line)
     if not settings.doctor:
         return None
-    doctor = Doctor(ascend_session_of(config), items)
+    doctor = Doctor(ascend_session_of(config), items, language_of(config))
     for line in doctor.lines():
         reporter.line(line)
         reporter.flush()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_ascendcache.files import append_output, write_output
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.places import GITHUB_SUMMARY
 from pytest_ascendcache.plugin.options.settings import ReportSettings
 from pytest_ascendcache.reports.files import Document
@@ -55,16 +56,16 @@ def _write(option: str, path: Path | None, text: Callable[[], str]) -> str:
     return ""
 
 
-def tell_github(report: Document) -> list[str]:
+def tell_github(report: Document, language: Language) -> list[str]:
     """Append to the summary of a job, and give the lines to print: annotations, or that the
     summary cannot be written, which fails nothing."""
     from pytest_ascendcache.reports.markdown import summary, workflow_commands
 
-    lines = workflow_commands(report) if _annotates() else []
+    lines = workflow_commands(report, language) if _annotates() else []
     place = os.environ.get(GITHUB_SUMMARY)
     if place:
         try:
-            append_output(Path(place), summary(report))
+            append_output(Path(place), summary(report, language))
         except OSError as error:
             lines.append(f"WARNING: {GITHUB_SUMMARY}={place} cannot be written: {error.strerror}.")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from pytest_ascendcache.observation import (
     network_control,
     positive_control,
 )
+from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRuns
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
@@ -32,6 +34,7 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 from pytest_ascendcache.words import instead
 
 CONTROL_OPERATOR = OperatorSpec(
@@ -63,9 +66,10 @@ class AscendSession:
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
-                name=settings.toolchain, settings=settings
-            )
+            with self._uncaptured():  # one that is built says how far it is
+                made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
+                    name=settings.toolchain, settings=settings
+                )
         except ToolchainError as error:
             raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
         if made is None:
@@ -74,6 +78,10 @@ class AscendSession:
                 f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
+
+    def _uncaptured(self) -> AbstractContextManager[None]:
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        return capture.global_and_fixture_disabled() if capture else nullcontext()
 
     @property
     def made_toolchain(self) -> Toolchain | None:
@@ -226,6 +234,16 @@ class AscendSession:
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
         return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+
+    def script(
+        self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
+    ) -> ScriptUnderTest:
+        """A user's script under test in a sandbox; runs that nothing disturbs are shared."""
+        return ScriptUnderTest(toolchain, sandbox, evidence, self._script_runs)
+
+    @cached_property
+    def _script_runs(self) -> UndisturbedRuns:
+        return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
         """End what was started."""

@@ -1,6 +1,6 @@
 """Generated mutants of the reference: one small change of one expression, which nobody chose.
 
-The seeded defects say that the suite notices what somebody thought of. Mutants say how much it
+The seeded defects say that the suite notices what its authors thought of. Mutants say how much it
 notices of what nobody did. A mutant is the reference with one comparison, connective, constant,
 call or return value changed; the suite judges it like any toolchain. What it does not notice is
 listed with its place, and ``mutants.toml`` says of those that were looked at why: *equivalent* (no

@@ -58,7 +58,13 @@ class SuiteRuns:
         index = _Index()
         with contextlib.redirect_stdout(io.StringIO()) as said:
             pytest.main(
-                [*_arguments(Path.cwd(), "--ascend-cache", PACKAGE), "--collect-only", "-s"],
+                [
+                    *_arguments(
+                        Path.cwd(), "--ascend-cache", "--ascend-toolchain=reference", PACKAGE
+                    ),
+                    "--collect-only",
+                    "-s",
+                ],
                 plugins=[index],
             )
         if not index.files:

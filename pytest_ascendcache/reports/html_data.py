@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.reports.reasons import reason, sentences, shortened
 
 _Rows = Sequence[Mapping[str, Any]]
 
@@ -65,6 +67,7 @@ def page_data(report: Document) -> dict[str, Any]:
         "tests": list(tests.values),
         "words": list(words.values),
         "checks": columns,
+        "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),
         "notes": _notes(checks, rules),
         "timelines": _courses(checks, "timeline", _much_to_see),
@@ -122,7 +125,7 @@ def _stories(checks: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
     worst = sorted(told, key=lambda each: VERDICTS.index(everything[each]["verdict"]))
     stories = {number: _story(everything[number]) for number in worst[:STORIES]}
     reasons = {
-        number: {"message": check["message"]}
+        number: {"message": check["message"], **_chinese(message=check["message"])}
         for number, check in enumerate(everything)
         if check["verdict"] == "not applicable"
     }
@@ -132,8 +135,13 @@ def _stories(checks: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, Any]]:
 def _story(check: Mapping[str, Any]) -> dict[str, Any]:
     evidence = check["evidence"]
     sandbox = evidence.get("sandbox", "")
+    why = reason(check)
+    told = "\n".join(dict.fromkeys([why, *map(shortened, sentences(check["message"]))]))
     story = {
-        "message": check["message"],
+        "message": told,
+        **_chinese(
+            message=told, expected=evidence.get("expected"), observed=evidence.get("observed")
+        ),
         "repeat": check.get("repeat", ""),
         "deviation": check.get("deviation"),
         "steps": [_step(step, sandbox) for step in evidence.get("steps", ())],
@@ -141,6 +149,12 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
         "findings": (evidence.get("findings") or [])[:_FINDINGS],
     }
     return {name: value for name, value in story.items() if value}
+
+
+def _chinese(**told: str | None) -> dict[str, str]:
+    """Translations of what the catalogue knows, by the name of the text and ``_zh``."""
+    known = {name: translated(each, Language.CHINESE) for name, each in told.items() if each}
+    return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
 
 
 _TOLD_OF = ("expected", "observed", "sandbox", "control", "crash", "ranks", "notes")

@@ -7,14 +7,16 @@ import base64
 import hashlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.files import write_output
+from pytest_ascendcache.language import Language, texts, translated
+from pytest_ascendcache.reports.answer import answer, where
+from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import (
     Document,
     ReportFileError,
@@ -33,11 +35,14 @@ def html_report(report: Document) -> str:
     content security policy lets that script run and nothing be loaded.
     """
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    for rule in report["rules"]:
+    for place, each in enumerate(report["rules"]):
+        rule = {**each, "place": place, "source": {**_NO_ADDRESS, **each["source"]}}
         groups.setdefault(rule["source"]["document"], []).append(rule)
     checks: dict[str, list[Verdict]] = {}
     for check in report["checks"]:
         checks.setdefault(check["rule"], []).append(Verdict(check["verdict"]))
+    found = causes(report["checks"], [rule["id"] for rule in report["rules"]])
+    decided = answer(report, found)
     return render(
         "report.html.j2",
         ("common.js", "charts.js", "report.js"),
@@ -46,14 +51,34 @@ def html_report(report: Document) -> str:
         groups=groups,
         tallies={rule: tally(verdicts) for rule, verdicts in checks.items()},
         stories=STORIES,
+        answer={"kind": decided.kind, **_in_both(decided.sentence)},
+        causes=[_cause(each, report) for each in found],
     )
+
+
+def _cause(cause: Cause, report: Document) -> dict[str, Any]:
+    """What the template shows of a cause."""
+    rule = next(each for each in report["rules"] if each["id"] == cause.rule)
+    return {
+        **cause.as_dict(),
+        "of": {"statement_zh": "", **rule, "source": {**_NO_ADDRESS, **rule["source"]}},
+        "where": _in_both(lambda language: where(cause, language)),
+    }
+
+
+_NO_ADDRESS = {"document_zh": "", "address": ""}
+"""What reports of earlier versions do not have."""
+
+
+def _in_both(told: Callable[[Language], str]) -> dict[str, str]:
+    return {language.value: told(language) for language in Language}
 
 
 def render(template: str, scripts: tuple[str, ...], data: Any, **context: Any) -> str:
     """A page with its style, its scripts and their data in it."""
     script = "\n".join(_text(name) for name in scripts)
     allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    embedded = {"strings": _strings(), **data}
+    embedded = {"strings": texts(), **data}
     page: str = (
         _environment()
         .get_template(template)
@@ -78,6 +103,7 @@ def _environment() -> Any:
         loader=FileSystemLoader(_PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     environment.globals["t"] = _both_languages
+    environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
     environment.globals["tally"] = _tally
     return environment
 
@@ -86,7 +112,7 @@ def _both_languages(key: str) -> Any:
     """A text of the page in both languages; the style shows the one that was chosen."""
     from markupsafe import Markup
 
-    text = _strings()[key]
+    text = texts()[key]
     return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
         text["en"], text["zh"]
     )
@@ -111,11 +137,6 @@ def _markup(text: str) -> Any:
     from markupsafe import Markup
 
     return Markup(text)
-
-
-@lru_cache(maxsize=1)
-def _strings() -> dict[str, dict[str, str]]:
-    return tomllib.loads(_text("strings.toml"))
 
 
 @lru_cache

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import SCHEMA, Document
 from pytest_ascendcache.reports.records import RuleResult, accuracy_rows, totals
 
@@ -14,14 +15,17 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     """The report as plain data.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
-    (``what``, ``version``, ``path``, and ``text``, one line for people); ``totals`` of rules
-    and checks for all six verdicts; ``deviations``, the listed ones and what became of each
-    (empty where only a part of the suite was run); ``matrix``, which combinations were tried;
-    ``baseline``, what is new and fixed since an earlier report; ``rules`` with id, level,
-    titles, source, verdict, harm, readings; ``accuracy`` of measured kernels by operator and
-    mode, in ulp; ``checks``, one verdict record each (see ``records.VerdictRecord``).
+    (``what``, ``version``, ``path``, and ``text``, one line for people); ``started``, when, with
+    the zone; ``totals`` of rules and checks for all six verdicts; ``causes``, the broken checks by
+    what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
+    what became of each (empty where only a part of the suite was run); ``matrix``, which
+    combinations were tried; ``baseline``, what is new and fixed since an earlier report;
+    ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
+    kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
+    ``records.VerdictRecord``).
     """
     checks = [record for result in results for record in result.records]
+    told = [record.as_dict() for record in checks]
     return {
         "schema": SCHEMA,
         **description,
@@ -29,9 +33,10 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
             "rules": _counts([result.verdict for result in results]),
             "checks": _counts([record.verdict for record in checks]),
         },
+        "causes": [each.as_dict() for each in causes(told, [each.rule.id for each in results])],
         "rules": [_rule(result) for result in results],
         "accuracy": accuracy_rows(checks),
-        "checks": [record.as_dict() for record in checks],
+        "checks": told,
     }
 
 
@@ -52,7 +57,13 @@ def _rule(result: RuleResult) -> dict[str, Any]:
         "title_en": rule.title_en,
         "title_zh": rule.title_zh,
         "statement": rule.statement,
-        "source": {"document": rule.source.document, "section": rule.source.section},
+        "statement_zh": rule.statement_zh,
+        "source": {
+            "document": rule.source.document,
+            "document_zh": rule.source.document_zh,
+            "section": rule.source.section,
+            "address": rule.source.address,
+        },
         "verdict": result.verdict.value,
         "harm": result.harm,
         "readings": result.readings,

@@ -1,94 +1,103 @@
-"""What GitHub shows of a run: the summary of a job, and one annotation a broken rule."""
+"""What GitHub shows of a run: the summary of a job, and one annotation a cause."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from pytest_ascendcache.language import Language, text, translated
+from pytest_ascendcache.reports.answer import answer, harm_of, where
+from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import Document
 
-_BROKEN = ("fail", "undecided", "warn")
 _SHOWN = 5
 _LONGEST = 500
 _ROOM = 300_000
 """Characters of sections: GitHub refuses a summary of more than 1 MiB altogether."""
 
 
-def summary(report: Document) -> str:
-    """Markdown: totals, then every broken rule with its first checks and how to repeat them."""
+def summary(report: Document, language: Language = Language.ENGLISH) -> str:
+    """Markdown: the answer, totals, then every cause with its harm and how to repeat it."""
     toolchain = report["toolchain"]
+    found = causes(report["checks"], [rule["id"] for rule in report["rules"]])
     counts = report["totals"]
+    words = [text(f"v_{verdict}", language) for verdict in counts["rules"]]
     lines = [
-        f"## Ascend cache contract: {_plain(toolchain['name'])} {_plain(toolchain['version'])}",
+        f"## {text('title', language)}: {_plain(toolchain['name'])} {_plain(toolchain['version'])}",
         "",
-        "| | " + " | ".join(counts["rules"]) + " |",
-        "|---|" + "---:|" * len(counts["rules"]),
+        f"**{_plain(answer(report, found).sentence(language))}**",
+        "",
+        "| | " + " | ".join(words) + " |",
+        "|---|" + "---:|" * len(words),
         *(
-            f"| {what} | " + " | ".join(str(each) for each in counts[what].values()) + " |"
+            f"| {text(what, language).lower()} | "
+            + " | ".join(str(each) for each in counts[what].values())
+            + " |"
             for what in ("rules", "checks")
         ),
         "",
     ]
     if missing := report.get("checks_without_verdict"):
-        lines += [f"**Incomplete:** {missing} selected checks gave no verdict.", ""]
+        told = text("t_incomplete", language, count=missing)
+        lines += [f"**{told}**", ""]
     if news := report.get("baseline"):
         lines += [
-            f"Against the baseline `{_code(news['file'])}`: {len(news['new'])} new, "
-            f"{len(news['fixed'])} fixed, {news['same']} as before.",
+            f"{text('baseline', language)} `{_code(news['file'])}`: "
+            f"{text('new', language)} {len(news['new'])}, "
+            f"{text('fixed', language)} {len(news['fixed'])}, "
+            f"{text('same', language)} {news['same']}",
             "",
         ]
+    rules = {rule["id"]: rule for rule in report["rules"]}
     room = _ROOM
-    for rule, checks in _broken(report):
-        section = _section(rule, checks)
+    for cause in found:
+        section = _section(cause, rules[cause.rule], language)
         room -= sum(map(len, section))
         if room < 0:
-            lines += ["There is more than GitHub shows; see the other reports.", ""]
+            lines += [text("more_than_shown", language), ""]
             break
         lines += section
     return "\n".join(lines) + "\n"
 
 
-def workflow_commands(report: Document) -> list[str]:
-    """GitHub's workflow commands, no more than one a broken rule."""
+def workflow_commands(report: Document, language: Language = Language.ENGLISH) -> list[str]:
+    """GitHub's workflow commands, one a cause: rule, harm, reason, and how to repeat it."""
     lines = []
-    for rule, checks in _broken(report):
-        kind = "warning" if rule["verdict"] == "warn" else "error"
-        title = f"{rule['verdict']}: {rule['id']}"
-        more = f" (and {len(checks) - 1} more checks)" if len(checks) > 1 else ""
-        text = f"{rule['title_en']}: {checks[0]['message'][:_LONGEST]}{more}"
-        lines.append(f"::{kind} title={_property(title)}::{_escaped(text)}")
+    for cause in causes(report["checks"], [rule["id"] for rule in report["rules"]]):
+        kind = "warning" if cause.verdict == "warn" else "error"
+        title = _head(cause, language)
+        reason = translated(cause.reason, language)[:_LONGEST]
+        told = f"{reason} ({where(cause, language)})\n{cause.repeat}"
+        lines.append(f"::{kind} title={_property(title)}::{_escaped(told)}")
     return lines
 
 
-def _broken(report: Document) -> Iterator[tuple[Mapping[str, Any], list[Mapping[str, Any]]]]:
-    """Broken rules with their broken checks, in the report's order: the worst check first."""
-    for rule in report["rules"]:
-        if rule["verdict"] in _BROKEN:
-            yield (
-                rule,
-                [
-                    check
-                    for check in report["checks"]
-                    if check["rule"] == rule["id"] and check["verdict"] in _BROKEN
-                ],
-            )
+def _head(cause: Cause, language: Language) -> str:
+    """Verdict, harm and rule in one line."""
+    harm = harm_of(cause, language)
+    return f"{text(f'v_{cause.verdict}', language)}: {cause.rule}" + (f" ({harm})" if harm else "")
 
 
-def _section(rule: Mapping[str, Any], checks: list[Mapping[str, Any]]) -> list[str]:
+def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[str]:
     source = rule["source"]
+    chinese = language is Language.CHINESE
+    statement = (chinese and rule.get("statement_zh")) or rule["statement"]
+    document = (chinese and source.get("document_zh")) or source["document"]
+    place = f"{_plain(document)}: {_plain(source['section'])}"
+    if address := source.get("address"):
+        place = f"[{place}]({address})"
+    harm = harm_of(cause, language)
     lines = [
-        f"<details><summary><b>{rule['verdict']}</b> <code>{rule['id']}</code>: "
-        f"{_plain(rule['title_en'])} ({len(checks)})</summary>",
+        f"<details><summary><b>{text(f'v_{cause.verdict}', language)}</b>"
+        f"{f' <b>{harm}</b>' if harm else ''} <code>{cause.rule}</code>: "
+        f"{_plain(translated(cause.reason, language))} ({where(cause, language)})</summary>",
         "",
-        f"{_plain(rule['statement'])} ({rule['level']}; {_plain(source['document'])}: "
-        f"{_plain(source['section'])})",
+        f"{_plain(statement)} ({text('l_' + rule['level'], language)}; {place})",
         "",
     ]
-    for check in checks[:_SHOWN]:
-        lines += [f"- `{_code(check['check'])}`", "", *_block(check["message"][:_LONGEST])]
-        lines += [*_block(check["repeat"]), ""]
-    if len(checks) > _SHOWN:
-        lines += [f"and {len(checks) - _SHOWN} more", ""]
+    lines += [f"- {_plain(translated(each, language))}" for each in cause.also[:_SHOWN]]
+    lines += ["", *(f"- `{name}`: {count}" for name, count in cause.rules.items())]
+    lines += ["", f"- `{_code(cause.checks[0]['check'])}`", "", *_block(cause.repeat)]
     return [*lines, "</details>", ""]
 
 

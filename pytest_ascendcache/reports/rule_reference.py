@@ -35,9 +35,16 @@ def _rule(rule: Rule) -> str:
         f"\n### {rule.id}\n",
         f"**{rule.level.value}** · {rule.title_en} · {rule.title_zh}\n",
         f"{rule.statement}\n",
-        f"Source: {rule.source}." + (f" Needs: {needs}." if needs else ""),
+        f"{rule.statement_zh}\n",
+        f"Source: {_source(rule)}." + (f" Needs: {needs}." if needs else ""),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _source(rule: Rule) -> str:
+    """Document and section, as a link where the document is public."""
+    source = rule.source
+    return f"[{source}]({source.address})" if source.address else str(source)
 
 
 def main(arguments: list[str] | None = None) -> int:

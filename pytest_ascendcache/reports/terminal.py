@@ -1,196 +1,395 @@
-"""The terminal summary: one line a rule, all six totals, and the story of each broken rule."""
+"""The terminal: a line a rule, one block a cause, and a last screen that holds the answer."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
+from pytest_ascendcache.language import Language, text, translated
+from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
-from pytest_ascendcache.reports.records import (
-    RuleResult,
-    VerdictRecord,
-    accuracy_rows,
-    tally_text,
-    totals_line,
-)
+from pytest_ascendcache.reports.causes import Cause
+from pytest_ascendcache.reports.reasons import shortened
+from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
 from pytest_ascendcache.words import count
+from pytest_ascendcache.words.layout import columns, cut, wrapped
 
-_COLOURS = {
-    Verdict.PASS: {"green": True},
-    Verdict.FAIL: {"red": True},
-    Verdict.UNDECIDED: {"red": True},
-    Verdict.WARN: {"yellow": True},
-    Verdict.KNOWN_DEVIATION: {"yellow": True},
-    Verdict.NOT_APPLICABLE: {"purple": True},
+_COLOURS: Mapping[str, Mapping[str, bool]] = {
+    "pass": {"green": True},
+    "fail": {"red": True},
+    "undecided": {"red": True},
+    "warn": {"yellow": True},
+    "known deviation": {"yellow": True},
+    "not applicable": {"purple": True},
 }
-_TOLD = (Verdict.FAIL, Verdict.UNDECIDED, Verdict.WARN)
-_WIDTH = max(len(verdict.value) for verdict in Verdict)
+_ANSWERS: Mapping[str, Mapping[str, bool]] = {
+    "no": {"red": True, "bold": True},
+    "open": {"yellow": True, "bold": True},
+    "warned": {"yellow": True, "bold": True},
+    "yes": {"green": True, "bold": True},
+}
+_SCREEN = 20
+"""Lines there are for causes on a terminal of 24."""
+_CAUSES = 10
+"""Causes on the last screen; all of them have blocks above it."""
+_NARROWEST, _WIDEST = 60, 110
+_CHANGES = 8
+"""Changed files that are told; the reports have all of them."""
+_LABEL = 9
+_LITTLE = 12
+"""Columns below which a title is left out of its line."""
+_ROWS = 25
+"""Rules from which on those that passed are told by family."""
 
 
-def write_summary(
-    reporter: pytest.TerminalReporter,
+@dataclass(frozen=True)
+class TerminalReport:
+    """Writes one run. ``report`` is the JSON report of it, ``causes`` what is broken in it,
+    ``answers`` what it says of each release."""
+
+    reporter: pytest.TerminalReporter
+    report: Mapping[str, Any]
+    results: Sequence[RuleResult]
+    causes: Sequence[Cause]
+    language: Language
+    answers: Sequence[str] = ()
+
+    def write(self) -> None:
+        """Rules, measurements, known deviations and the block of each cause."""
+        self.section("section")
+        checks = [record for result in self.results for record in result.records]
+        for reason in dict.fromkeys(record.evidence["control"] for record in checks):
+            if reason:
+                told = translated(reason, self.language)
+                self.paragraph(self.say("control_failed", reason=told), red=True)
+                self.paragraph(self.say("control_means"))
+        self._rules()
+        _accuracy(self, accuracy_rows(checks))
+        for line in self.report.get("matrix", ()):
+            self.paragraph(line)
+        _inapplicable(self, checks)
+        starts = sum(record.evidence["starts"] for record in checks)
+        operators = sum(record.evidence["compiles"] for record in checks)
+        self.paragraph(self.say("t_starts", starts=starts, operators=operators))
+        _known(self)
+        for number, cause in enumerate(self.causes, 1):
+            _block(self, number, cause)
+
+    def write_answer(self) -> None:
+        """The last screen: totals, and harm and reason of each cause."""
+        self.section("section_answer")
+        decided = answer(self.report, self.causes)
+        for part in ("rules", "checks"):
+            self._totals(part)
+        self.write_incomplete()
+        shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
+        lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
+        for number, cause in enumerate(shown, 1):
+            _short(self, number, cause, lines)
+        if rest:
+            checks = sum(len(each.checks) for each in rest)
+            told = self.say(
+                "t_and_more_causes",
+                causes=counted("causes", len(rest), self.language),
+                checks=counted("checks", checks, self.language),
+            )
+            self.paragraph(told)
+        releases = [translated(each, self.language) for each in self.answers]
+        for sentence in releases or [decided.sentence(self.language)]:
+            self.paragraph(sentence, **_ANSWERS[decided.kind])
+
+    def write_incomplete(self) -> None:
+        """Say that a run was cut short, where it was; it may have no verdict at all."""
+        if missing := self.report.get("checks_without_verdict"):
+            self.paragraph(self.say("t_incomplete", count=missing), red=True)
+
+    @property
+    def width(self) -> int:
+        """Columns of a line."""
+        return max(_NARROWEST, min(self.reporter._tw.fullwidth - 1, _WIDEST))
+
+    def say(self, key: str, /, **values: object) -> str:
+        """A fixed text in the user's language."""
+        return text(key, self.language, **values)
+
+    def verdict(self, verdict: str) -> str:
+        """A verdict's word."""
+        return self.say(f"v_{verdict}")
+
+    def section(self, key: str, /, sep: str = "=", **values: object) -> None:
+        """A heading; the rule beside it is as wide as the terminal in either language."""
+        title = self.say(key, **values)
+        self.reporter._tw.sep(sep, title, fullwidth=self._fullwidth(title))
+
+    def _fullwidth(self, title: str) -> int:
+        return self.reporter._tw.fullwidth - (columns(title) - len(title))
+
+    def paragraph(self, told: str, indent: int = 0, **markup: bool) -> None:
+        """Whole words on lines that fit."""
+        for line in self.lines(told, indent):
+            self.reporter.line(" " * indent + line, **markup)
+
+    def lines(self, told: str, indent: int) -> list[str]:
+        """Lines for a person at a terminal; in files and logs one, which tools find whole."""
+        return wrapped(told, width=self.width - indent) if self.reporter.isatty else [told]
+
+    def labelled(self, key: str, told: str, lines: int | None = None) -> None:
+        """Text behind a label; the label once, for the first line."""
+        label = self.say(key) if key else ""
+        for line in self.lines(told, _LABEL)[:lines]:
+            self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{line}")
+            label = ""
+
+    def command(self, key: str, command: str) -> None:
+        """A command on one line: a line the terminal breaks can be copied, two cannot."""
+        label = self.say(key)
+        self.reporter.line(f"{label}{' ' * (_LABEL - columns(label))}{command}")
+
+    def tally(self, counts: Sequence[tuple[Verdict, int]]) -> str:
+        """``pass 3``, ``pass 1 (1 not applicable)`` in the user's language."""
+        (worst, count), *rest = counts
+        others = ", ".join(f"{number} {self.verdict(each.value)}" for each, number in rest)
+        return f"{self.verdict(worst.value)} {count}" + (f" ({others})" if others else "")
+
+    def _rules(self) -> None:
+        shown, folded = _folded(self.results)
+        rows = [_row_of(self, result) for result in shown]
+        rows += [_family_row(self, name, members) for name, members in folded.items()]
+        widths = max(columns(row[1]) for row in rows), max(columns(row[2]) for row in rows)
+        for verdict, counts, name, told, below in rows:
+            word = self.verdict(verdict)
+            self.reporter.write(word, **_COLOURS[verdict])
+            padded = counts[len(word) :] + " " * (widths[0] - columns(counts))
+            head = f"{padded}  {name:<{widths[1]}}  "
+            room = self.width - columns(word + head)
+            self.reporter.line(head.rstrip() if room < _LITTLE else head + cut(told, room))
+            for line in below:
+                self.paragraph(line, indent=4)
+
+    def _totals(self, part: str) -> None:
+        """All six counts; zeros are left out where the line would not fit."""
+        counts: Mapping[str, int] = self.report["totals"][part]
+        told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
+        line = f"{counted(part, sum(counts.values()), self.language)}: {told}"
+        if self.reporter.isatty and columns(line) > self.width:
+            left = (f"{count} {self.verdict(each)}" for each, count in counts.items() if count)
+            line = f"{line.partition(':')[0]}: {', '.join(left)}"
+        self.paragraph(line)
+
+
+_Row = tuple[str, str, str, str, list[str]]
+"""Verdict, tally, name, what is told of it, and lines below it."""
+
+
+def _row_of(terminal: TerminalReport, result: RuleResult) -> _Row:
+    chinese = terminal.language is Language.CHINESE
+    told = result.rule.title_zh if chinese else result.rule.title_en
+    if result.verdict is Verdict.NOT_APPLICABLE:
+        told = translated(result.records[0].message, terminal.language)
+    readings = (translated(each, terminal.language) for each in result.readings)
+    below = [terminal.say("t_reading", reading=each) for each in readings]
+    below += [note for record in result.records for note in record.evidence["notes"]]
+    counts = terminal.tally(result.tally)
+    return result.verdict.value, counts, result.rule.id, told, below
+
+
+def _family_row(terminal: TerminalReport, name: str, members: Sequence[RuleResult]) -> _Row:
+    records = [record for member in members for record in member.records]
+    told = counted("rules", len(members), terminal.language)
+    if members[0].verdict is Verdict.NOT_APPLICABLE:
+        told += f": {translated(records[0].message, terminal.language)}"
+    counts = terminal.tally(tally(each.verdict for each in records))
+    return members[0].verdict.value, counts, name.strip(), told, []
+
+
+def _folded(
     results: Sequence[RuleResult],
-    missing: int = 0,
-    matrix: Sequence[str] = (),
-    answers: Sequence[str] = (),
-) -> None:
-    """Write the summary of a run. It begins with ``answers``, what a run says of each release;
-    ``missing`` checks were selected and gave no verdict, and
-    ``matrix`` says which combinations were tried."""
-    reporter.section("ascend cache contract")
-    for answer in answers:
-        reporter.line(answer, bold=True)
-    checks = [record for result in results for record in result.records]
-    for reason in dict.fromkeys(record.evidence["control"] for record in checks):
-        if reason:
-            reporter.line(f"POSITIVE CONTROL FAILED: {reason}", red=True)
-            reporter.line("What depends on it is undecided below.")
-    longest = max(len(result.rule.id) for result in results)
-    widest = max(len(tally_text(result.tally)) - len(result.verdict.value) for result in results)
+) -> tuple[list[RuleResult], dict[str, list[RuleResult]]]:
+    """Rules with a line each, and families of those that need none: quiet ones of a large run."""
+    shown: list[RuleResult] = []
+    folded: dict[str, list[RuleResult]] = {}
     for result in results:
-        reporter.write(f"{result.verdict.value:>{_WIDTH}}", **_COLOURS[result.verdict])
-        counts = tally_text(result.tally).removeprefix(result.verdict.value)
-        reporter.line(f"{counts:<{widest}}  {result.rule.id:<{longest}} {result.rule.title_en}")
-        for reading in result.readings:
-            reporter.line(f"{'':>{_WIDTH}}          reading: {reading}")
-        for note in (note for record in result.records for note in record.evidence["notes"]):
-            reporter.line(f"{'':>{_WIDTH}}          {note}")
-    _accuracy(reporter, accuracy_rows(checks))
-    for line in matrix:
-        reporter.line(line)
-    reporter.line(totals_line("rules", [result.verdict for result in results]))
-    reporter.line(totals_line("checks", [record.verdict for record in checks]))
-    if missing:
-        write_incomplete(reporter, missing)
-    _inapplicable(reporter, checks)
-    starts = sum(record.evidence["starts"] for record in checks)
-    operators = sum(record.evidence["compiles"] for record in checks)
-    reporter.line(f"{starts} runs of the compiler, {operators} operators delivered")
-    _known(reporter, results)
-    for result in results:
-        if result.verdict in _TOLD:
-            _tell(reporter, result)
+        quiet = result.verdict is Verdict.NOT_APPLICABLE or (
+            result.verdict is Verdict.PASS and not result.readings and not _noted(result)
+        )
+        if quiet and len(results) >= _ROWS:
+            mark = "" if result.verdict is Verdict.PASS else " "
+            folded.setdefault(f"{result.rule.id.partition('/')[0]}/*{mark}", []).append(result)
+        else:
+            shown.append(result)
+    return shown, folded
 
 
-def write_incomplete(reporter: pytest.TerminalReporter, missing: int) -> None:
-    """Say that a run was cut short; it may have no verdict at all."""
-    reporter.line(f"INCOMPLETE: {missing} more checks were selected and not run", red=True)
+def _noted(result: RuleResult) -> bool:
+    return any(record.evidence["notes"] for record in result.records)
 
 
-def _inapplicable(reporter: pytest.TerminalReporter, checks: Sequence[VerdictRecord]) -> None:
+def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> None:
     """Why checks are not applicable: a line for each family of rules."""
     families: dict[str, Counter[str]] = {}
     for record in checks:
         if record.verdict is Verdict.NOT_APPLICABLE:
             family = record.rule.partition("/")[0]
-            families.setdefault(family, Counter())[_first_line(record.message)] += 1
+            families.setdefault(family, Counter())[record.message.partition("\n")[0]] += 1
     for family, reasons in families.items():
         ((reason, _),) = reasons.most_common(1)
-        others = f" (and {count(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else ""
-        total = count(sum(reasons.values()), "check")
-        reporter.line(f"not applicable: {family}, {total}: {reason}{others}")
+        total = counted("checks", sum(reasons.values()), terminal.language)
+        told = f"{terminal.verdict('not applicable')}: {family}, {total}: "
+        told += translated(reason, terminal.language)
+        if len(reasons) > 1:
+            others = count(len(reasons) - 1, "other reason")
+            told += f" ({translated(f'and {others}', terminal.language)})"
+        terminal.paragraph(told)
 
 
-def _accuracy(reporter: pytest.TerminalReporter, rows: Sequence[Mapping[str, Any]]) -> None:
+def _accuracy(terminal: TerminalReport, rows: Sequence[Mapping[str, Any]]) -> None:
     """The table operator x mode, where kernels were measured."""
     if not rows:
         return
-    columns = ("operator", "mode", "max_ulp", "mean_ulp", "inputs")
-    layout = "{:<14} {:<18} {:>9} {:>9} {:>7}"
-    reporter.line("accuracy of delivered kernels against float64:")
-    reporter.line("  " + layout.format(*(each.replace("_", " ") for each in columns)))
+    names = ("operator", "mode", "max_ulp", "mean_ulp", "inputs")
+    widths = (14, 18, 10, 10, 7)
+    terminal.reporter.line(terminal.say("t_accuracy"))
+
+    def cells(values: Sequence[str]) -> str:
+        padded = (
+            value + " " * (width - columns(value)) if width > 12 else f"{value:>{width}}"
+            for value, width in zip(values, widths, strict=True)
+        )
+        return "  " + " ".join(padded)
+
+    terminal.reporter.line(cells([name.replace("_", " ") for name in names]))
     for row in rows:
-        reporter.line("  " + layout.format(*(row[each] for each in columns)))
+        terminal.reporter.line(cells([str(row[each]) for each in names]))
 
 
-def _known(reporter: pytest.TerminalReporter, results: Sequence[RuleResult]) -> None:
+def _known(terminal: TerminalReport) -> None:
     """Known deviations: by rule, each reason once with its link and how many checks it covers."""
     lines: Counter[tuple[str, str]] = Counter()
-    for record in (record for result in results for record in result.records):
+    for record in (record for result in terminal.results for record in result.records):
         if record.deviation is not None:
             link = record.deviation["link"]
             reason = record.deviation["reason"] + (f" ({link})" if link else "")
             lines[record.rule, reason] += 1
     if lines:
-        reporter.section("known deviations", sep="-", yellow=True)
+        terminal.section("section_known", sep="-")
     for (rule, reason), checks in lines.items():
-        reporter.line(f"{rule}, {checks} check{'s' if checks > 1 else ''}: {reason}")
+        count = counted("checks", checks, terminal.language)
+        terminal.paragraph(f"{rule}, {count}: {reason}")
 
 
-def write_stale(
-    reporter: pytest.TerminalReporter, entries: Sequence[tuple[Deviation, Occurrence]]
-) -> None:
+def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occurrence]]) -> None:
     """Name the entries of a list that are no longer true, for the list to be corrected."""
     stale = [(entry, occurrence) for entry, occurrence in entries if occurrence in STALE]
     if stale:
-        reporter.section("listed deviations that are none", sep="-", yellow=True)
+        terminal.section("section_stale", sep="-")
     for entry, occurrence in stale:
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        reporter.line(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
-        reporter.line(f"  it says: {entry.reason}")
+        terminal.paragraph(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
+        terminal.paragraph(f"it says: {entry.reason}", indent=2)
 
 
-def write_news(reporter: pytest.TerminalReporter, news: News) -> None:
+def write_news(terminal: TerminalReport, news: News) -> None:
     """What is new and what is fixed since the baseline."""
-    reporter.section(f"against the baseline {news.baseline.path.name}", sep="-")
-    reporter.line(f"which is of {news.baseline.toolchain}: {news.baseline.path}")
+    terminal.section("section_baseline", sep="-", file=news.baseline.path.name)
+    terminal.paragraph(f"which is of {news.baseline.toolchain}: {news.baseline.path}")
     for line in news.lines():
-        reporter.line(line, red=line.startswith("new"), green=line.startswith("fixed"))
+        terminal.paragraph(line, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
-def _tell(reporter: pytest.TerminalReporter, result: RuleResult) -> None:
-    rule = result.rule
-    reporter.section(f"{result.verdict.value}: {rule.id}", sep="-", **_COLOURS[result.verdict])
-    reporter.line(f"{rule.statement} ({rule.level.value}; {rule.source})")
-    told = [record for record in result.records if record.verdict in _TOLD]
-    _story(reporter, told[0])
-    same_reason = [record for record in told[1:] if record.message == told[0].message]
-    for record in told[1:]:
-        if record not in same_reason:
-            reporter.line(f"also {record.check}: {_first_line(record.message)}")
-    if same_reason:
-        reporter.line(f"and {len(same_reason)} more checks for the same reason")
+def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> None:
+    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``."""
+    verdict = terminal.verdict(cause.verdict)
+    harm = harm_of(cause, terminal.language)
+    head = f"{number:>2}  "
+    terminal.reporter.write(head)
+    terminal.reporter.write(verdict, **_COLOURS[cause.verdict], bold=True)
+    rest = ("  " + harm if harm else "") + "  " + where(cause, terminal.language)
+    terminal.reporter.line(cut(rest, terminal.width - columns(head + verdict)))
+    reason = translated(cause.reason, terminal.language)
+    told = wrapped(reason, width=terminal.width - 4)
+    if len(told) > lines:
+        last = cut(" ".join(told[lines - 1 :]), terminal.width - 4)
+        told = [*told[: lines - 1], last]
+    for line in told:
+        terminal.reporter.line("    " + line)
 
 
-def _story(reporter: pytest.TerminalReporter, record: VerdictRecord) -> None:
-    reporter.line(f"check    {record.check}")
-    for number, line in enumerate(record.message.splitlines()):
-        reporter.line(f"{'' if number else 'why':<8} {line}")
+def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
+    """The whole story of a cause, told by one of its checks."""
+    record = _record_of(terminal.results, cause)
+    result = next(each for each in terminal.results if each.rule.id == cause.rule)
+    rule, language = result.rule, terminal.language
+    terminal.section("section_cause", sep="-", number=number, rule=rule.id)
+    chinese = language is Language.CHINESE
+    statement = rule.statement_zh if chinese and rule.statement_zh else rule.statement
+    level = terminal.say(f"l_{rule.level.value}")
+    document = (chinese and rule.source.document_zh) or rule.source.document
+    terminal.labelled("t_promise", f"{statement} ({level}; {document}: {rule.source.section})")
+    verdict, harm = terminal.verdict(cause.verdict), harm_of(cause, language)
+    broken = ", ".join(
+        f"{name}: {counted('checks', count, language)}" for name, count in cause.rules.items()
+    )
+    terminal.labelled("t_broken", f"{verdict}{f' ({harm})' if harm else ''}; {broken}")
+    terminal.labelled("t_why", translated(cause.reason, language))
+    for other in cause.also[:3]:
+        terminal.labelled("t_also", translated(other, language), lines=3)
+    terminal.labelled("t_check", record.check.rpartition("::")[2])
+    _story(terminal, record)
+
+
+def _record_of(results: Sequence[RuleResult], cause: Cause) -> VerdictRecord:
+    told = cause.checks[0]
+    return next(
+        record
+        for result in results
+        for record in result.records
+        if record.check == told["check"] and record.rule == told["rule"]
+    )
+
+
+def _story(terminal: TerminalReport, record: VerdictRecord) -> None:
     sandbox = record.evidence["sandbox"]
+    for finding in record.message.splitlines()[1:] if record.evidence["findings"] else ():
+        terminal.labelled("", shortened(finding))
     if sandbox:
-        reporter.line(f"sandbox  SANDBOX={sandbox}")
+        terminal.command("t_sandbox", f"SANDBOX={sandbox}")
     for note in record.evidence["ranks"]:
-        reporter.line(f"rank {note['rank']:<3} {note['ending']}")
-        for line in note["output"].strip().splitlines()[-3:]:
-            reporter.line("said     " + _printable(line))
+        label = terminal.say("t_rank", number=note["rank"])
+        ending = translated(note["ending"], terminal.language)
+        terminal.reporter.line(f"{label:<{_LABEL}}{ending}")
+        _said(terminal, note["output"], 3)
     steps = record.evidence["steps"]
     for step in steps:
-        _step(reporter, step, sandbox, is_last=step is steps[-1])
-    reporter.line(f"repeat   {record.repeat}")
+        _step(terminal, step, sandbox, is_last=step is steps[-1])
+    terminal.command("t_repeat", record.repeat)
 
 
-def _step(
-    reporter: pytest.TerminalReporter, step: Mapping[str, Any], sandbox: str, is_last: bool
-) -> None:
+def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_last: bool) -> None:
+    def say(told: str) -> str:
+        return translated(told, terminal.language)
+
     command = step["command"].replace(sandbox, "$SANDBOX") if sandbox else step["command"]
-    reporter.line(f"request  {command}")
-    reporter.line(f"         {step['ending']}")
+    terminal.command("t_request", command)
+    terminal.labelled("", say(step["ending"]))
     for outcome in step["outcomes"]:
-        reporter.line(f"observed {outcome}")
-    for path, change in step["changes"].items() if is_last else ():
-        reporter.line(f"changed  {path}: {change}")
-    for line in step["output"].strip().splitlines()[-5:]:
-        reporter.line("said     " + _printable(line))
+        operator, separator, fate = outcome.rpartition("): ")
+        told = f"{operator}{separator}{say(fate)}" if separator else say(outcome)
+        terminal.labelled("t_observed", told)
+    changes = [f"{path}: {change}" for path, change in step["changes"].items()]
+    for told in changes[:_CHANGES] if is_last else ():
+        terminal.labelled("t_changed", shortened(told))
+    if is_last and len(changes) > _CHANGES:
+        terminal.labelled("", f"+{len(changes) - _CHANGES}")
+    _said(terminal, step["output"], 5)
 
 
-def _printable(line: str) -> str:
-    return "".join(each if each.isprintable() else "?" for each in line)
-
-
-def _first_line(text: str) -> str:
-    return text.splitlines()[0] if text else ""
+def _said(terminal: TerminalReport, output: str, lines: int) -> None:
+    for line in output.strip().splitlines()[-lines:]:
+        printable = "".join(each if each.isprintable() else "?" for each in line)
+        terminal.labelled("t_said", printable, lines=2)

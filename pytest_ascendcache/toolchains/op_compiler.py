@@ -11,9 +11,22 @@ import shutil
 from pathlib import Path
 
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
+
+_INSTALLER = """\
+case $2 in
+--uninstall) name=${1##*/}
+    exec "$ASCEND_OPP_PATH/static_kernel/ai_core/${name%.run}/uninstall.sh" ;;
+*) exec "$1" ;;
+esac
+"""
+"""What faults are planned for: a package, or the ``uninstall.sh`` it has installed."""
+
+
+NAME = "op-compiler"
 
 
 def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
@@ -30,11 +43,22 @@ def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
             f"'{program}' is not an executable program; give the path of op_compiler, or source "
             "the toolkit's set_env.sh so that it is on PATH."
         )
+    programs = {
+        "op-compiler": (str(Path(found).absolute()),),
+        "installer": ("/bin/sh", "-c", _INSTALLER, "installer"),
+    }
+    strace = find_strace()
+    if strace is not None:
+        programs["strace"] = (strace,)
+    launcher = ProcessLauncher(programs)
+    offered = {Capability.OP_COMPILER: True, Capability.FAULT_POINTS: strace is not None}
     return AtcToolchain(
-        name="op-compiler",
+        name=NAME,
         version=str(Path(found).absolute()),
-        launcher=ProcessLauncher({"op-compiler": (str(Path(found).absolute()),)}),
-        capabilities=frozenset({Capability.OP_COMPILER}),
+        launcher=launcher,
+        capabilities=frozenset(each for each, there in offered.items() if there),
         deadline=deadline,
         base_environment=os.environ,
+        # States of an install are rebuilt from one record, so every one of them can be looked at.
+        fault_route=None if strace is None else Strace(launcher.argv, most_states=None),
     )

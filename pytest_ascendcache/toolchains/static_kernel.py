@@ -115,6 +115,8 @@ def start_static(
         environment["ASCEND_OPP_PATH"] = base["ASCEND_OPP_PATH"]  # the compiler's own parts
     if request.opp is not None:
         environment["ASCEND_OPP_PATH"] = str(request.opp)
+    if request.program in (Program.PACKAGE, Program.INSTALLER):
+        environment["ASCENDCACHE_PACKAGE_HOLDER"] = "0"  # the reference's: for no process
     environment.update(request.environment)
     if request.second != 1.0:
         environment["ASCENDCACHE_TRAIN_SECOND"] = repr(request.second)

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,25 +22,30 @@ from pytest_ascendcache.toolchains.base import BaseToolchain
 _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_")
 """Variables that say who waits for whom, by their beginnings."""
 
-_NOTING = """\
-#!/bin/sh
-echo "${{RANK:-session-$(cut -d ' ' -f 6 /proc/self/stat)}}" >> {log}
-exec {program} "$@"
-"""
+COMPILER = "op_compiler"
+
+
+@dataclass(frozen=True)
+class Card:
+    """One card of a run of several that are started one by one.
+
+    ``local_world_size`` is ``LOCAL_WORLD_SIZE`` as it is given, ``None`` for not at all;
+    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH.
+    """
+
+    local_world_size: str | None
+    has_compiler: bool = True
 
 
 @dataclass(frozen=True)
 class ScriptRun:
     """How the processes of one run ended: exit status, negative for a signal, ``None`` where the
-    deadline (seconds) passed. ``callers`` are the cards that called ``op_compiler``, in order:
-    by rank, or by session where they have none; ``None`` where there is no ``op_compiler`` on
-    PATH, so that nobody can be seen calling it."""
+    deadline (seconds) passed and it was killed."""
 
     work: Path
     commands: tuple[str, ...]
     returncodes: tuple[int | None, ...]
     outputs: tuple[str, ...]
-    callers: tuple[str, ...] | None
 
     @property
     def succeeded(self) -> bool:
@@ -48,9 +53,35 @@ class ScriptRun:
         return set(self.returncodes) == {0}
 
     @property
+    def output(self) -> str:
+        """What all of them printed."""
+        return "\n".join(self.outputs)
+
+    @property
     def ending(self) -> str:
         """How the processes ended, in words."""
         return "ended with exit status " + ", ".join(map(str, self.returncodes))
+
+
+@dataclass(frozen=True)
+class Started:
+    """The processes of one run; they have to be waited for."""
+
+    work: Path
+    running: tuple[Running, ...]
+    commands: tuple[str, ...]
+    deadline: float
+
+    def wait(self, patience: float = 0.0) -> ScriptRun:
+        """Wait for the end of every process, at least ``patience`` seconds."""
+        until = time.monotonic() + max(self.deadline, patience)
+        ended = [each.wait(until) for each in self.running]
+        return ScriptRun(
+            self.work,
+            self.commands,
+            tuple(each.returncode for each in ended),
+            tuple(each.output for each in ended),
+        )
 
 
 class TorchairToolchain(BaseToolchain):
@@ -79,83 +110,80 @@ class TorchairToolchain(BaseToolchain):
         named = os.environ.get("ASCEND_OPP_PATH")
         return Path(named) if named else None
 
-    def run_script(
-        self, work: Path, port: int, cards: int = 1, local_world_size: str | None = "fitting"
-    ) -> ScriptRun:
-        """Run it in ``work``, on so many cards that meet at ``port``.
+    @property
+    def compiler(self) -> str | None:
+        """The ``op_compiler`` on PATH."""
+        return shutil.which(COMPILER)
 
-        ``torchrun`` starts several cards where it is there; not where ``local_world_size`` is to
-        be another than the number of cards, or ``None``: not given.
+    @contextlib.contextmanager
+    def started(
+        self, work: Path, port: int, cards: int | Sequence[Card], first_on_path: Path | None
+    ) -> Iterator[Started]:
+        """Run it in ``work``, on so many cards that meet at ``port``; who is not waited for is
+        killed.
+
+        A number of cards is started by ``torchrun`` where that is there; single cards are not.
 
         Raises:
             ToolchainError: where it cannot be started.
         """
-        fitting = local_world_size == "fitting"
-        local = str(cards) if fitting else local_world_size
-        base, log = self._environment(work)
-        started: list[tuple[Running, str]] = []
-        ended = []
+        base = {key: value for key, value in os.environ.items() if not key.startswith(_CLEANED)}
+        if first_on_path is not None:
+            base["PATH"] = f"{first_on_path}{os.pathsep}{base['PATH']}"
+        running: list[Running] = []
+        commands: list[str] = []
         try:
-            if cards > 1 and fitting and self._torchrun is not None:
-                arguments = [f"--nproc-per-node={cards}", f"--master-port={port}", str(self.script)]
-                started.append(self._start("torchrun", arguments, base, work))
-            else:
-                for rank in range(cards):
-                    variables = _card(rank, cards, port, local) if cards > 1 else {}
-                    started.append(self._start("python", [], {**base, **variables}, work))
-            deadline = time.monotonic() + self._deadline
-            for running, _ in started:
-                ended.append(running.wait(deadline))
+            for program, arguments, environment in self._processes(base, port, cards):
+                running.append(self._launcher.start(program, arguments, environment, work, None))
+                commands.append(self._shown(program, arguments, environment, work))
+            yield Started(work, tuple(running), tuple(commands), self._deadline)
         finally:
-            for running, _ in started[len(ended) :]:
+            for each in running:
                 with contextlib.suppress(ToolchainError, OSError, ValueError):
-                    running.wait(0.0)
-        callers: tuple[str, ...] | None = None
-        if log is not None:
-            callers = tuple(log.read_text().split()) if log.exists() else ()
-        return ScriptRun(
-            work,
-            tuple(command for _, command in started),
-            tuple(each.returncode for each in ended),
-            tuple(each.output for each in ended),
-            callers,
-        )
+                    each.wait(0.0)
 
-    def _start(
+    def _processes(
+        self, base: Mapping[str, str], port: int, cards: int | Sequence[Card]
+    ) -> Iterator[tuple[str, list[str], dict[str, str]]]:
+        if isinstance(cards, int) and cards > 1 and self._torchrun is not None:
+            options = [f"--nproc-per-node={cards}", f"--master-port={port}", str(self.script)]
+            yield "torchrun", options, dict(base)
+            return
+        if isinstance(cards, int):
+            cards = [Card(str(cards))] * cards
+        for rank, card in enumerate(cards):
+            environment = dict(base)
+            if len(cards) > 1:
+                environment.update(_place(rank, len(cards), port))
+                if card.local_world_size is not None:
+                    environment["LOCAL_WORLD_SIZE"] = card.local_world_size
+            if not card.has_compiler:
+                environment["PATH"] = _without_compiler(base["PATH"])
+            yield "python", [], environment
+
+    def _shown(
         self, program: str, arguments: list[str], environment: Mapping[str, str], work: Path
-    ) -> tuple[Running, str]:
-        running = self._launcher.start(program, arguments, environment, work, None)
+    ) -> str:
         shown = [
             f"{name}={environment[name]}"
             for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
             if name in environment
         ]
         command = shlex.join([*shown, *self._launcher.argv(program, arguments)])
-        return running, f"cd {shlex.quote(str(work))} && {command}"
-
-    def _environment(self, work: Path) -> tuple[dict[str, str], Path | None]:
-        """The user's environment without other cards; and where calls of op_compiler are noted."""
-        base = {key: value for key, value in os.environ.items() if not key.startswith(_CLEANED)}
-        compiler = shutil.which("op_compiler")
-        if compiler is None:
-            return base, None
-        noting = work.parent / f"{work.name}-bin"
-        noting.mkdir()
-        log = noting / "calls"
-        script = noting / "op_compiler"
-        text = _NOTING.format(log=shlex.quote(str(log)), program=shlex.quote(compiler))
-        script.write_text(text, encoding="utf-8")
-        script.chmod(0o755)
-        return {**base, "PATH": f"{noting}{os.pathsep}{base['PATH']}"}, log
+        return f"cd {shlex.quote(str(work))} && {command}"
 
 
-def _card(rank: int, world: int, port: int, local: str | None) -> dict[str, str]:
-    """What torchrun gives one card of a machine."""
-    variables = {
+def _place(rank: int, world: int, port: int) -> dict[str, str]:
+    """What torchrun gives one card of a machine, but for ``LOCAL_WORLD_SIZE``."""
+    return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
         "WORLD_SIZE": str(world),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-    return variables if local is None else {**variables, "LOCAL_WORLD_SIZE": local}
+
+
+def _without_compiler(path: str) -> str:
+    kept = [each for each in path.split(os.pathsep) if not Path(each, COMPILER).exists()]
+    return os.pathsep.join(kept)

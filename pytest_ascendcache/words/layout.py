@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterator
 
+_CLOSING = "，。；：、！？）》”’"
 WIDTH = 80
 """Columns of a terminal that nobody has made wider."""
 
@@ -19,19 +21,40 @@ def columns(text: str) -> int:
 def wrapped(text: str, indent: int = 0, width: int = WIDTH) -> list[str]:
     """A text in lines of at most ``width`` columns, each ``indent`` columns from the left.
 
-    Lines end at blanks; what has none and is too long is cut where the line is full.
+    Lines end at blanks, and between Chinese characters, though never before a closing mark; what
+    has neither and is too long is cut where the line is full.
     """
     room, lines, line = width - indent, list[str](), ""
-    for word in text.split():
-        if line and columns(line) + 1 + columns(word) > room:
-            lines.append(line)
+    for piece in _pieces(text):
+        if line.strip() and columns(line + piece.rstrip()) > room:
+            lines.append(line.rstrip())
             line = ""
-        line = f"{line} {word}" if line else word
-        while columns(line) > room:
-            cut = _fitting(line, room)
-            lines.append(line[:cut])
-            line = line[cut:]
-    return [" " * indent + each for each in (*lines, line) if each]
+        line += piece
+        while columns(line.rstrip()) > room:
+            fitting = _fitting(line, room)
+            lines.append(line[:fitting])
+            line = line[fitting:]
+    return [" " * indent + each for each in (*lines, line.rstrip()) if each]
+
+
+def cut(text: str, width: int) -> str:
+    """The text if it fits, else its beginning and an ellipsis."""
+    if columns(text) <= width:
+        return text
+    return text[: _fitting(text, width - 1)].rstrip() + "…"
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """What is kept together on a line: words, and single Chinese characters; blanks follow."""
+    for word in text.split():
+        piece = ""
+        for character in word:
+            wide = columns(character) == 2 or (piece and columns(piece[-1]) == 2)
+            if piece and wide and character not in _CLOSING:
+                yield piece
+                piece = ""
+            piece += character
+        yield piece + " "
 
 
 def _fitting(line: str, room: int) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_ascendcache import conformance
 from pytest_ascendcache.contract import Verdict
-from pytest_ascendcache.contract.deviations import Deviation
+from pytest_ascendcache.contract.deviations import Deviation, Fault
 from pytest_ascendcache.contract.renamed import Renamed, names_in_module, present_name
 from pytest_ascendcache.reports.baseline import Baseline
 from pytest_ascendcache.reports.journal import Journal
@@ -70,7 +70,7 @@ def test_a_deviation_may_name_a_former_function(renamed_function: str) -> None:
 
 
 def entry(check: str) -> Deviation:
-    return Deviation("list, entry 1", "aging/*", "known", check)
+    return Deviation("list, entry 1", "aging/x", "known", check, ("*",))
 
 
 def test_a_journal_of_former_names_goes_on(tmp_path: Path) -> None:
@@ -90,4 +90,5 @@ def test_a_baseline_of_former_names_is_compared(tmp_path: Path) -> None:
     broken = record(FORMER, verdict=Verdict.FAIL, observed="compiled")
     path.write_text(as_json(report(broken)))
     then = Baseline.read(path)
-    assert then.deviation(broken.rule, PRESENT, Verdict.FAIL, "compiled") is not None
+    now = Fault(broken.rule, PRESENT, {}, broken.message)
+    assert then.deviation(now, Verdict.FAIL, "compiled") is not None

@@ -411,7 +411,7 @@ def test_control_of_a_toolchain_that_never_hits(reference, tmp_path):
 
 def test_control_of_a_toolchain_that_does_not_take_copies(reference, tmp_path):
     def only_the_first(request):
-        mode = DISABLE if "copy" in str(request.cache_dir) else request.options.cache_mode
+        mode = DISABLE if "another" in str(request.cache_dir) else request.options.cache_mode
         return always(mode)(request)
 
     control = positive_control(Faulty(reference, only_the_first), ADD, tmp_path)

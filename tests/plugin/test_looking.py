@@ -42,8 +42,8 @@ def test_every_rule_is_listed_for_a_narrow_terminal(suite: pytest.Pytester) -> N
         [
             "cache-mode/enable-stores * must, * checks",
             "    Enable stores a valid entry at the first compile",
-            "    [[]ATC --op_compiler_cache_mode: *[]]",
-            "*release/debug-off * must, with --ascend-release",
+            "    [[]ATC --op_compiler_cache_mode *",
+            "release/debug-off * with --ascend-release",
         ]
     )
 
@@ -73,7 +73,7 @@ def test_without_a_toolkit_the_doctor_says_what_is_missing(suite: pytest.Pyteste
             "*without one only the reference is judged*",
             "*get it: source the toolkit's set_env.sh*",
             "  missing   op_compiler*",
-            "*8 rules not applicable*",
+            "*rules not applicable*",
             "this machine",
             "*pytest-ascendcache *, Python *",
             "*access times*",
@@ -110,7 +110,7 @@ def test_the_doctor_measures_the_toolchains_in_sight(
 def test_the_first_selection_touches_every_document(suite: pytest.Pytester) -> None:
     result = suite.runpytest_subprocess("--ascend-smoke", "--collect-only")
     chosen = [line for line in result.outlines if "::" in line]
-    assert len(chosen) == 34
+    assert len(chosen) == 33
     documents = {Path(line).parts[2] for line in chosen}
     assert documents == {"cache_mode", "impl_mode", "incremental", "static_kernel", "robustness"}
 
@@ -119,7 +119,7 @@ def test_the_first_selection_is_sixty_runs_at_most(suite: pytest.Pytester) -> No
     suite.makepyfile(test_mine="def test_mine(): pass")
     result = suite.runpytest_subprocess("--ascend-smoke", "--ascend-report=report.json", "-v")
     assert result.ret == 0
-    assert result.parseoutcomes()["passed"] == 35  # and one's own
+    assert result.parseoutcomes()["passed"] == 34  # and one's own
     result.stdout.fnmatch_lines(["*a first selection of checks (--ascend-smoke)*"])
     report = json.loads((suite.path / "report.json").read_text())
     control = 4

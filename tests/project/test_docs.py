@@ -16,7 +16,11 @@ from pytest_ascendcache.reports.rule_reference import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(
+    page
+    for directory in (ROOT, DOCS, DOCS / "design", DOCS / "zh")
+    for page in directory.glob("*.md")
+)
 
 
 def test_what_is_made_from_the_code_is_current() -> None:

@@ -288,6 +288,28 @@ def layer_norm(x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array
     return (x - mean) / np.sqrt(variance + 1e-7) * gamma + beta, mean, variance
 
 
+def later_layer_norm(x: Array, *weights: Array) -> tuple[Array, Array, Array]:
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    root = 1 / np.sqrt(variance + 1e-5)
+    gamma, beta = [each for each in weights if each.size == x.shape[-1]] or (1.0, 0.0)
+    return (x - mean) * root * gamma + beta, mean, root
+
+
+def rms_norm(x: Array, gamma: Array) -> tuple[Array, Array]:
+    root = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+    return x * root * gamma, root
+
+
+def rotary(x: Array, cosine: Array, sine: Array) -> Array:
+    low, high = np.split(x, 2, -1)
+    return x * cosine + np.concatenate([-high, low], -1) * sine
+
+
+def swish_gated(x: Array) -> Array:
+    first, second = np.split(x, 2, -1)
+    return first * sigmoid(first) * second
+
+
 def softmax(x: Array, axis: int | tuple[int, ...] = -1) -> Array:
     power = np.exp(x - x.max(axis, keepdims=True))
     return power / power.sum(axis, keepdims=True)
@@ -401,6 +423,22 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         (operator("Flatten", [of(2, 3, 4)], of(2, 12)), lambda x: x.reshape(2, 12)),
         (operator("FlattenV2", [of(2, 3, 4)], of(6, 4), axis=0, end_axis=1),
          lambda x: x.reshape(6, 4)),
+    ]  # fmt: skip
+    heads, one_head = of(2, 3, 5, 8), of(2, 1, 5, 8)
+    cases += [
+        (operator("MatMulV3", [of(5, 16), of(7, 16), of(7), absent], of(5, 7), transpose_x2=True),
+         lambda x, y, bias: x @ y.T + bias),
+        (operator("BatchMatMulV3", [of(2, 5, 16), of(2, 16, 7)], of(2, 5, 7)), np.matmul),
+        (operator("Muls", [of(6, 10)], of(6, 10), value=0.25), lambda x: x * 0.25),
+        (operator("Adds", [of(6, 10)], of(6, 10), value=1.5), lambda x: x + 1.5),
+        (operator("SwiGlu", [of(3, 14)], of(3, 7)), swish_gated),
+        (operator("RmsNorm", [of(5, 24), of(24)], of(5, 24), tensor("float32", 5, 1)), rms_norm),
+        (operator("RotaryMul", [heads, one_head, one_head], heads), rotary),
+        (operator("LayerNormV3", norm, *normed, begin_norm_axis=1, begin_params_axis=1),
+         later_layer_norm),
+        (operator("LayerNormV4", [of(5, 24), constant(24), of(24), of(24)], *normed),
+         later_layer_norm),
+        (operator("LayerNormV4", [of(5, 24), constant(24)], *normed), later_layer_norm),
     ]  # fmt: skip
     unaries = [(unary(type, dtype, 7, 9), function) for type, function in FUNCTIONS.items()]
     return cases + unaries

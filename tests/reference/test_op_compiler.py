@@ -115,7 +115,7 @@ def test_the_index_has_the_documents_fields(dump, out):
     assert list(index) == ["Relu"]
     assert index["Relu"]["simplifiedKeyMode"] == 0
     first = index["Relu"]["staticList"][0]
-    assert first["simplifiedKey"] == "Relu/d=0,p=0/0,2,(4)/0,2,(4)"
+    assert first["simplifiedKey"] == "Relu/d=0,p=0/0,2,(4)/0,2,(4)/"
     assert first["binPath"] == "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o"
     assert first["coreType"] == 1
     assert sorted(first["binDesc"]) == ["blockDim", "kernelName", "workspace"]
@@ -309,6 +309,37 @@ def test_every_file_that_is_wrong_is_named(dump, out):
         f"[ERROR] {dump}/b.json",
         "static compiler fail",
     ]
+
+
+def test_what_can_be_compiled_is_packed_if_asked_for(dump, out):
+    """One file is broken and one operator has no kernel."""
+    bad = dump / relu(8).file_name(1)
+    bad.write_text(bad.read_text().replace("Relu", "NoSuchOperator"))
+    (dump / "broken.json").write_text("{")
+    words = ["-p", dump, "-v", "Ascend910B1", "-o", f"{out}/", "-j", "1"]
+    assert run(*words).returncode == 1
+    assert list(out.iterdir()) == []
+    ended = run(*words, "--keep-going")
+    assert ended.returncode == 3
+    assert "left out: " in ended.stderr
+    assert "NoSuchOperator" in ended.stderr
+    assert "broken.json" in ended.stderr
+    assert "static compiler success" not in ended.stdout
+    (package,) = out.glob("*.run")
+    assert set(manifest(package)["index"]) == {"Relu"}
+
+
+def test_a_view_has_the_kernel_of_a_whole_tensor(dump, out):
+    for path in dump.iterdir():
+        document = json.loads(path.read_text())
+        document["inputs"][0].update(is_view=True, stride=[2], offset=1)
+        path.write_text(json.dumps(document))
+    ended = run("-p", dump, "-v", "Ascend910B1", "-o", f"{out}/", "-j", "1")
+    assert ended.returncode == 0
+    assert ended.stderr.count("has a view") == 2
+    (package,) = out.glob("*.run")
+    keys = {each["simplifiedKey"] for each in manifest(package)["index"]["Relu"]["staticList"]}
+    assert "Relu/d=0,p=0/0,2,(4)/0,2,(4)/" in keys
 
 
 def test_nothing_to_compile_is_an_error(dump, out):

@@ -27,6 +27,7 @@ from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.faulty import faulty
 from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 SHELLS = [
@@ -75,12 +76,17 @@ def opp(tmp_path):
 
 def do(package, opp, *arguments):
     """Run a package in this process; its exit status."""
-    return install.run([str(package), "--quiet", *arguments], {"ASCEND_OPP_PATH": str(opp)})
+    return install.run([str(package), "--quiet", *arguments], by_hand(opp))
+
+
+def by_hand(opp):
+    """The environment of an install for no process."""
+    return {"ASCEND_OPP_PATH": str(opp), VARIABLE: "0"}
 
 
 def run(words, opp, **changes):
     """Run a command as a user does."""
-    environment = {**os.environ, "ASCEND_OPP_PATH": str(opp), **changes}
+    environment = {**os.environ, **by_hand(opp), **changes}
     return subprocess.run(
         list(map(str, words)), env=environment, capture_output=True, text=True, check=False
     )
@@ -121,7 +127,7 @@ def test_every_shell_installs_lists_and_uninstalls(packages, opp, shell):
     listed = run([*shell, package, "--list"], opp).stdout.splitlines()
     assert listed[0].split() == [
         "pk/ascend910b/Relu/Relu_float_ND_4_0_d0.o",
-        "Relu/d=0,p=0/0,2,(4)/0,2,(4)",
+        "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
     ]
     assert [line.split()[0] for line in listed] == [
         entry["binPath"] for entry in index(opp)["Relu"]["staticList"]
@@ -245,7 +251,7 @@ def recorded(opp, log, package, *arguments):
     """The file operations of one run of a package."""
     program = faulty(install.run)
     argv = [json.dumps({"log": str(log)}), str(package), "--quiet", *arguments]
-    assert program(argv, {"ASCEND_OPP_PATH": str(opp)}) == 0
+    assert program(argv, by_hand(opp)) == 0
     return read_log(log, opp)
 
 
@@ -343,7 +349,7 @@ def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
         plan.update({"acts": acts} if acts else {})
         program = faulty(install.run)
         argv = [json.dumps(plan), str(packages["pk"]), "--quiet", *arguments]
-        status = program(argv, {"ASCEND_OPP_PATH": str(opp)})
+        status = program(argv, by_hand(opp))
         assert status in (0, 1), each
         assert consistent(opp), each
         assert "pk2" in kernels(opp).values(), each
@@ -358,9 +364,7 @@ def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
     """Sixteen installers at once, and a reader that looks at every moment it gets."""
     names = ["pk", "pk2", "pk.3", "other"]
     started = [
-        subprocess.Popen(
-            [packages[name], "--quiet"], env={**os.environ, "ASCEND_OPP_PATH": str(opp)}
-        )
+        subprocess.Popen([packages[name], "--quiet"], env={**os.environ, **by_hand(opp)})
         for name in names * 4
     ]
     looks = 0
@@ -399,13 +403,13 @@ FOREIGN = {
         "simplifiedKeyMode": 0,
         "staticList": [
             {
-                "simplifiedKey": "Relu/d=0,p=0/0,2,(4)/0,2,(4)",
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(4)/0,2,(4)/",
                 "binPath": "vendor/ascend910b/Relu/a.o",
                 "coreType": 1,
                 "binDesc": {"blockDim": 8, "kernelName": "a", "workspace": [0]},
             },
             {
-                "simplifiedKey": "Relu/d=0,p=0/0,2,(5)/0,2,(5)",
+                "simplifiedKey": "Relu/d=0,p=0/0,2,(5)/0,2,(5)/",
                 "binPath": "vendor/ascend910b/Relu/b.o",
                 "coreType": 1,
                 "binDesc": {"blockDim": 8, "kernelName": "b", "workspace": [0]},
@@ -417,14 +421,17 @@ FOREIGN = {
 
 @pytest.fixture
 def vendor(opp):
-    """A package another installer has made, and its index with its own white space."""
+    """A package CANN's installer has made, and its index with white space of its own."""
     directory = opp / AI_CORE / "vendor/ascend910b/Relu"
     directory.mkdir(parents=True)
     for name in ("a.o", "b.o"):
         (directory / name).write_bytes(b"kernel")
     (opp / INDEX).parent.mkdir(parents=True)
     (opp / INDEX).write_text(json.dumps(FOREIGN, indent=4))
-    (opp / AI_CORE / "config.ini").write_text("load_priority=vendor\n")
+    own = opp / AI_CORE / "vendor/config/ascend910b/binary_info_config.json"
+    own.parent.mkdir(parents=True)
+    own.write_text(json.dumps(FOREIGN))
+    (opp / AI_CORE / "config.ini").write_text("load_priority=vendor")
     return opp
 
 
@@ -436,7 +443,16 @@ def test_kernels_of_other_installers_stay_and_come_back(packages, vendor):
     do(packages["pk"], vendor, "--uninstall")
     assert kernels(vendor) == {4: "vendor", 5: "vendor", 8: "pk2", 16: "pk2"}
     do(packages["pk2"], vendor, "--uninstall")
-    assert contents(vendor) == before
+    assert index(vendor) == FOREIGN
+    assert {name for name, *_ in contents(vendor)} == {name for name, *_ in before}
+
+
+def test_kernels_of_a_package_that_keeps_no_index_stay(packages, vendor):
+    shutil.rmtree(vendor / AI_CORE / "vendor/config")
+    do(packages["pk"], vendor)
+    assert kernels(vendor) == {4: "pk", 5: "vendor", 8: "pk"}
+    do(packages["pk"], vendor, "--uninstall")
+    assert kernels(vendor) == {5: "vendor"}
 
 
 def test_what_another_installer_removed_does_not_come_back(packages, vendor):
@@ -458,10 +474,10 @@ def test_what_is_in_the_way_is_left_alone(packages, vendor, listed, capfd):
     (vendor / AI_CORE / "vendor").rename(vendor / AI_CORE / "pk")
     (vendor / AI_CORE / "other").mkdir()
     (vendor / AI_CORE / "config.ini").write_text(f"load_priority={listed}\n")
-    before = contents(vendor)
+    before = contents(vendor / AI_CORE / "pk")
     assert do(packages["pk"], vendor) == 1
     assert "is in the way" in capfd.readouterr().err
-    assert contents(vendor) == before
+    assert contents(vendor / AI_CORE / "pk") == before
 
 
 @pytest.mark.parametrize("link", ["static_kernel", AI_CORE, AI_CORE / "config", INDEX.parent])
@@ -480,6 +496,202 @@ def test_a_broken_index_is_made_anew(packages, opp):
     (opp / INDEX).write_bytes((opp / INDEX).read_bytes()[:100])
     assert do(packages["pk"], opp) == 0
     assert contents(opp) == whole
+
+
+# Beside CANN's installer.
+
+
+def cann_installs(opp, name):
+    """What CANN 8.1's installer does to the files all packages share."""
+    directory, own = opp / AI_CORE / name, json.loads(json.dumps(FOREIGN).replace("vendor", name))
+    (directory / "ascend910b/Relu").mkdir(parents=True)
+    for kernel in ("a.o", "b.o"):
+        (directory / "ascend910b/Relu" / kernel).write_bytes(b"kernel")
+    for path in (directory / "config/ascend910b", opp / INDEX.parent / "shape_info"):
+        path.mkdir(parents=True, exist_ok=True)
+    (directory / "config/ascend910b/binary_info_config.json").write_text(json.dumps(own))
+    with (opp / AI_CORE / "config.ini").open("a") as file:
+        file.write(f",{name}" if file.tell() else f"load_priority={name}")
+    script = f'#!/bin/sh\n"$(dirname "$0")"/{name}/scripts/uninstall.py --all\n'
+    (opp / AI_CORE / "uninstall.sh").write_text(script)
+    (opp / AI_CORE / "uninstall.sh").chmod(0o755)
+    (opp / AI_CORE / "version.info").write_text("Version=8.1\n")
+    shared = index(opp) if (opp / INDEX).exists() else {}
+    listed = {
+        each["simplifiedKey"]: each
+        for part in (shared, own)
+        for each in part.get("Relu", {"staticList": []})["staticList"]
+    }
+    (opp / INDEX).write_text(
+        json.dumps({"Relu": {"simplifiedKeyMode": 0, "staticList": list(listed.values())}})
+    )
+
+
+def cann_uninstalls(opp, name):
+    """What its uninstaller does: the index is made of what the packages in the list keep."""
+    config = opp / AI_CORE / "config.ini"
+    names = config.read_text().partition("=")[2].split(",")
+    names.remove(name)
+    if not names:
+        shutil.rmtree(opp / AI_CORE)
+        return
+    config.write_text(f"load_priority={','.join(names)}")
+    owns = [opp / AI_CORE / each / "config/ascend910b" / INDEX.name for each in names]
+    owns = [json.loads(each.read_text()) for each in owns if each.exists()]
+    if owns:
+        listed = {each["simplifiedKey"]: each for own in owns for each in own["Relu"]["staticList"]}
+        (opp / INDEX).write_text(
+            json.dumps({"Relu": {"simplifiedKeyMode": 0, "staticList": list(listed.values())}})
+        )
+    else:
+        shutil.rmtree(opp / INDEX.parent)
+    shutil.rmtree(opp / AI_CORE / name)
+
+
+@pytest.mark.parametrize("added", list(itertools.permutations(["pk", "pk2", "real"])), ids="-".join)
+@pytest.mark.parametrize(
+    "removed", list(itertools.permutations(["pk", "pk2", "real"])), ids="-".join
+)
+def test_packages_of_cann_and_ours_come_and_go_in_any_order(packages, opp, added, removed):
+    has = {"pk": {4, 8}, "pk2": {8, 16}, "real": {4, 5}}
+    before, left = contents(opp), []
+    for step, names in ((1, added), (-1, removed)):
+        for name in names:
+            if name == "real":
+                (cann_installs if step > 0 else cann_uninstalls)(opp, name)
+            else:
+                assert do(packages[name], opp, *(["--uninstall"] if step < 0 else [])) == 0
+            left = [each for each in left if each != name] + [name] * (step > 0)
+            if not left:  # CANN's leaves a directory that is empty
+                empty = {("static_kernel", None, None)} if name == "real" else set()
+                assert contents(opp) == before | empty
+                continue
+            assert (opp / AI_CORE / "config.ini").read_text() == f"load_priority={','.join(left)}"
+            wanted = {extent: each for each in left for extent in has[each]}
+            assert kernels(opp) == wanted
+            script = opp / AI_CORE / "uninstall.sh"
+            named = re.search(r"/([^/]+)/scripts", script.read_text())[1] if script.exists() else ""
+            assert name == "real" or not named or named in left
+
+
+def test_canns_command_for_all_packages_finds_ours(packages, opp):
+    before = contents(opp)
+    cann_installs(opp, "real")
+    do(packages["pk"], opp)
+    do(packages["pk2"], opp)
+    script = opp / AI_CORE / "uninstall.sh"
+    script.write_text(script.read_text().replace("/real/", "/pk2/"))
+    assert do(packages["pk2"], opp, "--uninstall") == 0
+    assert "/pk/scripts" in script.read_text()
+    ended = run([script], opp)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert contents(opp) == before
+
+
+def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
+    """An earlier release ended the line, and CANN's installer appended to it."""
+    do(packages["pk"], opp)
+    cann_installs(opp, "real")
+    (opp / AI_CORE / "config.ini").write_text("load_priority=pk\n,real\n")
+    assert do(packages["pk2"], opp) == 0
+    assert (opp / AI_CORE / "config.ini").read_text() == "load_priority=pk,real,pk2"
+
+
+@pytest.fixture
+def vendors_installer(tmp_path):
+    """A process as CANN's installer shows in ``ps``, which ends when it is told."""
+    script = tmp_path / "unpacked/static_kernel/ai_core/real/scripts/install.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("print(flush=True)\ninput()\nprint('ended', flush=True)")
+    words = [sys.executable, "./static_kernel/ai_core/real/scripts/install.py"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        words, stdin=pipe, stdout=pipe, text=True, cwd=tmp_path / "unpacked"
+    ) as process:
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def test_ours_waits_for_canns(packages, opp, vendors_installer):
+    environment = {**os.environ, **by_hand(opp)}
+    started = subprocess.Popen([packages["pk"]], env=environment)
+    with pytest.raises(subprocess.TimeoutExpired):
+        started.wait(1)
+    assert not (opp / AI_CORE / "pk").exists()
+    vendors_installer.communicate("\n")
+    assert started.wait(60) == 0
+
+
+def test_canns_sees_ours_at_work_and_not_afterwards(packages, opp, tmp_path):
+    """Its installer looks for such a line in ``ps -ef`` before it begins."""
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    for fifo in (reached, go):
+        os.mkfifo(fifo)
+    plan = {"log": str(tmp_path / "log"), "point": "install.config.rename", "nth": 0, "do": "hold"}
+    plan.update(reached=str(reached), go=str(go))
+    argv = [sys.executable, "-m", "pytest_ascendcache.reference.faulty", "installer"]
+    argv += [json.dumps(plan), packages["pk"], "--quiet"]
+    with (
+        os.fdopen(os.open(reached, os.O_RDWR), "rb", buffering=0) as arrived,
+        os.fdopen(os.open(go, os.O_RDWR), "wb", buffering=0) as told,
+        subprocess.Popen(argv, env={**os.environ, **by_hand(opp)}) as process,
+    ):
+        assert arrived.read(4) == b"here"
+        shown = subprocess.check_output(["ps", "-o", "args=", "-p", str(process.pid)], text=True)
+        told.write(b"g")
+    assert re.search("python.*uninstall.py", shown)
+    assert process.returncode == 0
+
+
+def holding(package, opp):
+    """A process that has a package install itself and uninstalls it when it is told."""
+    code = (
+        "import subprocess, sys\n"
+        "subprocess.run([sys.argv[1]], check=True, stdout=subprocess.DEVNULL)\n"
+        "print(flush=True)\n"
+        "input()\n"
+        "sys.exit(subprocess.run([sys.argv[2]], stdout=subprocess.DEVNULL).returncode)\n"
+    )
+    script = opp / AI_CORE / package.stem / "uninstall.sh"
+    environment = {key: each for key, each in os.environ.items() if key != VARIABLE}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, package, script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**environment, "ASCEND_OPP_PATH": str(opp)},
+    )
+    process.stdout.readline()
+    return process
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["ends", "killed"])
+def test_a_package_stays_as_long_as_a_living_process_holds_it(packages, opp, killed):
+    before = contents(opp)
+    first, second = (holding(packages["pk"], opp) for _ in range(2))
+    if killed:
+        first.kill()
+        first.communicate()
+    else:
+        first.communicate(b"\n")
+        assert first.returncode == 0
+        assert kernels(opp) == {4: "pk", 8: "pk"}, "a process that lives holds it"
+    second.communicate(b"\n")
+    assert second.returncode == 0
+    assert contents(opp) == before
+
+
+def test_force_and_a_person_need_not_wait_for_holders(packages, opp):
+    before = contents(opp)
+    process = holding(packages["pk"], opp)
+    words = [opp / AI_CORE / "pk/uninstall.sh"]
+    ended = run(words, opp)
+    assert ended.returncode == 0
+    assert f"process {process.pid} holds it; see --force" in ended.stdout
+    assert run([*words, "--force"], opp).returncode == 0
+    assert contents(opp) == before
+    process.kill()
+    process.communicate()
 
 
 # Packages that are none.

@@ -38,7 +38,8 @@ def test_the_summary_is_appended_where_github_says(
     assert text.startswith("# before\n## Ascend cache contract: reference with defect")
     assert "| rules | 0 | 1 | 0 | 0 | 0 | 0 |" in text
     assert f"<code>{RULE}</code>" in text
-    assert "\n        expected: compiled, entry absent\n" in text
+    assert "**Do not ship: 2 causes, 3 checks broken.**" in text
+    assert "compiled, entry stored; expected: compiled, entry absent (2 checks in" in text
     assert "::error" not in result.stdout.str()
 
 
@@ -51,15 +52,15 @@ def test_a_summary_that_cannot_be_written_costs_one_line(
     result.stdout.fnmatch_lines(["WARNING: GITHUB_STEP_SUMMARY=* cannot be written: *directory."])
 
 
-def test_one_annotation_a_broken_rule(
-    run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_annotation_a_cause(run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = _run(run, DEFECT)
     lines = [line for line in result.outlines if line.startswith("::")]
-    assert len(lines) == 1
-    assert lines[0].startswith(f"::error title=fail%3A {RULE}::Without the option nothing")
-    assert lines[0].endswith("(and 2 more checks)")
+    assert len(lines) == 2  # an entry is served, which loses work, and one is stored
+    assert all(line.startswith(f"::error title=fail%3A {RULE} (") for line in lines)
+    assert "compiled, entry stored; expected: compiled, entry absent (2 checks in" in lines[1]
+    assert "%0A" in lines[1]  # the command that repeats it
+    assert "--ascend-defect=default-is-enable" in lines[1]
 
 
 def test_other_ci_systems_are_told_nothing(
@@ -71,17 +72,16 @@ def test_other_ci_systems_are_told_nothing(
 
 
 def test_commands_and_markup_cannot_be_smuggled_in() -> None:
-    nasty = "x\n::error::y <b>`bold`</b> | 100%"
-    found = report(failing(message=nasty), toolchain={"name": nasty, "version": "1"})
+    nasty = "::error::y <b>`bold`</b> | 100%\n::error::z"
+    broken = record(verdict=Verdict.FAIL, message=nasty)
+    found = report(broken, toolchain={"name": nasty, "version": "1"})
     (command,) = workflow_commands(found)
     assert "\n" not in command
-    assert "%0A::error::y" in command
     assert "100%25" in command
     text = summary(found)
     assert "<b>`" not in text.splitlines()[0]
-    # Below the heading, which is one line, a message is only ever an indented block of code.
-    told = [line for line in text.splitlines()[1:] if "::error::y" in line]
-    assert told == ["      ::error::y <b>`bold`</b> | 100%"]
+    assert not any(line.lstrip().startswith("::") for line in text.splitlines())
+    assert "<b>`bold" not in text
 
 
 def test_a_warning_is_a_warning_and_what_passes_is_not_told() -> None:
@@ -92,12 +92,15 @@ def test_a_warning_is_a_warning_and_what_passes_is_not_told() -> None:
 
 def test_a_summary_stays_below_what_github_takes() -> None:
     broken = [
-        failing(f"test_a.py::test_{number}[{'x' * 5000}]", "y" * 9000) for number in range(20)
+        failing(
+            f"test_a.py::test_{number}[{'x' * 5000}]",
+            f"it is {rule.replace('/', ' ')}, {'y' * 9000}",
+        )
+        for number, rule in enumerate(load_rules())
     ]
     spread = [
         record(each.check, rule, Verdict.FAIL, each.message)
-        for rule in load_rules()
-        for each in broken
+        for rule, each in zip(load_rules(), broken, strict=True)
     ]
     text = summary(report(*spread))
     assert len(text) < 1_000_000
@@ -118,3 +121,37 @@ def test_junit_has_rule_level_document_and_title(run: pytest.Pytester) -> None:
         "source": str(rule.source),
         "verdict": "pass",
     }
+
+
+def test_junit_says_rule_reason_and_how_to_repeat(run: pytest.Pytester) -> None:
+    _run(run, DEFECT, "--junitxml=junit.xml")
+    root = ElementTree.parse(run.path / "junit.xml").getroot()
+    case = root.find(".//testcase")
+    assert case is not None
+    assert (case.get("name") or "").startswith(f"{RULE}: test_default_")
+    failure = case.find("failure")
+    assert failure is not None
+    first, *_, last = (failure.text or "").splitlines()
+    assert first.startswith(f"{RULE}, fail")
+    assert "compiled, entry stored; expected: compiled, entry absent" in first
+    assert last.startswith("repeat: ")
+    assert "--ascend-defect=default-is-enable" in last
+
+
+def test_junit_shows_what_warns(run: pytest.Pytester) -> None:
+    rule = "aging/orphans"
+    run.runpytest_subprocess(
+        "--ascend-cache",
+        f"--ascend-rule={rule}",
+        "--ascend-profile=cann",
+        "-k",
+        "object-alone",
+        "--junitxml=junit.xml",
+    )
+    root = ElementTree.parse(run.path / "junit.xml").getroot()
+    (shown,) = root.iter("skipped")
+    assert shown.get("type") == "ascend.warn"
+    assert (shown.get("message") or "").startswith(f"{rule}, warn")
+    suite = root.find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("skipped"), suite.get("failures")) == ("2", "1", "0")

@@ -193,6 +193,23 @@ def test_another_soc_has_its_own_entry(
 
 
 @rule("cache-mode/key-separates")
+@pytest.mark.parametrize(("one", "other"), [("1", "2"), ("0", "2")])
+def test_deterministic_levels_have_entries_of_their_own(
+    cache: CacheUnderTest, add: OperatorSpec, one: str, other: str
+) -> None:
+    """A parameter of newer releases; nothing is said of those that do not take it."""
+    levels = {level: {"deterministic_level": level} for level in (one, other)}
+    first = cache.attempt(add, mode=ENABLE, raw_options=levels[one])
+    if not first.succeeded:
+        pytest.skip(f"{cache.toolchain.name}: does not take --deterministic_level")
+    assert first[add] == Outcome(COMPILED, STORED)
+    run = cache.compile(add, mode=ENABLE, raw_options=levels[other])
+    assert run[add] == Outcome(COMPILED, STORED), f"level {other} was served what {one} compiled"
+    run = cache.compile(add, mode=ENABLE, raw_options=levels[one])
+    assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("cache-mode/key-separates")
 def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
     """Every change at once, beside every base: nothing is taken for something else."""
     bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]

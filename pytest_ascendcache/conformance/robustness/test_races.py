@@ -28,6 +28,7 @@ def _holds(cache: CacheUnderTest) -> None:
 @pytest.fixture
 def marked(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> Entry:
     """A marked entry beside another; from here on nothing is marked."""
+    cache.needs_reuse()
     cache.warm(add, exp)
     cache.mark()
     cache.marks = False

@@ -62,6 +62,7 @@ def test_every_damaged_entry_of_a_run_heals(
     cache: CacheUnderTest, probes: tuple[OperatorSpec, ...], kind: str
 ) -> None:
     """Operators of every kind, large kernels among them."""
+    cache.needs_reuse()
     damage = next(each for each in DAMAGES if each.name == kind)
     cache.warm(*probes)
     for operator in probes:

@@ -78,6 +78,7 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
 def test_an_object_with_a_wrong_digest_is_not_served(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, how: str
 ) -> None:
+    cache.needs_reuse()
     cache.marks = False
     cache.warm(add, mul)
     poison = _poison(cache.entry(add), cache.entry(mul), how)
@@ -185,6 +186,8 @@ _NAMES = {
 def test_a_name_in_metadata_leads_nowhere(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, how: str, what: str
 ) -> None:
+    if what == "enable":
+        cache.needs_reuse()
     entry = cache.entry(add)
     name, suffix = (part.format(stem=entry.stem, outside=outside) for part in _NAMES[how])
     lure = Entry(entry.stem, outside)

@@ -313,10 +313,20 @@ def test_what_was_installed_goes_with_its_process(
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
     run = kernels.together(request)[0]
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    if "kill" in ending:
-        assert run.returncode != 0
-        assert run.outputs(1) is None, "the process went on"
     assert state_of(kernels.opp) == {}, "something stays installed"
+
+
+@rule("static-kernel/ends-when-told")
+@pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
+def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, name: str) -> None:
+    """It is told to end while op_compiler is at its second network."""
+    ending = ENDINGS[f"SIG{name}"]
+    stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
+    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
+    run = kernels.together(request)[0]
+    assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
+    assert run.returncode != 0, "it ends as if nothing had been"
+    assert run.outputs(1) is None, "the process went on"
 
 
 KILLS = {

@@ -38,7 +38,7 @@ def read_audit(values: Values, release: ReleaseSettings) -> AuditSettings:
 
 
 def _check_plan(fix: Path) -> None:
-    """A script that somebody wrote is not lost for one of ours."""
+    """Never replaces a script that the user wrote."""
     from pytest_ascendcache.audit import is_plan
     from pytest_ascendcache.files import is_stream
 

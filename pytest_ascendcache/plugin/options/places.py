@@ -36,17 +36,22 @@ def check_places(
     written = [*ours, *release.manifests, *_foreign(config)]
     seen: dict[Path, str] = {}
     for shown, path in written:
-        other = seen.setdefault(path.resolve(), shown)
+        other = seen.setdefault(_real(path), shown)
         if other is not shown:
             raise pytest.UsageError(f"{other} and {shown} are one file; name two.")
     for shown, path in files_of(values, Access.READS):
-        if path.resolve() in seen:
+        if (real := _real(path)) in seen:
             raise pytest.UsageError(
-                f"{seen[path.resolve()]} would replace the file that {shown} reads; name another."
+                f"{seen[real]} would replace the file that {shown} reads; name another."
             )
     for shown, path in [*written, *_directories(config)]:
         for directory in audited:
             _keep_out(shown, path, directory)
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads. ``Path.resolve`` raises an error for a link that leads to itself."""
+    return Path(os.path.realpath(path))
 
 
 def _foreign(config: pytest.Config) -> list[tuple[str, Path]]:
@@ -70,7 +75,7 @@ def _directories(config: pytest.Config) -> list[tuple[str, Path]]:
 
 
 def _keep_out(shown: str, place: Path, directory: Path) -> None:
-    resolved, audited = place.resolve(), directory.resolve()
+    resolved, audited = _real(place), _real(directory)
     # pytest empties its --basetemp.
     emptied = shown.startswith("--basetemp") and audited.is_relative_to(resolved)
     if resolved.is_relative_to(audited) or emptied:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.option import Access
@@ -20,6 +21,7 @@ from pytest_ascendcache.plugin.options.release import (
 )
 from pytest_ascendcache.plugin.options.stress import StressSettings, draw_seed, read_stress
 from pytest_ascendcache.plugin.options.table import (
+    CANN_CACHE,
     MINDSPORE_TOOLCHAINS,
     OPTIONS,
 )
@@ -68,6 +70,7 @@ class Settings:
     typed: bool
     atc: str | None
     op_compiler: str | None
+    cann_source: Path | None
     python: str | None
     script: Path | None
     cards: int
@@ -140,6 +143,7 @@ def read_settings(config: pytest.Config) -> Settings:
         typed=any(OPTIONS[name].names_toolchain for name in typed_options(config)),
         atc=atc,
         op_compiler=values["--ascend-op-compiler"],
+        cann_source=values["--ascend-cann-source"],
         python=values["--ascend-mindspore"],
         script=values["--ascend-torchair-script"],
         cards=values["--ascend-torchair-cards"],
@@ -183,7 +187,8 @@ def _is_implied(
     A project's configuration (``addopts``, ini keys) does not: it says how, not whether.
     """
     elsewhere = release.releases or audit.directories or values.given("--ascend-torchair-script")
-    if elsewhere or config.args_source is config.ArgsSource.ARGS:
+    names_tests = config.args_source is config.ArgsSource.ARGS
+    if elsewhere or (names_tests and not any(each.startswith(PACKAGE) for each in config.args)):
         return False
     return any(OPTIONS[name].asks for name in typed_options(config))
 
@@ -241,6 +246,11 @@ def _toolchain(values: Values) -> str:
     script = values["--ascend-torchair-script"]
     if script is not None and not script.is_file():
         raise pytest.UsageError(f"--ascend-torchair-script={script} is no file; name a script.")
+    if toolchain == CANN_CACHE and not values.given("--ascend-cann-source"):
+        raise pytest.UsageError(
+            f"--ascend-toolchain={CANN_CACHE} needs a checkout of CANN's public repository ge; "
+            "give --ascend-cann-source=DIR."
+        )
     if values.given("--ascend-mindspore") and toolchain not in MINDSPORE_TOOLCHAINS:
         raise pytest.UsageError(
             f"{values.shown('--ascend-mindspore')} names a Python for MindSpore, but the "
@@ -250,7 +260,12 @@ def _toolchain(values: Values) -> str:
     return toolchain
 
 
-_IMPLIES = ("--ascend-torchair-script", "--ascend-atc", "--ascend-op-compiler")
+_IMPLIES = (
+    "--ascend-torchair-script",
+    "--ascend-atc",
+    "--ascend-op-compiler",
+    "--ascend-cann-source",
+)
 """Options that say which toolchain is judged where ``--ascend-toolchain`` does not."""
 
 

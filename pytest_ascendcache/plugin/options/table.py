@@ -24,6 +24,9 @@ from pytest_ascendcache.plugin.options.option import (
 OP_COMPILER = "op-compiler"
 """Name of the toolchain that has nothing but an ``op_compiler``."""
 
+CANN_CACHE = "cann-cache"
+"""Name of the toolchain that is built from a checkout of CANN's sources."""
+
 TORCHAIR = "torchair"
 """Name of the toolchain that is a user's script."""
 
@@ -50,7 +53,7 @@ _TABLE = (
     Option(
         "--ascend-toolchain",
         Group.JUDGED,
-        "reference (the embedded one), atc, op-compiler, mindspore-operator-cache, "
+        "reference (the embedded one), atc, op-compiler, cann-cache, mindspore-operator-cache, "
         "mindspore-graph-cache, or one that a plugin provides",
         "NAME",
         TEXT,
@@ -78,6 +81,18 @@ _TABLE = (
         ini=True,
         asks=True,
         about=OP_COMPILER,
+        names_toolchain=True,
+    ),
+    Option(
+        "--ascend-cann-source",
+        Group.JUDGED,
+        "build the cache layer of this checkout of CANN's public repository ge and judge it "
+        f"(implies --ascend-toolchain={CANN_CACHE})",
+        "DIR",
+        DIRECTORY,
+        ini=True,
+        asks=True,
+        about=CANN_CACHE,
         names_toolchain=True,
     ),
     Option(
@@ -162,7 +177,7 @@ _TABLE = (
     Option(
         "--ascend-smoke",
         Group.CHECKS,
-        "judge a first selection: 34 checks, at most 60 runs of atc, every document touched",
+        "judge a first selection: 33 checks, at most 60 runs of atc, every document touched",
         repeats=False,
         asks=True,
     ),
@@ -237,6 +252,15 @@ _TABLE = (
         "FILE.json",
         FILE,
         access=Access.WRITES,
+    ),
+    Option(
+        "--ascend-language",
+        Group.REPORTS,
+        "language of the summary and of errors: zh or en (default: the locale's)",
+        "LANGUAGE",
+        one_of("zh", "en"),
+        ini=True,
+        repeats=False,
     ),
     Option(
         "--ascend-baseline",

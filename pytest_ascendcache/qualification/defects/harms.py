@@ -16,7 +16,7 @@ HEALS = "robust/heals-damaged-entry"
 
 @defect(HEALS, overrides=LookupPolicy.find, harm=Harm.HANG)
 def damaged_entry_is_waited_for(self, right, fs, entry, expected):
-    """A damaged entry is waited for, as if somebody were writing it."""
+    """A damaged entry is waited for, as if a process were writing it."""
     data = right(fs, entry, expected)
     if data is None and entry.metadata.exists():
         signal.pause()

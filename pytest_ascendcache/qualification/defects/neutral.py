@@ -1,4 +1,4 @@
-"""What a cache may do: variants no rule, or not every rule, may blame; and two faults that only an
+"""What a cache may do: variants no rule, or not every rule, may blame; and a fault that only an
 instrument which leaves no trace can see."""
 
 # mypy: disable-error-code="no-untyped-def"
@@ -20,7 +20,6 @@ from pytest_ascendcache.reference.policies import Policies
 
 HEALS = "robust/heals-damaged-entry"
 VERIFY = "security/verify-before-load"
-REUSES = "cache-mode/enable-reuses"
 SECOND = 10**9
 
 
@@ -47,15 +46,6 @@ def knowledge_base_in_the_key() -> Policies:
 def idle_in_whole_seconds(self, right, unit, now_ns):
     """Idle time is counted in whole seconds."""
     return now_ns // SECOND - unit.accessed_ns // SECOND > IDLE_NS // SECOND
-
-
-@defect(REUSES, overrides=LookupPolicy.find)
-def hit_writes_metadata_in_place(self, right, fs, entry, expected):
-    """A hit writes the metadata again, the same bytes in the same file."""
-    data = right(fs, entry, expected)
-    if data is not None:
-        entry.metadata.write_bytes(entry.metadata.read_bytes())
-    return data
 
 
 @defect(

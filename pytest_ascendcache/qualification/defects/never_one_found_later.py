@@ -13,6 +13,7 @@ from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import Package
+from pytest_ascendcache.reference.static_kernel.leases import Holder
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
@@ -51,8 +52,8 @@ def same_name_is_installed() -> Policies:
 @defect(MODES, what="an installed uninstall.sh is writable by everyone", found_later=True)
 def uninstall_script_for_everyone() -> Policies:
     class Wrong(RegistryPolicy):
-        def stage(self, fs: Fs, ai_core: Path, package: Package) -> Path:
-            staged = super().stage(fs, ai_core, package)
+        def stage(self, fs: Fs, ai_core: Path, package: Package, holders: Iterable[Holder]) -> Path:
+            staged = super().stage(fs, ai_core, package, holders)
             (staged / "uninstall.sh").chmod(0o777)
             return staged
 

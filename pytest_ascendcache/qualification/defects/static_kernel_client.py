@@ -29,6 +29,7 @@ FAILED = "static-kernel/failed-operator"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
+ENDS = "static-kernel/ends-when-told"
 
 
 @defect(OFF, overrides=ConfigPolicy.wants)
@@ -189,6 +190,14 @@ def signals_leave_packages(self, right, environ):
     """A process that is told to end by a signal leaves its packages."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    return right(environ)
+
+
+@defect(ENDS, overrides=PackagePolicy.opp)
+def signals_are_swallowed(self, right, environ):
+    """A process that is told to end goes on."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     return right(environ)
 
 

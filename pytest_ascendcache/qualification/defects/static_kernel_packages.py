@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime
@@ -20,6 +22,7 @@ from pytest_ascendcache.reference.static_kernel.compilation import (
     StaticKernelPolicy,
 )
 from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
+from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -29,6 +32,7 @@ NAMES = "static-kernel/package-names"
 HALF = "static-kernel/no-half-install"
 UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
+SHARED = "static-kernel/shared-package"
 VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 
@@ -125,11 +129,11 @@ class OverriddenKernelDoesNotComeBack(RegistryPolicy):
 
 
 @defect(UNION, overrides=RegistryPolicy.install)
-def second_install_refused(self, right, fs, opp, package):
+def second_install_refused(self, right, fs, opp, package, holder):
     """Installing a package again is refused."""
     if package.manifest.name in self.order(fs, self.directory(opp)):
         raise OSError(17, "has been installed, continue?", package.manifest.name)
-    return right(fs, opp, package)
+    return right(fs, opp, package, holder)
 
 
 @defect(UNION, overrides=RegistryPolicy.sweep)
@@ -143,6 +147,68 @@ class CutShortInstallsStay(RegistryPolicy):
 
     def remove_leftovers(self, fs, directory):
         pass
+
+
+@defect(UNION, overrides=RegistryPolicy.is_installed)
+def second_install_asks(self, right, *arguments):
+    """Installing a package again asks a question where there is a terminal."""
+    installed = right(*arguments)
+    if installed and sys.stdin.isatty():
+        os.read(0, 1)
+    return installed
+
+
+@defect(UNION)
+class OtherProgramsTakenForInstallers(RegistryPolicy):
+    """Any program called install.py keeps packages from being installed."""
+
+    @contextlib.contextmanager
+    def locked(self, fs, opp):
+        for path in Path("/proc").glob("[1-9]*/cmdline"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                words = path.read_bytes().split(b"\0")
+                if any(each.endswith(b"/install.py") for each in words[1:3]):
+                    raise OSError(16, "is installing", str(path))
+        with super().locked(fs, opp):
+            yield
+
+
+@defect(SHARED, overrides=RegistryPolicy.holders)
+def packages_of_living_processes_go(*_):
+    """An uninstall removes a package that other processes hold."""
+    return frozenset()
+
+
+@defect(SHARED, overrides=RegistryPolicy.holders)
+def killed_processes_hold_packages(self, right, fs, directory):
+    """A process that was killed holds its packages for ever."""
+    named = (each.name for each in fs.entries("install.leases", directory / LEASES))
+    return frozenset(each for each in map(Holder.parse, named) if each)
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.files)
+def files_of_one_name_are_one(self, right, directory):
+    """Of files with one name in two folders only one is compiled."""
+    return list({path.name: path for path in right(directory)}.values())
+
+
+@defect(FAILED)
+class FailedRunsLeaveFolders(PackagePolicy):
+    """A run that fails leaves a working directory behind."""
+
+    @contextlib.contextmanager
+    def reserved(self, fs, directory, given=""):
+        with super().reserved(fs, directory, given) as name:
+            (directory / f"{name}_extent").mkdir()
+            yield name
+            (directory / f"{name}_extent").rmdir()
+
+
+@defect(FAILED, overrides=PackagePolicy.publish)
+def success_without_a_package(self, right, *arguments):
+    """A package that cannot be written is reported as success."""
+    with contextlib.suppress(OSError):
+        right(*arguments)
 
 
 @defect(FAILED, overrides=StaticKernelPolicy.whole)

@@ -11,7 +11,6 @@ Source: document M, last questions; facts ``mindspore-incremental`` section 1.8 
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import time
 from collections.abc import Iterable
@@ -19,17 +18,16 @@ from typing import Protocol
 
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_variable
-from pytest_ascendcache.reference.incremental.wire import (
-    Line,
-    Message,
-    connect,
-    failure_message,
-    gang_failed,
-    listen,
-)
+from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
 
-_RETRY = 0.01
-"""Seconds between attempts to reach rank 0, which may not have started yet."""
+
+def gang_failed(reason: str) -> AtcError:
+    """The error of a rank that ends because another has failed."""
+    return AtcError("EI0014", f"The ranks cannot go on together. Reason: {reason.rstrip('.')}.")
+
+
+def failure_message(error: AtcError) -> Message:
+    return {"code": error.code, "failed": error.args[0]}
 
 
 class Meeting(Protocol):
@@ -102,8 +100,7 @@ class Host:
     def __init__(self, policy: RendezvousPolicy, gang: Gang, listening: socket.socket) -> None:
         self._policy = policy
         self._gang = gang
-        self._listening = listening
-        self._lines: dict[int, Line] = {}
+        self._hub = Hub(listening)
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._failed: Message | None = None
@@ -117,10 +114,10 @@ class Host:
                     raise self._policy.too_late(self._gang, self._missing)
         except AtcError as error:
             self._failed = failure_message(error)
-            self._tell(self._failed)
+            self._hub.tell(self._failed)
             raise
-        self._tell({"go": True})
-        self._close()
+        self._hub.tell({"go": True})
+        self._hub.close()
 
     def abandon(self, reason: str) -> None:
         """See :class:`Meeting`."""
@@ -133,10 +130,10 @@ class Host:
         while self._missing and listening:
             with contextlib.suppress(AtcError):
                 listening = self._listen()
-            for line in set(self._lines.values()) - told:
+            for line in set(self._hub.lines.values()) - told:
                 line.send(answer)
                 told.add(line)
-        self._close()
+        self._hub.close()
 
     @property
     def _missing(self) -> frozenset[int]:
@@ -146,27 +143,16 @@ class Host:
         """Take in whatever comes next; whether it came before the deadline."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self._policy.patience(self._gang)
-        poll = select.poll()
-        for descriptor in (self._listening.fileno(), *self._lines):
-            poll.register(descriptor, select.POLLIN)
-        left = self._deadline - time.monotonic()
-        ready = poll.poll(max(0.0, left) * 1000)
-        for descriptor, _ in ready:
-            if descriptor == self._listening.fileno():
-                self._accept()
-            else:
+        ready = self._hub.ready(self._deadline)
+        for descriptor in ready:
+            if descriptor in self._hub.lines:
                 self._hear(descriptor)
         return bool(ready)
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            connection, _ = self._listening.accept()
-            self._lines[connection.fileno()] = Line(connection)
-
     def _hear(self, descriptor: int) -> None:
-        messages = self._lines[descriptor].receive()
+        messages = self._hub.lines[descriptor].receive()
         if messages is None:
-            self._lines.pop(descriptor).close()
+            self._hub.lines.pop(descriptor).close()
             # A later connection may get the same descriptor.
             rank = self._ranks.pop(descriptor, None)
             if rank is not None:
@@ -198,16 +184,7 @@ class Host:
                 "RANK_ID", rank, "two processes have it; give each one of its own"
             )
         self._ranks[descriptor] = rank
-        self._tell({"waiting": sorted(self._missing)})
-
-    def _tell(self, message: Message) -> None:
-        for line in self._lines.values():
-            line.send(message)
-
-    def _close(self) -> None:
-        for line in self._lines.values():
-            line.close()
-        self._listening.close()
+        self._hub.tell({"waiting": sorted(self._missing)})
 
 
 class Guest:
@@ -241,24 +218,17 @@ class Guest:
             line.close()
 
     def _connect(self, deadline: float) -> socket.socket:
-        while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise self._policy.too_late(self._gang, self._missing)
-            try:
-                connection = connect(self._gang.host, self._gang.port, left)
-            except OSError as error:
-                reason = f"it cannot be reached ({error.strerror or error})"
-                raise invalid_variable("MS_SCHED_HOST", self._gang.host, reason) from None
-            if connection is not None:
-                return connection
-            time.sleep(min(_RETRY, left))
+        try:
+            connection = connect(self._gang.host, self._gang.port, deadline)
+        except OSError as error:
+            reason = f"it cannot be reached ({error.strerror or error})"
+            raise invalid_variable("MS_SCHED_HOST", self._gang.host, reason) from None
+        if connection is None:
+            raise self._policy.too_late(self._gang, self._missing)
+        return connection
 
     def _heard(self, line: Line, deadline: float) -> bool:
-        poll = select.poll()
-        poll.register(line.connection, select.POLLIN)
-        left = deadline - time.monotonic()
-        if not poll.poll(max(0.0, left) * 1000):
+        if not poll([line.connection.fileno()], deadline):
             line.send({"rank": self._gang.rank, "size": self._gang.size, "late": True})
             raise self._policy.too_late(self._gang, self._missing)
         messages = line.receive()

@@ -29,7 +29,7 @@ def _swapped(pair: Sequence[int], swap: bool) -> tuple[int, int]:
     return (second, first) if swap else (first, second)
 
 
-def _product(transpose_first: str, transpose_second: str) -> Callable[[KernelContext], None]:
+def product(transpose_first: str, transpose_second: str) -> Callable[[KernelContext], None]:
     """Matrix product over the last two dimensions, the others broadcast, bias per column."""
 
     def trace(op: KernelContext) -> None:
@@ -83,7 +83,7 @@ for _name, _flags in (
         attributes=(*_flags, "offset_x"),
         inputs=(2, 4),
         two_implementations=True,
-    )(_product(*_flags))
+    )(product(*_flags))
 
 
 @register(

@@ -100,8 +100,8 @@ def layer_norm(op: KernelContext) -> None:
     with trace.nest(row_shape) as outer:
         first = offset(trace, outer, row_major(x.shape)[:norm_axis])
         row = offset(trace, outer, row_major(row_shape))
-        mean = _average(op, x, first, count, lambda value: value)
-        variance = _average(op, x, first, count, lambda value: (value - mean) * (value - mean))
+        mean = average(op, x, first, count, lambda value: value)
+        variance = average(op, x, first, count, lambda value: (value - mean) * (value - mean))
         shifted = variance + epsilon
         root = 1.0 / shifted.square_root() if op.precise else f.rough_rsqrt(shifted)
         with trace.nest(inner) as indices:
@@ -115,7 +115,7 @@ def layer_norm(op: KernelContext) -> None:
             each.store(row, value)
 
 
-def _average(
+def average(
     op: KernelContext, x: Tensor, first: Value, count: int, term: Callable[[Value], Value]
 ) -> Value:
     total = Sum(op)

@@ -20,6 +20,7 @@ MANIFEST = "package.json"
 PAYLOAD = "payload/"
 CARRIED = "installer.pyz"
 """The installer in an installed package, for its ``uninstall.sh``."""
+EXECUTABLES = ("uninstall.sh", "scripts/uninstall.py")
 FORMAT = "ascendcache-static-kernel"
 VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*\Z", re.ASCII)

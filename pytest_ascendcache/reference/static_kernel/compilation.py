@@ -49,12 +49,9 @@ class StaticKernelPolicy:
         """Every operator-information file, also in directories below, in a fixed order."""
         return sorted(path for path in directory.rglob("*.json") if path.is_file())
 
-    def read(self, files: Sequence[Path]) -> list[tuple[Path, OperatorInfo]]:
-        """The operators static kernels are asked for.
-
-        Raises:
-            OpCompilerError: for files that cannot be used, every one with its reason.
-        """
+    def read(self, files: Sequence[Path]) -> tuple[list[tuple[Path, OperatorInfo]], list[str]]:
+        """The operators static kernels are asked for; and files that cannot be used, every one
+        with its reason."""
         found, problems = [], []
         for path in files:
             try:
@@ -65,9 +62,7 @@ class StaticKernelPolicy:
             except OpInfoError as error:
                 text = str(error)
                 problems.append(text if str(path) in text else f"{path}: {text}")
-        if problems:
-            raise OpCompilerError("\n".join(problems))
-        return found
+        return found, problems
 
     def jobs(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[Job]:
         """One job for each key: equal operators are compiled once, whatever their files' names."""
@@ -107,6 +102,15 @@ class StaticKernelPolicy:
         mode = Implementation.HIGH_PRECISION if precise else Implementation.HIGH_PERFORMANCE
         options = KernelOptions(soc=soc, implementation=mode, tuning=tuning)
         return build(job.info.operator(), self.symbol(job), options).object
+
+    def views(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[str]:
+        """What to say of tensors that are views: their kernels are those of whole tensors, which
+        the runtime takes where it finds none with strides."""
+        return [
+            f"{path}: {info.type} has a view; its kernel is compiled for a whole tensor"
+            for path, info in operators
+            if any(tensor.view is not None for tensor in info.tensors)
+        ]
 
     def whole(
         self, compiled: list[tuple[Job, bytes]], failures: Sequence[str]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest, PackageError
 from pytest_ascendcache.reference.static_kernel.index import (
     INDEX_NAME,
+    Index,
     entries_by_key,
     merged,
     of_entries,
@@ -19,7 +20,6 @@ from pytest_ascendcache.reference.static_kernel.index import (
     render,
 )
 
-FOREIGN_NAME = "foreign_index.json"
 _LEFTOVER = re.compile(r"\..+\.\d+\.[0-9a-f]{16}\.temp")
 """What :meth:`Fs.temporary_path` makes."""
 
@@ -29,67 +29,69 @@ class RegistryError(Exception):
 
 
 class IndexPolicy:
-    """Keeps every SoC's index in step with the installed packages, and keeps foreign entries."""
+    """Keeps every SoC's index that of the installed packages, ours and CANN's."""
 
     def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
-        """Make the index of every SoC that of these packages."""
-        found = [self.manifest(fs, ai_core / name) for name in names]
-        manifests = [each for each in found if each is not None]
+        """Make the index of every SoC that of these packages, in load order."""
+        found = [self.parts(fs, ai_core / name) for name in names]
         config = ai_core / "config"
         entries = fs.entries("install.list", config)
         known = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
-        for directory in sorted(known | {each.directory for each in manifests}):
-            indexes = [each.index for each in manifests if each.directory == directory]
+        for directory in sorted(known.union(*found)):
+            indexes = [parts[directory] for parts in found if directory in parts]
             self.write_index(fs, config / directory, indexes)
 
-    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[dict[str, Any]]) -> None:
-        """Make one SoC's index from these packages and the foreign entries in it."""
+    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> None:
+        """Make one SoC's index that of these packages, and of others that keep none themselves."""
         if directory.is_symlink():
             raise RegistryError(f"[{directory}] is a link; put a directory there")
         self.remove_leftovers(fs, directory)
-        path, saved = directory / INDEX_NAME, directory / FOREIGN_NAME
-        current, kept = self.content(fs, path), self.content(fs, saved)
-        foreign = wanted = self.foreign(directory.parent.parent, current, kept)
-        if indexes:
-            theirs = [] if foreign is None else [parse(foreign)]
-            wanted = render(merged([*theirs, *indexes]))
-            if foreign is not None and foreign != kept:
-                self.publish(fs, "install.foreign", saved, foreign)
+        path = directory / INDEX_NAME
+        current = self.content(fs, path)
+        others = self.others(fs, directory.parent.parent, current)
+        wanted = render(merged([others, *indexes])) if others or indexes else None
         if wanted is None and current is not None:
             fs.remove("install.index.remove", path)
             fs.sync_directory("install.index.sync", directory)
         elif wanted is not None and wanted != current:
             self.make_directories(fs, directory)
             self.publish(fs, "install.index", path, wanted)
-        if kept is not None and not (indexes and foreign):
-            fs.remove("install.foreign.remove", saved)
 
-    def foreign(self, ai_core: Path, current: bytes | None, kept: bytes | None) -> bytes | None:
-        """What others have in an index: theirs that are in it, and theirs that ours override.
+    def parts(self, fs: Fs, directory: Path) -> dict[str, Index]:
+        """What a package contributes to the index of each SoC. CANN's packages keep it in
+        ``config/<soc>``, from where their own uninstaller takes it."""
+        manifest = self.manifest(fs, directory)
+        if manifest is not None:
+            return {manifest.directory: manifest.index}
+        found: dict[str, Index] = {}
+        for entry in (
+            [] if self.is_ours(directory) else fs.entries("install.list", directory / "config")
+        ):
+            with contextlib.suppress(ValueError):
+                content = self.content(fs, Path(entry.path) / INDEX_NAME)
+                if content is not None:
+                    found[entry.name] = parse(content)
+        return found
 
-        ``kept`` is what they had before; it is returned as it is where nothing has changed.
-        """
+    def others(self, fs: Fs, ai_core: Path, current: bytes | None) -> Index:
+        """The part of an index that belongs to packages which do not say themselves what they
+        contribute, as far as their kernels are there."""
         try:
             index = {} if current is None else parse(current)
-            before = {} if kept is None else parse(kept)
         except ValueError:
-            return kept  # nobody can read it, so nobody misses it
+            return {}  # nobody can read it, so nobody misses it
         entries = entries_by_key(index)
-        packages = {package_of(each) for each in entries.values()}
-        ours = {name: self.is_ours(ai_core / name) for name in packages}
-        theirs = {key: each for key, each in entries.items() if not ours[package_of(each)]}
-        overridden = {
-            key: each
-            for key, each in entries_by_key(before).items()
-            if key in entries and key not in theirs and (ai_core / each["binPath"]).is_file()
+        silent = {
+            name
+            for name in map(package_of, entries.values())
+            if not self.is_ours(ai_core / name) and not self.parts(fs, ai_core / name)
         }
-        if kept is not None and {**overridden, **theirs} == entries_by_key(before):
-            return kept
-        if len(theirs) == len(entries):
-            return current if theirs else None
-        if not overridden and not theirs:
-            return None
-        return render(merged([of_entries(before, overridden), of_entries(index, theirs)]))
+        kept = {
+            key: each
+            for key, each in entries.items()
+            if package_of(each) in silent and (ai_core / each["binPath"]).is_file()
+        }
+        return of_entries(index, kept)
 
     def content(self, fs: Fs, path: Path) -> bytes | None:
         """A file's content, if there is one."""
@@ -121,9 +123,10 @@ class IndexPolicy:
         for each in reversed(missing):
             fs.sync_directory("install.sync", each.parent)
 
-    def publish(self, fs: Fs, point: str, path: Path, data: bytes) -> None:
+    def publish(self, fs: Fs, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         """Put a file in its place so that readers see the old one or the new one, whole."""
-        temporary = fs.write_temporary(point, path, data)
+        temporary = fs.temporary_path(path)
+        fs.write_new(point, temporary, data, mode)
         fs.replace(f"{point}.rename", temporary, path)
         fs.sync_directory(f"{point}.sync", path.parent)
 

@@ -22,6 +22,7 @@ from pytest_ascendcache.reference.static_kernel.archive import (
     PackageError,
 )
 from pytest_ascendcache.reference.static_kernel.index_file import RegistryError
+from pytest_ascendcache.reference.static_kernel.leases import caller
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, RegistryPolicy
 
 EXIT_SUCCESS, EXIT_FAILED, EXIT_DAMAGED = 0, 1, 2
@@ -98,7 +99,8 @@ class _Run:
 
     def _install(self, package: Package) -> None:
         manifest, opp = package.manifest, self._opp()
-        done = self._registry.install(self._fs, opp, package)
+        holder = caller(self._environ)
+        done = self._registry.install(self._fs, opp, package, holder)
         place = opp / AI_CORE / manifest.name
         what = "is installed" if done else "was installed already"
         self._say(
@@ -106,8 +108,17 @@ class _Run:
         )
 
     def _uninstall(self, name: str, opp: Path) -> int:
-        done = self._registry.uninstall(self._fs, opp, name)
-        self._say(f"[{name}] {'is uninstalled' if done else 'was not installed'} in [{opp}].")
+        if self._given.all:
+            names = self._registry.uninstall_all(self._fs, opp)
+            self._say(f"[{', '.join(names)}] are uninstalled in [{opp}].")
+            return EXIT_SUCCESS
+        holder, force = caller(self._environ), self._given.force
+        done, holders = self._registry.uninstall(self._fs, opp, name, holder, force)
+        if holders:
+            living = ", ".join(str(each.pid) for each in sorted(holders, key=lambda each: each.pid))
+            self._say(f"[{name}] stays in [{opp}]: process {living} holds it; see --force.")
+        else:
+            self._say(f"[{name}] {'is uninstalled' if done else 'was not installed'} in [{opp}].")
         return EXIT_SUCCESS
 
     def _opp(self) -> Path:
@@ -142,7 +153,10 @@ class _Parser(argparse.ArgumentParser):
 def _parser(name: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=name,
-        usage="%(prog)s [--install-path=DIR] [--quiet] [--check | --list | --uninstall]",
+        usage=(
+            "%(prog)s [--install-path=DIR] [--quiet] "
+            "[--check | --list | --uninstall [--force | --all]]"
+        ),
         description="Installs static kernels below $ASCEND_OPP_PATH/static_kernel/ai_core.",
         allow_abbrev=False,
     )
@@ -152,6 +166,13 @@ def _parser(name: str) -> argparse.ArgumentParser:
     action.add_argument("--check", action="store_true", help="check the package, install nothing")
     action.add_argument("--list", action="store_true", help="list its kernels, install nothing")
     action.add_argument("--uninstall", action="store_true", help="remove the installed package")
+    removal = parser.add_mutually_exclusive_group()
+    removal.add_argument(
+        "--force", action="store_true", help="uninstall it though a living process holds it"
+    )
+    removal.add_argument(
+        "--all", action="store_true", help="uninstall every package, also those of other users"
+    )
     return parser
 
 

@@ -28,7 +28,7 @@ from pytest_ascendcache.reference.static_kernel.soc import short_name
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.static_kernel.compilation import Job, KernelFile
 
-EXIT_SUCCESS, EXIT_FAILED = 0, 1
+EXIT_SUCCESS, EXIT_FAILED, EXIT_LEFT_OUT = 0, 1, 3
 
 
 def main() -> int:
@@ -43,7 +43,8 @@ def run(
     policies: Policies | None = None,
     installer: Sequence[str] = (),
 ) -> int:
-    """Carry out one command line; the exit status is 0, or 1 with the reason said.
+    """Carry out one command line; the exit status is 0, 3 where operators were left out as
+    allowed, or 1 with the reason said.
 
     ``installer`` are the words of a program that installs the package instead of itself.
     """
@@ -93,7 +94,14 @@ class _OpCompiler:
                 f"Option -p [{self._options.params}] holds no *.json; name a directory with "
                 "operator information."
             )
-        jobs = compilation.jobs(compilation.read(files))
+        operators, problems = compilation.read(files)
+        if problems and not self._options.keep_going:
+            raise OpCompilerError("\n".join(problems))
+        for line in compilation.views(operators):
+            _warn(line)
+        jobs = compilation.jobs(operators)
+        if not jobs and problems:
+            raise OpCompilerError("\n".join(problems))
         if not jobs:
             raise OpCompilerError(
                 f"None of the {len(files)} files in [{self._options.params}] asks for a static "
@@ -102,15 +110,22 @@ class _OpCompiler:
         packages, options = self._policies.static_kernel.packages, self._options
         # Its place is tried before the work, which may take minutes.
         with packages.reserved(self._policies.fs, options.directory, options.package) as name:
-            compiled = self._compile(jobs)
+            compiled, failures = self._compile(jobs)
             path = self._pack(compiled, name)
+        left_out = [*problems, *failures]
+        for line in left_out:
+            _warn(f"left out: {line}")
         print(f"compiled {len(compiled)} operators of {len(files)} files for {self._options.soc}")
         print(f"generate run package {path.name} success")
+        if left_out:
+            print(f"static compiler left out {len(left_out)} operators", file=sys.stderr)
+            return EXIT_LEFT_OUT
         print("static compiler success")
         return EXIT_SUCCESS
 
-    def _compile(self, jobs: Sequence[Job]) -> list[tuple[Job, bytes]]:
-        """Every kernel, or an error that names every operator that has none."""
+    def _compile(self, jobs: Sequence[Job]) -> tuple[list[tuple[Job, bytes]], list[str]]:
+        """The kernels, and the operators that have none, which are an error unless they may be
+        left out."""
         # LLVM is loaded here; a bad command line is refused before that.
         from pytest_ascendcache.reference.static_kernel.pool import compile_all
 
@@ -126,7 +141,9 @@ class _OpCompiler:
                 compiled.append((job, result))
             else:
                 failures.append(f"{job.source}: {result}")
-        return compilation.whole(compiled, failures)
+        if self._options.keep_going and compiled:
+            return compiled, failures
+        return compilation.whole(compiled, failures), []
 
     def _pack(self, compiled: Sequence[tuple[Job, bytes]], name: str) -> Path:
         """The published package."""
@@ -159,6 +176,11 @@ def _contents(kernels: Iterable[KernelFile]) -> dict[str, bytes]:
         contents[kernel.path] = kernel.data
         contents[kernel.path.removesuffix(".o") + ".json"] = kernel.metadata
     return contents
+
+
+def _warn(text: str) -> None:
+    for line in text.splitlines():
+        print(f"[WARNING] {line}", file=sys.stderr)
 
 
 def _fail(reason: str, status: int) -> int:

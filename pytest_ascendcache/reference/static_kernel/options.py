@@ -27,11 +27,12 @@ self-installing package, static_kernel_<time>_<process>.run.
       --enable_super_kernel  accepted; kernels are not fused here
       --super_kernel_options OPTIONS
                              accepted; means nothing here
+      --keep-going           pack what can be compiled, and say what is left out
       --count                only count the files -p would compile
   -h, --help                 show this text
 
 Environment: ASCEND_CUSTOM_OPP_PATH, TUNE_BANK_PATH. The exit status is 0 if and only if there is
-a package with a kernel for every operator.
+a package with a kernel for every operator, and 3 for a package without those that are named.
 """
 
 LOG_LEVELS = ("null", "debug", "info", "warning", "error")
@@ -49,6 +50,7 @@ _LONG = {
     "op_type=": "-t",
     "op_debug_config=": "-d",
     "count": "--count",
+    "keep-going": "--keep-going",
     "enable_super_kernel": "--enable_super_kernel",
     "super_kernel_options=": "--super_kernel_options",
 }
@@ -60,7 +62,8 @@ class OpCompilerError(Exception):
 
 @dataclass(frozen=True)
 class OpCompilerOptions:
-    """One command line. ``package`` is empty where the name is the command's to choose."""
+    """One command line. ``package`` is empty where the name is the command's to choose;
+    ``keep_going`` leaves out what cannot be compiled."""
 
     params: Path
     count: bool = False
@@ -69,6 +72,7 @@ class OpCompilerOptions:
     package: str = ""
     jobs: int = DEFAULT_JOBS
     log: str = "error"
+    keep_going: bool = False
 
 
 class OpCompilerOptionPolicy:
@@ -103,6 +107,7 @@ class OpCompilerOptionPolicy:
             package=package,
             jobs=self.jobs(given),
             log=self.log(given),
+            keep_going="--keep-going" in given,
         )
 
     def given(self, argv: Sequence[str]) -> dict[str, str]:

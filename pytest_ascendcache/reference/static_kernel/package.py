@@ -22,15 +22,22 @@ from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
-from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, PAYLOAD, Manifest
+from pytest_ascendcache.reference.static_kernel.archive import (
+    CARRIED,
+    EXECUTABLES,
+    MANIFEST,
+    PAYLOAD,
+    Manifest,
+)
+from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, render
 from pytest_ascendcache.reference.static_kernel.installer import main as install
 
 _ROOT = Path(__file__).parents[3]
 _CARRIED = (
     *("__init__", "reference/__init__", "reference/cache/__init__", "reference/cache/fs"),
     *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
-    "reference/static_kernel/index_file",
-    *(f"reference/static_kernel/{name}" for name in ("installer", "registry")),
+    *(f"reference/static_kernel/{name}" for name in ("index_file", "installer", "leases")),
+    *(f"reference/static_kernel/{name}" for name in ("neighbours", "registry")),
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
@@ -54,7 +61,7 @@ fi
 """
 _UNINSTALL = """\
 #!/bin/sh
-directory=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd) || exit 1
+directory=$(CDPATH= cd -- "$(dirname -- "$0")/{up}" && pwd) || exit 1
 exec {words} "$directory/{carried}" --uninstall "$@"
 """
 _PYTHON = "python3 -I -B"
@@ -86,7 +93,9 @@ class PackagePolicy:
         files = {
             **kernels,
             CARRIED: _zip(carried),
-            "uninstall.sh": self.uninstall_script(installer),
+            # From here CANN's uninstaller takes what is left when a package of its own goes.
+            f"config/{manifest.directory}/{INDEX_NAME}": render(manifest.index),
+            **{path: self.uninstall_script(installer, path) for path in EXECUTABLES},
         }
         digests = {path: hashlib.sha256(data).hexdigest() for path, data in files.items()}
         whole = replace(manifest, files=digests).to_bytes()
@@ -99,10 +108,12 @@ class PackagePolicy:
         digest = hashlib.sha256(body).hexdigest()
         return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
 
-    def uninstall_script(self, installer: Sequence[str]) -> bytes:
-        """``uninstall.sh`` of an installed package."""
+    def uninstall_script(self, installer: Sequence[str], path: str) -> bytes:
+        """``uninstall.sh`` of an installed package; and what CANN's ``uninstall.sh`` of all
+        packages starts of the last one, with ``--all``."""
         words = shlex.join(installer) or _PYTHON
-        return _UNINSTALL.format(words=words, carried=CARRIED).encode()
+        up = "/".join(".." for _ in path.split("/")[1:])
+        return _UNINSTALL.format(words=words, carried=CARRIED, up=up).encode()
 
     @contextmanager
     def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:

@@ -5,6 +5,7 @@ Source: facts ``static-kernel`` sections 2.5 and 3.2 (the reader side).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -42,7 +43,11 @@ class SelectionPolicy:
         """What is installed for a SoC; nothing where the index is missing or cannot be read."""
         path = opp / AI_CORE / "config" / short_name(soc) / INDEX_NAME
         try:
-            return entries_by_key(parse(fs.read("select.index", path)))
+            index = entries_by_key(parse(fs.read("select.index", path)))
+            # As with any other reader, its access time says that it was read.
+            with contextlib.suppress(OSError):
+                fs.renew_access_time("select.read", path)
+            return index
         except (OSError, ValueError):
             return {}
 

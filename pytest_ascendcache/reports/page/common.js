@@ -27,6 +27,10 @@ function both(key) {
   const { en, zh } = data.strings[key];
   return make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh));
 }
+/** A text and its translation, where there is one. */
+const inBoth = (en, zh) => zh
+  ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))
+  : make("span", {}, en);
 const badge = (verdict) =>
   make("span", { class: `v ${verdict.replace(" ", "-")}` }, both(`v_${verdict}`));
 

@@ -11,6 +11,10 @@ function nameOf(number) {
   const test = data.tests[checks.test[number]];
   return test.slice(test.lastIndexOf("/") + 1) + (words.length ? `[${words.join("+")}]` : "");
 }
+function fullName(number) {
+  const words = checks.words[number].map((each) => data.words[each]);
+  return data.tests[checks.test[number]] + (words.length ? `[${words.join("+")}]` : "");
+}
 const worstFirst = (numbers) =>
   numbers.sort((a, b) => rank[checks.verdict[a]] - rank[checks.verdict[b]] || a - b);
 const byRule = data.rules.map(() => []);
@@ -40,9 +44,9 @@ function story(number) {
   const cell = checks.cell[number];
   if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
   if (!told) { add("why", both("no_story")); return list; }
-  if (told.message) lines("why", [told.message]);
-  if (told.expected) lines("expected", [told.expected]);
-  if (told.observed) lines("observed", [told.observed]);
+  for (const [key, name] of [["why", "message"], ["expected", "expected"], ["observed", "observed"]]) {
+    if (told[name]) add(key, make("pre", {}, inBoth(told[name], told[`${name}_zh`])));
+  }
   if (told.crash) add("crash", told.crash);
   if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
   if (told.ranks) lines("ranks", told.ranks.map((each) => `rank ${each.rank}: ${each.ending}`));
@@ -101,7 +105,7 @@ const rows = all("tr[data-rule]");
 const found = rows.map((row) => {
   const rule = data.rules[row.dataset.rule];
   const tests = new Set(byRule[row.dataset.rule].map((each) => data.tests[checks.test[each]]));
-  return [rule.id, rule.title_en, rule.title_zh, rule.statement, ...tests].join(" ").toLowerCase();
+  return [rule.id, rule.title_en, rule.title_zh, rule.statement, rule.statement_zh, ...tests].join(" ").toLowerCase();
 });
 
 function open(row, wanted) {
@@ -114,12 +118,27 @@ function open(row, wanted) {
   const number = Number(row.dataset.rule);
   const rule = data.rules[number];
   const cell = make("td", { class: "detail", colspan: 5 },
-    make("p", {}, rule.statement),
-    make("p", { class: "quiet" }, both("source"), `: ${rule.source.document}: ${rule.source.section}`),
+    make("p", {}, inBoth(rule.statement, rule.statement_zh)),
+    make("p", { class: "quiet" }, both("source"), ": ", sourceOf(rule)),
     ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, each)),
     ...rule.readings.map((each) => make("p", { class: "quiet" }, both("reading"), `: ${each}`)),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));
+}
+
+function sourceOf(rule) {
+  const { document: en, document_zh: zh, section, address } = rule.source;
+  const place = [inBoth(en, zh), `: ${section}`];
+  return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
+}
+
+let quietShown = !data.rules.some((rule) => BROKEN.has(rule.verdict));
+function showQuiet(wanted) {
+  quietShown = wanted;
+  const button = one("#quiet-rules");
+  button.setAttribute("aria-expanded", wanted);
+  button.replaceChildren(both(wanted ? "hide_quiet" : "show_quiet"));
+  filterRules();
 }
 
 function filterRules() {
@@ -130,7 +149,7 @@ function filterRules() {
   rows.forEach((row, number) => {
     const rule = data.rules[row.dataset.rule];
     const fits = found[number].includes(text) && (!level || rule.level === level) &&
-      (!wanted.length || wanted.includes(rule.verdict));
+      (wanted.length ? wanted.includes(rule.verdict) : quietShown || text || BROKEN.has(rule.verdict));
     if (!fits) open(row, false);
     row.hidden = !fits;
     shown += fits;
@@ -177,7 +196,20 @@ function startRules() {
       filterRules();
     });
   }
-  filterRules();
+  one("#quiet-rules").addEventListener("click", () => showQuiet(!quietShown));
+  showQuiet(quietShown);
+}
+
+function startCauses() {
+  for (const command of all(".command")) command.append(copyButton(one("pre", command).textContent));
+  const byName = new Map(checks.test.map((_, number) => [fullName(number), number]));
+  for (const details of all("details.cause")) {
+    const number = byName.get(data.causes[details.dataset.cause]);
+    details.addEventListener("toggle", () => {
+      if (details.open && number !== undefined && !one("dl", details)) details.append(story(number));
+    });
+  }
+  addEventListener("beforeprint", () => { for (const each of all("details.cause")) each.open = true; });
 }
 
 // --- combinations ---
@@ -261,12 +293,14 @@ function startAccuracy() {
       ...columns.map((each) => make("td", { class: "number" }, String(row[each])))))))));
 }
 
+settle();
 for (const node of all(".scripted")) node.hidden = false;
+startCauses();
 startRules();
 startCombinations();
 startDrawing("timeline", data.timelines, timelineChart);
 startDrawing("sizes", data.sizes, sizesChart);
 startAccuracy();
-settle();
+speak(root.dataset.lang);
 // When the page can be used, in milliseconds since it was asked for: measured by ci/bench.
 root.dataset.ready = Math.round(performance.now());

@@ -7,12 +7,11 @@ something. Every wait has a bound.
 
 from __future__ import annotations
 
-import select
 import socket
 import time
 from typing import NoReturn, Protocol
 
-from pytest_ascendcache.reference.incremental.wire import Line, Message, connect, listen
+from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
 from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, World
 
@@ -22,7 +21,6 @@ MEETING = 180.0
 COMPILING = 1800.0
 """Seconds they wait for the first card to have compiled and installed."""
 
-_RETRY = 0.01
 _GRACE = 5.0
 """True seconds rank 0 may take to say that a card is late."""
 
@@ -74,15 +72,11 @@ class CardsPolicy:
 
     def excuse(self, world: World, reason: str) -> None:
         """Tell rank 0, if it listens, why a card that does not know its rank does not come."""
-        deadline = time.monotonic() + _GRACE
-        while (left := deadline - time.monotonic()) > 0:
-            connection = connect(world.host, world.port, left)
-            if connection is not None:
-                line = Line(connection)
-                line.send({"failed": reason})
-                line.close()
-                return
-            time.sleep(min(_RETRY, left))  # rank 0 may not have started yet
+        connection = connect(world.host, world.port, time.monotonic() + _GRACE)
+        if connection is not None:
+            line = Line(connection)
+            line.send({"failed": reason})
+            line.close()
 
     def patience(self, world: World, seconds: float) -> float:
         """True seconds of a wait."""
@@ -107,7 +101,7 @@ class Alone:
 
     def wait(self, descriptor: int) -> None:
         """See :class:`Cards`."""
-        _poll([descriptor], None)
+        poll([descriptor], None)
 
     def fail(self, reason: str) -> None:
         """See :class:`Cards`."""
@@ -123,8 +117,7 @@ class Host:
         self._policy = policy
         self._world = world
         self._hello = hello
-        self._listening = listen(world.host, world.port, world.size)
-        self._lines: dict[int, Line] = {}
+        self._hub = Hub(listen(world.host, world.port, world.size))
         self._ranks: dict[int, int] = {}
         self._gone: set[int] = set()
         self._news: dict[int, Message] = {}
@@ -143,7 +136,7 @@ class Host:
                 self._give_up(self._policy.late(missing, seconds))
         everybody = [self._news[each] for each in range(self._world.size)]
         self._news.clear()
-        self._tell({"go": everybody})
+        self._hub.tell({"go": everybody})
         return everybody
 
     def wait(self, descriptor: int) -> None:
@@ -154,7 +147,7 @@ class Host:
     def fail(self, reason: str) -> None:
         """See :class:`Cards`; also those that come only now are told."""
         if self._waited:
-            self._leave()  # nobody else has come for as long as any card waits
+            self._hub.close()  # nobody else has come for as long as any card waits
             return
         if self._expected:
             print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
@@ -162,7 +155,7 @@ class Host:
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
         while listening:
-            for descriptor, line in self._lines.items():
+            for descriptor, line in self._hub.lines.items():
                 if descriptor not in told:
                     line.send({"failed": reason})
                     told.add(descriptor)
@@ -172,11 +165,11 @@ class Host:
                 listening = self._listen(deadline)
             except CardsError:
                 continue  # it is told the first reason
-        self._leave()
+        self._hub.close()
 
     def close(self) -> None:
         """See :class:`Cards`."""
-        self._leave()
+        self._hub.close()
 
     @property
     def _expected(self) -> bool:
@@ -184,39 +177,26 @@ class Host:
         known = len(self._gone | set(self._ranks.values())) + self._excused
         return known < self._world.size - 1
 
-    def _leave(self) -> None:
-        for line in self._lines.values():
-            line.close()
-        self._lines.clear()
-        self._listening.close()
-
     def _give_up(self, error: CardsError) -> NoReturn:
-        self._tell({"failed": str(error)})
+        self._hub.tell({"failed": str(error)})
         raise error
-
-    def _tell(self, message: Message) -> None:
-        for line in self._lines.values():
-            line.send(message)
 
     def _listen(self, deadline: float | None, descriptor: int = -1) -> bool:
         """Take in what comes; whether ``descriptor`` can be read, or without one whether anything
         came before ``deadline``."""
-        known = [self._listening.fileno(), *self._lines]
-        ready = _poll([*known, descriptor] if descriptor >= 0 else known, deadline)
+        more = (descriptor,) if descriptor >= 0 else ()
+        ready = self._hub.ready(deadline, *more)
         for each in ready:
-            if each == self._listening.fileno():
-                connection, _ = self._listening.accept()
-                self._lines[connection.fileno()] = Line(connection)
-            elif each in self._lines:
+            if each in self._hub.lines:
                 self._hear(each)
         return descriptor in ready if descriptor >= 0 else bool(ready)
 
     def _hear(self, descriptor: int) -> None:
-        messages = self._lines[descriptor].receive()
+        messages = self._hub.lines[descriptor].receive()
         for message in messages or ():
             self._take(descriptor, message)
         if messages is None:
-            self._lines.pop(descriptor).close()
+            self._hub.lines.pop(descriptor).close()
             rank = self._ranks.pop(descriptor, None)
             if rank is not None:
                 self._gone.add(rank)
@@ -268,12 +248,10 @@ class Guest:
 
     def _connect(self) -> socket.socket:
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
-        while (left := deadline - time.monotonic()) > 0:
-            connection = connect(self._world.host, self._world.port, left)
-            if connection is not None:
-                return connection
-            time.sleep(min(_RETRY, left))  # rank 0 may not have started yet
-        raise self._policy.late([0], MEETING)
+        connection = connect(self._world.host, self._world.port, deadline)
+        if connection is None:
+            raise self._policy.late([0], MEETING)
+        return connection
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
         """See :class:`Cards`."""
@@ -281,7 +259,7 @@ class Guest:
         patience = self._policy.patience(self._world, seconds)
         deadline = time.monotonic() + patience + _GRACE
         while not self._heard:
-            if not _poll([self._line.connection.fileno()], deadline):
+            if not poll([self._line.connection.fileno()], deadline):
                 raise self._policy.late([0], seconds)
             self._hear()
         everybody: list[Message] = self._heard.pop(0)["go"]
@@ -290,7 +268,7 @@ class Guest:
     def wait(self, descriptor: int) -> None:
         """See :class:`Cards`."""
         own = self._line.connection.fileno()
-        while descriptor not in (ready := _poll([own, descriptor], None)):
+        while descriptor not in (ready := poll([own, descriptor], None)):
             if own in ready:
                 self._hear()
 
@@ -313,12 +291,3 @@ class Guest:
         """See :class:`Cards`."""
         self._line.send({"bye": True})
         self._line.close()
-
-
-def _poll(descriptors: list[int], deadline: float | None) -> list[int]:
-    """Which of these can be read, or have been closed, before ``deadline``."""
-    poll = select.poll()
-    for each in descriptors:
-        poll.register(each, select.POLLIN)
-    left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-    return [descriptor for descriptor, _ in poll.poll(left)]

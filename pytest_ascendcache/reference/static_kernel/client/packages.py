@@ -20,6 +20,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.client.cards import Alone, Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
+from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
 
 OWNERS = ".static_kernel_owners"
 AI_CORE = Path("static_kernel/ai_core")
@@ -99,7 +100,7 @@ class PackagePolicy:
         Raises:
             StaticKernelError: where it does not install itself.
         """
-        ended = run([str(owned.package)], environ, cards)
+        ended = run([str(owned.package)], _uncounted(environ), cards)
         if ended.status != 0:
             raise StaticKernelError(f"installing {owned.package} {ended.words}")
 
@@ -127,7 +128,7 @@ class PackagePolicy:
         else:
             return ""
         try:
-            ended = run(command, {**environ, "ASCEND_OPP_PATH": str(opp)}, Alone())
+            ended = run(command, {**_uncounted(environ), "ASCEND_OPP_PATH": str(opp)}, Alone())
         except StaticKernelError as error:
             return str(error)
         return "" if ended.status == 0 else f"{command[0]} {ended.words}"
@@ -200,6 +201,11 @@ class Packages:
         while len(self.owned) > first:
             wrong.append(self.policy.release(self.owned.pop(), self.opp, self.environ))
         return [each for each in wrong if each]
+
+
+def _uncounted(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of packages: owners are counted here, for packages of every make."""
+    return {**environ, VARIABLE: "0"}
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

@@ -1,28 +1,22 @@
-"""What ranks say to each other when they meet: JSON objects, one a line."""
+"""Processes that meet: one listens, the others connect; they say JSON objects, one a line."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
+import select
 import socket
+import time
 from typing import Any
-
-from pytest_ascendcache.reference.errors import AtcError
 
 _LINE_LIMIT = 65_536
 """Bytes; what sends longer lines is none of our ranks."""
 
+_RETRY = 0.01
+"""Seconds between attempts to connect."""
+
 Message = dict[str, Any]
-
-
-def gang_failed(reason: str) -> AtcError:
-    """The error of a rank that ends because another has failed."""
-    return AtcError("EI0014", f"The ranks cannot go on together. Reason: {reason.rstrip('.')}.")
-
-
-def failure_message(error: AtcError) -> Message:
-    return {"code": error.code, "failed": error.args[0]}
 
 
 class Line:
@@ -86,12 +80,63 @@ def listen(host: str, port: int, backlog: int) -> socket.socket:
     return listening
 
 
-def connect(host: str, port: int, timeout: float) -> socket.socket | None:
-    """A connection to an address; ``None`` where nobody listens there yet.
+class Hub:
+    """The side that listens, and every line that was opened to it, by descriptor."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._listening = listening
+        self.lines: dict[int, Line] = {}
+
+    def ready(self, deadline: float | None, *more: int) -> list[int]:
+        """Take in new lines; the descriptors that have news, of lines and of ``more``.
+
+        Empty once ``deadline`` (``time.monotonic``) has passed.
+        """
+        listening = self._listening.fileno()
+        ready = poll([listening, *self.lines, *more], deadline)
+        if listening in ready:
+            with contextlib.suppress(OSError):
+                connection, _ = self._listening.accept()
+                self.lines[connection.fileno()] = Line(connection)
+        return ready
+
+    def tell(self, message: Message) -> None:
+        """Send a message over every line."""
+        for line in self.lines.values():
+            line.send(message)
+
+    def close(self) -> None:
+        """End every line, and listen no more."""
+        for line in self.lines.values():
+            line.close()
+        self.lines.clear()
+        self._listening.close()
+
+
+def poll(descriptors: list[int], deadline: float | None) -> list[int]:
+    """Which of these can be read, or have been closed, before ``deadline``."""
+    waiting = select.poll()
+    for each in descriptors:
+        waiting.register(each, select.POLLIN)
+    left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+    return [descriptor for descriptor, _ in waiting.poll(left)]
+
+
+def connect(host: str, port: int, deadline: float) -> socket.socket | None:
+    """A connection to a side that may not listen yet; ``None`` once ``deadline`` has passed.
 
     Raises:
         OSError: where the address is none that can be reached.
     """
+    while (left := deadline - time.monotonic()) > 0:
+        connection = _try(host, port, left)
+        if connection is not None:
+            return connection
+        time.sleep(min(_RETRY, left))  # nothing tells when another process begins to listen
+    return None
+
+
+def _try(host: str, port: int, timeout: float) -> socket.socket | None:
     try:
         connection = socket.create_connection((host, port), timeout=timeout)
     except OSError as error:

@@ -1,0 +1,61 @@
+"""What a run of the suite costs beside the runs of atc themselves. Run by ``ci/verify-cann``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_RUNS = 20
+_TENSOR = {"format": "ND", "shape": [8, 16], "type": "float32"}
+
+
+def bare_run(toolkit: Path) -> float:
+    """Seconds of one run of the bare command that serves one operator: the median of many."""
+    operator = {
+        "op": "Add",
+        "name": "bare",
+        "input_desc": [_TENSOR, _TENSOR],
+        "output_desc": [_TENSOR],
+    }
+    with tempfile.TemporaryDirectory(prefix="ascendcache-bare-") as name:
+        path = Path(name) / "add.json"
+        path.write_text(json.dumps([operator]), encoding="utf-8")
+        command = [
+            str(toolkit / "bin" / "atc"),
+            f"--singleop={path}",
+            f"--output={name}/out",
+            "--soc_version=Ascend910B1",
+            "--op_compiler_cache_mode=enable",
+            f"--op_compiler_cache_dir={name}/cache",
+        ]
+        environment = {**os.environ, "ASCEND_OPP_PATH": str(toolkit / "opp")}
+        taken = []
+        for _ in range(_RUNS):
+            started = time.monotonic()
+            subprocess.run(command, cwd=name, env=environment, capture_output=True, check=True)
+            taken.append(time.monotonic() - started)
+        return sorted(taken)[_RUNS // 2]
+
+
+def main() -> int:
+    """``cost.py LOG WALL_SECONDS TOOLKIT``."""
+    log, wall, toolkit = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
+    found = re.search(r"^(\d+) compiler starts", log.read_text(encoding="utf-8"), re.M)
+    runs = int(found[1]) if found else 0
+    bare = bare_run(toolkit)
+    factor = f"{wall / (runs * bare):.1f}" if runs else "unknown"
+    print(
+        f"{wall:.0f} s for {runs} runs of atc; a bare run takes {bare:.3f} s; "
+        f"wall / (runs x bare run) = {factor}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""The memory of captured graphs."""
+
+import ctypes
+
+import torch
+
+
+def _npu_getCheckpointState(device, pool):
+    return None
+
+
+def _npu_setCheckpointPoolState(device, state, stale_storages, storages_to_add):
+    pass
+
+
+def _construct_storage_from_data_pointer(address, device, size):
+    """The bytes at an address; a captured graph keeps what lies there."""
+    if size == 0:
+        return torch.empty(0, dtype=torch.uint8).untyped_storage()
+    data = (ctypes.c_char * size).from_address(address)
+    return torch.frombuffer(data, dtype=torch.uint8).untyped_storage()
+
+
+def _construct_NPU_Tensor_From_Storage_And_Metadata(metadata, storage):
+    tensor = torch.empty(0, dtype=metadata["dtype"])
+    tensor.set_(storage, metadata["storage_offset"], metadata["size"], metadata["stride"])
+    return tensor

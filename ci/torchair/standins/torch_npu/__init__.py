@@ -1,0 +1,49 @@
+"""A stand-in for ``torch_npu``: as much as TorchAir's Python needs to run on a CPU.
+
+``ASCENDCACHE_TORCH_NPU`` names the directory the published wheel was unpacked into. Of the wheel
+only ``torch_npu/dynamo`` is used, unmodified: TorchAir and npugraph_ex.
+"""
+
+import os
+import sys
+import types
+from pathlib import Path
+
+import torch
+
+from torch_npu import _C, native, npu
+
+_WHEEL = Path(os.environ["ASCENDCACHE_TORCH_NPU"])
+_DYNAMO = _WHEEL / "torch_npu/dynamo"
+
+torch.npu = npu
+torch.Tensor.is_npu = property(lambda self: False)
+sys.modules["torch.npu"] = npu
+sys.path.append(str(_DYNAMO))
+for package in ("torchair", "npugraph_ex"):
+    # Before its own shared object, which needs CANN's.
+    sys.modules[f"{package}.core._torchair"] = native
+    sys.modules[f"{package}.core._npu_utils"] = native
+
+
+def without_compiler():
+    """Have TorchAir's single files imported without all of the package."""
+    for name in ("torchair", "torchair.core", "torchair._utils", "torchair._acl_concrete_graph"):
+        package = sys.modules.setdefault(name, types.ModuleType(name))
+        package.__path__ = [str(_DYNAMO / name.replace(".", "/"))]
+    unused = types.ModuleType("torchair._ge_concrete_graph.utils")
+    unused._get_input_shape = unused._get_output_shapes = None
+    dynamo = types.ModuleType("torch._dynamo")
+    dynamo.reset = lambda: None
+    dynamo.disable = lambda function, *_, **__: function
+    for module in (unused, dynamo, types.ModuleType("torchair._ge_concrete_graph")):
+        sys.modules.setdefault(module.__name__, module)
+    torch._dynamo = sys.modules["torch._dynamo"]
+
+
+def get_npu_format(tensor):
+    """Every tensor is ND."""
+    return 2
+
+
+__all__ = ["_C", "get_npu_format", "npu", "without_compiler"]

@@ -1,0 +1,1 @@
+"""Collectives of uneven sizes are not there."""

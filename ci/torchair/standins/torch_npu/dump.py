@@ -1,0 +1,196 @@
+"""Operator information of what runs, as CANN writes it: a file for each distinct record.
+
+``OPERATORS`` says which of CANN's operators an ATen call is, with its inputs and attributes. What
+is not in it is not dumped, as CANN dumps no view: add a line for an operator of yours.
+"""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+aten = torch.ops.aten
+_TYPES = {
+    torch.float32: "float",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int64: "int64",
+    torch.int32: "int32",
+    torch.bool: "bool",
+}
+_TARGETS = (
+    "MatMul",
+    "BatchMatMul",
+    "Transpose",
+    "Gelu",
+    "SoftmaxV2",
+    "LayerNorm",
+    "FlashAttention",
+)
+"""Operators of ``<pid>``, by how their names begin; ``_debug`` has all of them."""
+_NOT_COMPILED = {"ReduceSum", "ReduceMin", "ReduceMax", "GatherV2", "Range"}
+_numbers = Counter()
+
+
+def _attributes(**values):
+    kinds = {bool: "bool", int: "int", float: "float", str: "string", list: "list_int"}
+    return [
+        {"name": name, "dtype": kinds[type(value)], "index": index, "value": value}
+        for index, (name, value) in enumerate(values.items())
+    ]
+
+
+def _matmul(x1, x2, bias=None):
+    transposed = x2.dim() == 2 and not x2.is_contiguous() and x2.t().is_contiguous()
+    second = x2.t() if transposed else x2
+    attributes = _attributes(transpose_x1=False, transpose_x2=transposed, offset_x=0)
+    return "MatMulV2", [x1, second, bias, None], attributes
+
+
+def _addmm(bias, x1, x2, **_):
+    return _matmul(x1, x2, bias)
+
+
+def _bmm(x1, x2):
+    return (
+        "BatchMatMulV2",
+        [x1, x2, None, None],
+        _attributes(adj_x1=False, adj_x2=False, offset_x=0),
+    )
+
+
+def _binary(kind):
+    def named(x1, x2, **_):
+        second = x2 if isinstance(x2, torch.Tensor) else torch.tensor(x2, dtype=x1.dtype)
+        return kind, [x1, second], []
+
+    return named
+
+
+def _unary(kind):
+    return lambda x, **_: (kind, [x], [])
+
+
+def _layer_norm(x, shape, weight, bias, epsilon):
+    axis = x.dim() - len(shape)
+    attributes = _attributes(begin_norm_axis=axis, begin_params_axis=axis, epsilon=epsilon)
+    return "LayerNorm", [x, weight, bias], attributes
+
+
+def _softmax(x, axis, half_to_float):
+    return "SoftmaxV2", [x], _attributes(axes=[axis % x.dim()], half_to_float=half_to_float)
+
+
+OPERATORS = {
+    aten.mm.default: _matmul,
+    aten.addmm.default: _addmm,
+    aten.bmm.default: _bmm,
+    aten.add.Tensor: _binary("Add"),
+    aten.sub.Tensor: _binary("Sub"),
+    aten.mul.Tensor: _binary("Mul"),
+    aten.div.Tensor: _binary("RealDiv"),
+    aten.gelu.default: _unary("Gelu"),
+    aten.relu.default: _unary("Relu"),
+    aten.sigmoid.default: _unary("Sigmoid"),
+    aten.tanh.default: _unary("Tanh"),
+    aten.exp.default: _unary("Exp"),
+    aten.native_layer_norm.default: _layer_norm,
+    aten._softmax.default: _softmax,
+}
+
+
+def _plain(function):
+    """The call that makes a new tensor, of one that works in place."""
+    name, _, overload = function.__name__.partition(".")
+    return getattr(getattr(aten, name.rstrip("_"), None), overload, None)
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.records = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        results = function(*args, **(kwargs or {}))
+        describe = OPERATORS.get(function) or OPERATORS.get(_plain(function))
+        if describe is not None:
+            kind, inputs, attributes = describe(*args, **(kwargs or {}))
+            outputs = [each for each in tree_flatten(results)[0] if isinstance(each, torch.Tensor)]
+            self._note(kind, inputs, outputs, attributes)
+        return results
+
+    def _note(self, kind, inputs, outputs, attributes):
+        record = {
+            "op_type": kind,
+            "tune_mode": "all",
+            "impl_mode": "high_performance",
+            "deterministic": "false",
+            "deterministic_level": 0,
+            "platform_info": {"cube_core_cnt": 24, "vector_core_cnt": 48},
+            "inputs": [_tensor(each, index) for index, each in enumerate(inputs)],
+            "outputs": [_tensor(each, index) for index, each in enumerate(outputs)],
+            "attrs": attributes,
+        }
+        text = json.dumps(record, indent=2, sort_keys=True)
+        self.records.setdefault(text, record)
+
+
+def _tensor(tensor, index):
+    if tensor is None:
+        return None
+    shape = list(tensor.shape)
+    return {
+        "name": f"x{index}",
+        "index": index,
+        "param_type": "required",
+        "dtype": _TYPES[tensor.dtype],
+        "format": "ND",
+        "shape": shape,
+        "origin_shape": shape,
+        "origin_format": "ND",
+        "value_depend": False,
+        "is_view": False,
+    }
+
+
+_running = None
+
+
+def start(path, pid):
+    """Record what runs from now on, for folders below ``path`` named after the process."""
+    global _running
+    recorder = _Recorder()
+    recorder.__enter__()
+    _running = recorder, Path(path), pid
+
+
+def stop():
+    """Write what was recorded."""
+    global _running
+    recorder, path, pid = _running
+    _running = None
+    recorder.__exit__(None, None, None)
+    for record in recorder.records.values():
+        kind = record["op_type"]
+        served = {**record, "bin_type": 1, "bin_info": f"built-in/{kind}.o"}
+        _write(path / f"{pid}_debug", served)
+        if kind.startswith(_TARGETS):
+            _write(path / str(pid), served)
+        if kind not in _NOT_COMPILED and not os.environ.get("ASCENDCACHE_OLD_DUMP"):
+            _write(path / f"{pid}_opcompile", record)
+
+
+def _write(folder, record):
+    folder.mkdir(exist_ok=True)
+    first = record["inputs"][0]
+    shape = map(str, first["shape"])
+    suffix = folder.name.partition("_")[2]
+    name = "_".join([record["op_type"], first["dtype"], first["format"], *shape])
+    number = _numbers[suffix]
+    _numbers[suffix] += 1
+    text = json.dumps(record, indent=2, sort_keys=True)
+    (folder / f"{name}_{number}.json").write_text(text)

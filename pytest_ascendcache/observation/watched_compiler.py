@@ -1,0 +1,197 @@
+"""A user's own op_compiler with the suite's around it: who calls it, what becomes of its packages,
+and what is made to go wrong.
+
+Every package it makes is wrapped: the wrapper notes that it is run and how that ended, and wraps
+the installed ``uninstall.sh`` in turn. Whether a process read the shared index after an install is
+told by the access time of the index, which the wrapper puts back.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.caches.static_kernels import entries_of
+from pytest_ascendcache.observation.evidence import NotDecidable
+
+_COMPILER = """\
+#!/bin/sh
+# op_compiler of the conformance suite, around {program}.
+notes={notes}
+echo "${{RANK:-session-$(cut -d ' ' -f 6 /proc/self/stat)}}" >> "$notes/calls"
+call=$(wc -l < "$notes/calls")
+output=. folder= before=
+for word; do
+    case $before in -o|--output) output=$word ;; -p|--op_params_dir) folder=$word ;; esac
+    before=$word
+done
+cp -r "$folder" "$notes/asked.$call"
+{compile}
+{program} "$@"
+status=$?
+for package in "$output"/*.run; do
+    [ -f "$package" ] || continue
+    name=${{package##*/}}
+    [ ! -e "$notes/real/$name" ] || continue
+    mkdir -p "$notes/real"
+    mv "$package" "$notes/real/$name"
+    sed "s/@NAME@/$name/g" "$notes/package" > "$package"
+    chmod +x "$package"
+done
+exit $status
+"""
+_STATE = """\
+indexes() { ls -d "$ai_core"/config/*/binary_info_config.json 2> /dev/null; }
+was_read() {
+    for index in $(indexes); do
+        [ "$(stat -c %X "$index")" = 1 ] || { echo read; return; }
+    done
+    echo unread
+}
+"""
+_PACKAGE = """\
+#!/bin/sh
+# A package with the conformance suite around it.
+export ASCENDCACHE_PACKAGE_HOLDER=${{ASCENDCACHE_PACKAGE_HOLDER:-$PPID}}
+notes={notes} name=@NAME@ ai_core=$ASCEND_OPP_PATH/static_kernel/ai_core
+{state}
+echo "begin $name $(was_read)" >> "$notes/events"
+{install}
+"$notes/real/$name" "$@"
+status=$?
+{after}
+for index in $(indexes); do
+    touch -a -d @1 "$index"
+    cat "$index" > /dev/null
+    [ "$(was_read)" = read ] || echo "blind $name -" >> "$notes/events"
+    touch -a -d @1 "$index"
+done
+directory=$ai_core/${{name%.run}}
+if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; then
+    cat "$ai_core"/config/*/binary_info_config.json > "$notes/index.$name" 2> /dev/null
+    for index in $(indexes); do touch -a -d @1 "$index"; done
+    mv "$directory/uninstall.sh" "$directory/uninstall.real.sh"
+    sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
+    chmod +x "$directory/uninstall.sh"
+fi
+echo "installed $name $status" >> "$notes/events"
+{installed}
+exit $status
+"""
+_UNINSTALL = """\
+#!/bin/sh
+export ASCENDCACHE_PACKAGE_HOLDER=${{ASCENDCACHE_PACKAGE_HOLDER:-$PPID}}
+notes={notes} name=@NAME@ directory=$(cd "$(dirname "$0")" && pwd)
+ai_core=${{directory%/*}}
+{state}
+echo "remove $name $(was_read)" >> "$notes/events"
+"$directory/uninstall.real.sh" "$@"
+status=$?
+echo "removed $name $status" >> "$notes/events"
+exit $status
+"""
+
+
+@dataclass(frozen=True)
+class Provocation:
+    """What goes wrong, as shell commands. ``$call`` counts calls of op_compiler from 1, ``$folder``
+    has its operators, ``$PPID`` is who called, ``$status`` how the install ended.
+
+    ``compile`` comes before op_compiler, ``install`` before a package's install, ``after`` right
+    after it, ``installed`` when everything is noted.
+    """
+
+    compile: str = ""
+    install: str = ""
+    after: str = ""
+    installed: str = ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """``begin``, ``installed``, ``remove``, ``removed`` or ``blind``; which package; how it ended,
+    or whether the index was read since the last install."""
+
+    what: str
+    package: str
+    how: str
+
+
+@dataclass(frozen=True)
+class WatchedCompiler:
+    """``directory`` holds the command ``op_compiler``, to be put first on PATH."""
+
+    directory: Path
+    notes: Path
+
+    @classmethod
+    def make(cls, directory: Path, program: str, wrong: Provocation) -> WatchedCompiler:
+        """Write the commands into an empty directory."""
+        notes = directory / "notes"
+        notes.mkdir()
+        quoted = {"notes": shlex.quote(str(notes)), "program": shlex.quote(program)}
+        texts = {
+            directory / "op_compiler": _COMPILER.format(compile=wrong.compile, **quoted),
+            notes / "package": _PACKAGE.format(
+                state=_STATE,
+                install=wrong.install,
+                after=wrong.after,
+                installed=wrong.installed,
+                **quoted,
+            ),
+            notes / "uninstall": _UNINSTALL.format(state=_STATE, **quoted),
+        }
+        for path, text in texts.items():
+            path.write_text(text)
+            path.chmod(0o755)
+        return cls(directory, notes)
+
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """The cards that called it, in order: by rank, or by session where they have none."""
+        path = self.notes / "calls"
+        return tuple(path.read_text().split()) if path.exists() else ()
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was done with packages, in order."""
+        path = self.notes / "events"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return tuple(Event(*line.split(" ", 2)) for line in lines)
+
+    @property
+    def installed(self) -> tuple[str, ...]:
+        """The packages that were installed, in order."""
+        return tuple(
+            each.package for each in self.events if (each.what, each.how) == ("installed", "0")
+        )
+
+    def asked(self, call: int) -> list[Path]:
+        """The files op_compiler was given in one call, counted from 1."""
+        return sorted((self.notes / f"asked.{call}").rglob("*.json"))
+
+    def keys(self) -> set[tuple[str, str]]:
+        """Operator type and simplified key of every kernel that any index had after an install."""
+        found: set[tuple[str, str]] = set()
+        for path in self.notes.glob("index.*"):
+            try:
+                found.update(entries_of(path.read_bytes()))
+            except ValueError as error:
+                raise NotDecidable(f"the index after an install is not whole: {error}") from None
+        return found
+
+    def reselected(self) -> bool:
+        """Whether a process read the index after an install.
+
+        Raises:
+            NotDecidable: where this file system does not tell what is read.
+        """
+        if any(each.what == "blind" for each in self.events):
+            raise NotDecidable("access times do not tell here whether a file was read")
+        found = False
+        after_install = False
+        for each in self.events:
+            found = found or (after_install and each.how == "read")
+            after_install = after_install or (each.what, each.how) == ("installed", "0")
+        return found

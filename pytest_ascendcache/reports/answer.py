@@ -1,0 +1,87 @@
+"""What a report answers to "may I ship?", in one place for every writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_ascendcache.language import Language, text
+from pytest_ascendcache.reports.causes import Cause
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``kind`` is ``no``, ``open`` (not decided), ``warned`` or ``yes``; ``key`` its text."""
+
+    kind: str
+    key: str
+    causes: int
+    checks: int
+
+    def sentence(self, language: Language) -> str:
+        """The answer in a language."""
+        return text(
+            self.key,
+            language,
+            causes=counted("causes", self.causes, language),
+            checks=counted("checks", self.checks, language),
+        )
+
+
+def answer(report: Mapping[str, Any], found: Sequence[Cause]) -> Answer:
+    """The answer of a JSON report with its causes.
+
+    A broken promise is a no; what could not be told, did not run, or was not judged at all is
+    no answer, and never a yes.
+    """
+    counts: Mapping[str, int] = report["totals"]["checks"]
+    missing = int(report.get("checks_without_verdict", 0))
+    failing = [cause for cause in found if cause.verdict == "fail"]
+    if failing:
+        broken = sum(check["verdict"] == "fail" for each in failing for check in each.checks)
+        return Answer("no", "ship_no", len(failing), broken)
+    if undecided := counts.get("undecided", 0):
+        return Answer("open", "ship_undecided", len(found), undecided)
+    if missing:
+        return Answer("open", "ship_incomplete", len(found), missing)
+    judged = sum(count for verdict, count in counts.items() if verdict != "not applicable")
+    if not judged:
+        return Answer("open", "ship_nothing", 0, 0)
+    if judges_reference(report):
+        return Answer("open", "ship_reference", 0, judged)
+    if warned := counts.get("warn", 0):
+        return Answer("warned", "ship_warned", len(found), warned)
+    if known := counts.get("known deviation", 0):
+        return Answer("warned", "ship_known", 0, known)
+    return Answer("yes", "ship_yes", 0, judged)
+
+
+def judges_reference(report: Mapping[str, Any]) -> bool:
+    """Whether only the embedded reference was judged: that says nothing of a product."""
+    return str(report["toolchain"]["name"]).startswith("reference")
+
+
+def counted(what: str, count: int, language: Language) -> str:
+    """``1 check``, ``2 checks``."""
+    return text(f"{what}_one" if count == 1 else f"{what}_many", language, count=count)
+
+
+def where(cause: Cause, language: Language) -> str:
+    """How many checks in which rules, the explaining rule by name."""
+    checks = counted("checks", len(cause.checks), language)
+    if len(cause.rules) == 1:
+        return text("in_rule", language, checks=checks, rule=cause.rule)
+    return text(
+        "in_rules",
+        language,
+        checks=checks,
+        rule=cause.rule,
+        more=len(cause.rules) - 1,
+        rules=len(cause.rules),
+    )
+
+
+def harm_of(cause: Cause, language: Language) -> str:
+    """The words for a cause's harm; empty where nobody rated it."""
+    return text(f"harm_{cause.harm}", language) if cause.harm else ""

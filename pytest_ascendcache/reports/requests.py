@@ -1,0 +1,108 @@
+"""What the deciding process of a check was asked for, read from its command line."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+FAMILIES = {
+    "--op_debug_level": "debug switches",
+    "--op_debug_config": "debug switches",
+    "--op_select_implmode": "implementation mode",
+    "--optypelist_for_implmode": "implementation mode",
+    "--op_precision_mode": "implementation mode",
+    "ASCEND_MAX_OP_CACHE_SIZE": "limits",
+    "ASCEND_REMAIN_CACHE_SIZE_RATIO": "limits",
+    "debug_level": "debug switches",
+    "debug_config": "debug switches",
+    "debug_list": "debug switches",
+    "select_implmode": "implementation mode",
+    "type_list": "implementation mode",
+    "precision_file": "implementation mode",
+    "limits": "limits",
+}
+"""Options, variables and factors that act together, and the words for them."""
+
+_PLACES = {"--singleop", "--output", "--soc_version", "--op_compiler_cache_dir", "--framework"}
+_MODE = "--op_compiler_cache_mode"
+_FILES = {"--op_debug_config", "--op_precision_mode", "--model"}
+_FRESH = re.compile(r"--op_compiler_cache_dir=\S*/empty\d*(\s|$)")
+_ASSIGNMENT = re.compile(r"[A-Z][A-Z0-9_]*=")
+
+
+@dataclass(frozen=True)
+class Request:
+    """Cache mode and other options of one process, as a reader would say them."""
+
+    mode: str
+    options: Mapping[str, str]
+
+    @property
+    def families(self) -> frozenset[str]:
+        """What kinds of options it has."""
+        return frozenset(FAMILIES.get(each, each) for each in self.options)
+
+    def __str__(self) -> str:
+        given = [
+            name if name in _FILES or not value else f"{name}={value}"
+            for name, value in self.options.items()
+        ]
+        return " ".join([self.mode or "no cache mode", *given])
+
+
+def request_of(command: str) -> Request:
+    """The request in a step's command line."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: dict[str, str] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not (name.startswith("--") or _ASSIGNMENT.match(word)):
+            continue
+        if name in _PLACES or (name not in FAMILIES and not name.startswith("--op")):
+            continue
+        found[name] = value
+    mode = found.pop(_MODE, "")
+    return Request(mode, found)
+
+
+def deciding(check: Mapping[str, Any]) -> tuple[Request | None, Request | None]:
+    """The request whose outcome was wrong, and the one before it that stored what it found."""
+    steps: Sequence[Mapping[str, Any]] = check["evidence"].get("steps") or ()
+    steps = [each for each in steps if _asks_a_cache(each["command"])]
+    if not steps:
+        return None, None
+    observed = check["evidence"].get("observed", "")
+    place = len(steps) - 1
+    if observed:
+        fitting = [
+            number
+            for number, step in enumerate(steps)
+            if any(str(each).endswith(f": {observed}") for each in step["outcomes"])
+        ]
+        place = fitting[-1] if fitting else place
+    before = request_of(steps[place - 1]["command"]) if place else None
+    return request_of(steps[place]["command"]), before
+
+
+def _asks_a_cache(command: str) -> bool:
+    """Whether it is a compile, and none into an empty cache to compare with."""
+    return _FRESH.search(command) is None and (_MODE in command or "--singleop" in command)
+
+
+def combination(check: Mapping[str, Any]) -> dict[str, str]:
+    """The smallest combination of factors that shows a broken cell, as its check found it."""
+    for line in check["message"].splitlines():
+        name, _, rest = line.strip().partition(":")
+        if name == "smallest":
+            return {
+                factor: level
+                for factor, _, level in (each.partition("=") for each in rest.split())
+                if level
+            }
+    return {}

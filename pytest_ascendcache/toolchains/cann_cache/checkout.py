@@ -1,0 +1,102 @@
+"""A checkout of CANN's public repository ``ge``: whether it fits, and which one it is.
+
+Source: facts ``building-real-parts`` section 1.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan
+
+_MARK = Path("compiler/opcompiler/op_compile_adapter/source")
+"""What makes a directory a checkout of ``ge``, in every public release."""
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The files of one release of ``ge``. Nothing is ever written below ``root``."""
+
+    root: Path
+    plan: Plan
+
+    @classmethod
+    def open(cls, root: Path, plan: Plan) -> Checkout:
+        """Look whether all that is compiled is there.
+
+        Raises:
+            SourceError: naming the first file that is missing.
+        """
+        if not root.is_dir():
+            raise SourceError(
+                f"[{root}] is no directory; name a checkout of CANN's public repository ge."
+            )
+        if not (root / _MARK).is_dir():
+            raise SourceError(
+                f"[{root}] is no checkout of CANN's public repository ge: it has no {_MARK}/; "
+                "name the directory that git clone made."
+            )
+        for group in plan.groups:
+            for source in group.sources:
+                if not (root / source).is_file():
+                    raise SourceError(
+                        f"[{root}] does not fit: {source} is missing; check out the whole "
+                        "repository, v8.5.0 or newer."
+                    )
+        return cls(root.resolve(), plan)
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit, 40 hexadecimal digits; empty where that cannot be told."""
+        return self._git("rev-parse", "HEAD")
+
+    @cached_property
+    def is_changed(self) -> bool:
+        """Whether files differ from the commit."""
+        return bool(self._git("status", "--porcelain", "--untracked-files=no"))
+
+    @cached_property
+    def version(self) -> str:
+        """A tag, else the commit, else the digest of the files; with ``+changes`` where files
+        differ from it."""
+        if not self.commit:
+            return f"files {self.digest[:12]}"
+        tag = self._git("describe", "--tags", "--exact-match")
+        return (tag or self.commit[:12]) + ("+changes" if self.is_changed else "")
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of every file that a compile can see, by name and contents."""
+        whole = hashlib.sha256()
+        for path in sorted(self._files()):
+            whole.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
+            whole.update(hashlib.sha256(path.read_bytes()).digest())
+        return whole.hexdigest()
+
+    def _files(self) -> set[Path]:
+        found = {self.root / each for group in self.plan.groups for each in group.sources}
+        for group in self.plan.groups:
+            for directory in group.includes:
+                found.update(_headers(self.root / directory))
+        return found
+
+    def _git(self, *arguments: str) -> str:
+        """What git answers about exactly this directory; empty where it does not."""
+        git = shutil.which("git")
+        if git is None or not (self.root / ".git").exists():
+            return ""
+        ended = subprocess.run(
+            [git, "-C", str(self.root), *arguments], capture_output=True, text=True, check=False
+        )
+        return ended.stdout.strip() if ended.returncode == 0 else ""
+
+
+def _headers(directory: Path) -> Iterator[Path]:
+    return (path for path in directory.rglob("*.h") if path.is_file())

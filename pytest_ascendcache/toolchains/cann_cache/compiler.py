@@ -1,0 +1,152 @@
+"""One source file to one object file, kept by everything it is compiled from.
+
+The key of an object is its preprocessed text: what it includes, the system's headers too, is in it,
+so nothing stale is ever taken, releases share what is equal, and a mutant costs one compile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One source to be compiled. ``shown`` is how messages name it."""
+
+    path: Path
+    includes: tuple[Path, ...]
+    shown: str
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C++ compiler, and the directory its objects are kept in."""
+
+    program: str
+    plan: Plan
+    objects: Path
+
+    @classmethod
+    def find(cls, plan: Plan, objects: Path) -> Compiler:
+        """The compiler ``CXX`` names, else g++ or clang++.
+
+        Raises:
+            SourceError: with everything that is missing.
+        """
+        named = os.environ.get("CXX")
+        program = next(
+            filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), ""
+        )
+        if not program:
+            missing = f"CXX names '{named}', which is no program" if named else "no C++ compiler"
+            raise SourceError(f"{missing}; install g++ 9 or newer (Debian: apt install g++).")
+        compiler = cls(program, plan, objects)
+        lacking = compiler._lacking_headers()
+        if lacking:
+            packages = " ".join(compiler.plan.needs[each] for each in lacking)
+            raise SourceError(
+                f"headers are missing: {', '.join(lacking)}; install them "
+                f"(Debian: apt install {packages})."
+            )
+        return compiler
+
+    @cached_property
+    def identity(self) -> str:
+        """The compiler's own words about its version."""
+        return self._run(["--version"], Path("/")).stdout.splitlines()[0]
+
+    def object(self, unit: Unit, root: Path) -> Path:
+        """The object of a source; compiled only if there is none of the same text.
+
+        Raises:
+            SourceError: for a compile error, naming file and line.
+        """
+        includes = [f"-I{_relative(each, root)}" for each in unit.includes]
+        source = _relative(unit.path, root)
+        ended = self._run([*self.plan.flags, *includes, "-E", source], root)
+        self._check(unit, ended)
+        text = ended.stdout.replace(str(self.plan.native), "native")
+        key = hashlib.sha256(
+            "\0".join([self.identity, *self.plan.flags, text]).encode(errors="surrogateescape")
+        ).hexdigest()
+        kept = self.objects / f"{key}.o"
+        if not kept.exists():
+            self._compile(unit, text, kept, root)
+        return kept
+
+    def link(self, objects: Sequence[Path], output: Path, *more: str) -> None:
+        """Link objects.
+
+        Raises:
+            SourceError: naming the first symbol that is missing.
+        """
+        arguments = [*map(str, objects), "-o", str(output), *more, *self.plan.link]
+        ended = self._run(arguments, self.plan.native)
+        if ended.returncode == 0:
+            return
+        missing = re.search(
+            r"undefined (?:reference to|symbol:?) [`']?(.+?)'?$", ended.stderr, re.M
+        )
+        what = f"the symbol {missing[1]} is defined nowhere" if missing else _last(ended.stderr)
+        raise SourceError(f"the checkout does not fit: {what} (linking {output.name}).")
+
+    def _compile(self, unit: Unit, text: str, kept: Path, root: Path) -> None:
+        temporary = kept.with_name(f"{kept.stem}.{secrets.token_hex(4)}.tmp")
+        flags = [each for each in self.plan.flags if each not in ("-include", "cstdint")]
+        try:
+            arguments = [*flags, "-x", "c++-cpp-output", "-c", "-", "-o", str(temporary)]
+            self._check(unit, self._run(arguments, root, text))
+            temporary.replace(kept)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def _check(self, unit: Unit, ended: subprocess.CompletedProcess[str]) -> None:
+        if ended.returncode == 0:
+            return
+        errors = (line for line in ended.stderr.splitlines() if " error: " in line)
+        first = next(errors, _last(ended.stderr))
+        raise SourceError(f"the checkout does not fit: {unit.shown} does not compile: {first}.")
+
+    def _lacking_headers(self) -> list[str]:
+        questions = "".join(
+            f"#if !__has_include(<{each}>)\nlacking {each}\n#endif\n" for each in self.plan.needs
+        )
+        arguments = ["-std=c++17", f"-I{python_headers()}", "-E", "-P", "-x", "c++", "-"]
+        ended = self._run(arguments, Path("/"), questions)
+        return [each for each in self.plan.needs if f"lacking {each}" in ended.stdout]
+
+    def _run(
+        self, arguments: Sequence[str], cwd: Path, text: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.program, *arguments],
+            cwd=cwd,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+            env={**os.environ, "LC_ALL": "C"},
+            check=False,
+        )
+
+
+def _relative(path: Path, root: Path) -> str:
+    """Below the checkout without its place, so that equal files have equal text."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _last(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it says nothing"

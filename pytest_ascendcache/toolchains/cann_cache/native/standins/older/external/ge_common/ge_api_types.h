@@ -1,0 +1,2 @@
+#pragma once
+#include "ge_common/ge_api_types.h"

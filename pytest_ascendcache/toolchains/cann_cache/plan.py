@@ -1,0 +1,90 @@
+"""What is compiled of a checkout, read from ``native/plan.toml``."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+import sysconfig
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+NATIVE = Path(__file__).with_name("native")
+"""Our own C++: stand-ins for what is missing, and the command around the cache layer."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Sources that share include paths. ``sources`` and ``includes`` are below the checkout,
+    the rest below ``native``; ``standins`` are looked into first, ``fallbacks`` last."""
+
+    name: str
+    sources: tuple[str, ...]
+    own: tuple[str, ...]
+    includes: tuple[str, ...]
+    standins: tuple[str, ...]
+    fallbacks: tuple[str, ...]
+    python: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything a build consists of. ``command`` are the sources of the program itself,
+    ``needs`` headers from elsewhere, with the Debian package each is in."""
+
+    native: Path
+    flags: tuple[str, ...]
+    link: tuple[str, ...]
+    library_link: tuple[str, ...]
+    groups: tuple[Group, ...]
+    command: tuple[str, ...]
+    needs: Mapping[str, str]
+
+    @classmethod
+    def load(cls, native: Path = NATIVE) -> Plan:
+        """Read ``plan.toml`` of a directory laid out as ``native``; ``CXXFLAGS`` and ``LDFLAGS``
+        add to its flags."""
+        content = tomllib.loads((native / "plan.toml").read_text(encoding="utf-8"))
+        groups = tuple(
+            Group(
+                name=each["name"],
+                sources=tuple(each["sources"]),
+                own=tuple(each["own"]),
+                includes=tuple(each["includes"]),
+                standins=tuple(each["standins"]),
+                fallbacks=tuple(each.get("fallbacks", ())),
+                python=each.get("python", False),
+            )
+            for each in content["group"]
+        )
+        return cls(
+            native.resolve(),
+            (*content["flags"], *shlex.split(os.environ.get("CXXFLAGS", ""))),
+            (*content["link"], *shlex.split(os.environ.get("LDFLAGS", ""))),
+            tuple(content["library_link"]),
+            groups,
+            tuple(content["command"]["own"]),
+            content["needs"],
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of our own files, by name and contents."""
+        whole = hashlib.sha256()
+        for path in sorted(each for each in self.native.rglob("*") if each.is_file()):
+            whole.update(f"{path.relative_to(self.native)}\0".encode())
+            whole.update(path.read_bytes())
+        return whole.hexdigest()
+
+
+def python_headers() -> Path:
+    """Where ``Python.h`` is: the layer's header of its Python calls includes it."""
+    return Path(sysconfig.get_paths()["include"])

@@ -1,0 +1,83 @@
+"""The toolchain ``cann-cache``: what was built of a checkout, behind ATC's interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pytest_ascendcache.contract import DEFAULT_SOC, Capability
+from pytest_ascendcache.faults import Strace, find_strace
+from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
+from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
+
+_SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
+"""Chips the suite compiles for beside the one under test."""
+
+
+class CannCache(InstalledAtc):
+    """CANN's cache layer, its parsers and its key, in a command of our own."""
+
+    keeps_logs = False
+    toolkit: Toolkit
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See :class:`Toolchain`."""
+        return {**super().details, "commit": self.toolkit.commit or "unknown"}
+
+    @property
+    def installed_socs(self) -> frozenset[str]:
+        """See :class:`Toolchain`."""
+        return _SOCS
+
+
+def cann_cache_toolchain(
+    source: Path,
+    deadline: float,
+    soc: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> CannCache:
+    """Build a checkout and put it behind the protocol.
+
+    Raises:
+        SourceError: where it cannot be built.
+    """
+    return toolchain_of(Builder(say=say).build(source), deadline, soc)
+
+
+def toolchain_of(toolkit: Toolkit, deadline: float, soc: str | None = None) -> CannCache:
+    """A built toolkit behind the protocol."""
+    opp = toolkit.root / "opp"
+    installation = Installation(toolkit.atc, opp)
+    programs = {"atc": (str(toolkit.atc),), "run": (reference_command("ascendcache-run"),)}
+    capabilities = {
+        Capability.OPERATOR_CACHE,
+        Capability.CANN_LAYOUT,
+        Capability.DEBUG_CONFIG,
+        Capability.SINGLE_OP_DEBUG,
+        Capability.IMPL_MODE_TABLES,
+        Capability.RUN_KERNELS,
+        Capability.VERSION_STAMP,
+    }
+    strace = find_strace()
+    if strace is not None:
+        programs["strace"] = (strace,)
+        capabilities.add(Capability.FAULT_POINTS)
+    launcher = ProcessLauncher(programs)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    made = CannCache(
+        name="cann-cache",
+        version=toolkit.version,
+        launcher=launcher,
+        capabilities=frozenset(capabilities),
+        deadline=deadline,
+        base_environment={**environment, "ASCEND_OPP_PATH": str(opp)},
+        impl_mode_directory=installation.tables,
+        fault_route=None if strace is None else Strace(launcher.argv),
+    )
+    made.installation = installation
+    made.toolkit = toolkit
+    made.soc = soc or DEFAULT_SOC
+    return made

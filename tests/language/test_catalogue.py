@@ -1,0 +1,165 @@
+"""Both languages are complete, and a sentence is recognised with what differs in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pytest_ascendcache
+from pytest_ascendcache.contract import Capability, Delivered, Fate, Outcome, load_rules
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.language import (
+    Language,
+    preferred_language,
+    templates,
+    text,
+    texts,
+    translated,
+)
+
+PACKAGE = Path(pytest_ascendcache.__file__).parent
+ZH = Language.CHINESE
+CHINESE = re.compile("[\u4e00-\u9fff]")
+PLACES = re.compile(r"\{(\w*)\}")
+NOTHING_TO_SAY = 7
+"""Letters of fixed text below which a message is only what differs, an operator's name perhaps."""
+
+
+def test_every_fixed_text_has_both_languages_and_the_same_values() -> None:
+    for key, told in texts().items():
+        assert set(told) == {"en", "zh"}, key
+        assert all(told.values()), key
+        if key not in ("in_rules",):  # English counts the other rules, Chinese all of them
+            assert set(PLACES.findall(told["en"])) == set(PLACES.findall(told["zh"])), key
+
+
+@pytest.mark.parametrize("verdict", Verdict, ids=lambda each: each.name)
+def test_every_verdict_has_a_word(verdict: Verdict) -> None:
+    assert text(f"v_{verdict.value}", Language.ENGLISH) == verdict.value
+    assert CHINESE.search(text(f"v_{verdict.value}", ZH))
+
+
+@pytest.mark.parametrize("harm", Harm, ids=lambda each: each.name)
+def test_every_harm_has_words(harm: Harm) -> None:
+    assert CHINESE.search(text(f"harm_{harm.value}", ZH))
+
+
+def test_every_rule_speaks_chinese() -> None:
+    missing = [
+        rule.id
+        for rule in load_rules().values()
+        if not CHINESE.search(rule.title_zh + rule.statement_zh) or not rule.statement_zh
+    ]
+    assert missing == [], "add statement_zh to these rules"
+
+
+def test_a_template_and_its_translation_have_as_many_places() -> None:
+    for english, chinese in templates().items():
+        there = english.count("{}")
+        named = PLACES.findall(chinese)
+        assert len(named) == there, english
+        if any(named):
+            assert sorted(map(int, named)) == list(range(there)), english
+
+
+def _messages(folder: str) -> Iterator[str]:
+    """Messages of failed checks and reasons for none, with {} where a value stands."""
+    for path in sorted((PACKAGE / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assert) and node.msg is not None:
+                yield from _template(node.msg)
+            elif (
+                isinstance(node, ast.Call)
+                and node.args
+                and ast.unparse(node.func) in ("pytest.fail", "pytest.skip", "NotDecidable")
+            ):
+                yield from _template(node.args[0])
+
+
+def _errors() -> Iterator[str]:
+    """Usage errors, with {} where a value stands."""
+    for path in sorted((PACKAGE / "plugin").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.UsageError":
+                yield from (each for argument in node.args for each in _template(argument))
+
+
+def _template(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        told = node.value
+    elif isinstance(node, ast.JoinedStr):
+        told = "".join(
+            str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+        )
+    else:
+        return
+    for line in told.split("\n"):
+        if not line.startswith(("observed:", "expected:")):
+            yield line.strip()
+
+
+@pytest.mark.parametrize(
+    "found", [_messages("conformance"), _errors()], ids=["reasons", "usage errors"]
+)
+def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
+    missing = {
+        f'"{each}" = ""'
+        for each in found
+        if len(each.replace("{}", "")) >= NOTHING_TO_SAY and translated(each, ZH) == each
+    }
+    assert sorted(missing) == [], "translate these in language/sentences/*.toml"
+
+
+def test_outcomes_are_translated() -> None:
+    for delivered in Delivered:
+        for fate in Fate:
+            assert CHINESE.search(translated(str(Outcome(delivered, fate)), ZH))
+
+
+@pytest.mark.parametrize("capability", Capability, ids=lambda each: each.name)
+def test_what_a_toolchain_lacks_is_translated(capability: Capability) -> None:
+    assert CHINESE.search(translated(f"atc 8.5.0: {capability.lacking}", ZH))
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("the cache was touched", "缓存被改动"),
+        ("the compile was ended by signal 6: core dumped", "编译被信号 6 终止：core dumped"),
+        (
+            "with enable --op_debug_config after enable: compiled, entry kept; "
+            "expected: reused, entry kept",
+            "先 enable、再 enable --op_debug_config 时：重新编译，缓存未变；"
+            "预期：命中缓存，缓存未变",
+        ),
+        (
+            "with force: 0 of 10 entries aged, 4 had to; 4 stayed (idle 9 h to 12 h)",
+            "force 时：10 份缓存中老化了 0 份，应老化 4 份；4 份未老化（已闲置 9 至 12 小时）",
+        ),
+        ("Exp(float16[4]): compiled, entry stored", "Exp(float16[4])：重新编译，写入缓存"),
+        ("words nobody knows: 1; 2", "words nobody knows: 1; 2"),
+        ("", ""),
+    ],
+)
+def test_a_sentence_is_recognised(english: str, chinese: str) -> None:
+    assert translated(english, ZH) == chinese
+    assert translated(english, Language.ENGLISH) == english
+
+
+@pytest.mark.parametrize(
+    ("environment", "language"),
+    [
+        ({}, "en"),
+        ({"LANG": "zh_CN.UTF-8"}, "zh"),
+        ({"LANG": "C.UTF-8"}, "en"),
+        ({"LANG": "zh_CN.UTF-8", "LC_ALL": "en_US.UTF-8"}, "en"),
+        ({"LANG": "de_DE", "LC_MESSAGES": "zh_TW"}, "zh"),
+    ],
+)
+def test_the_locale_says_the_language(environment: dict[str, str], language: str) -> None:
+    assert preferred_language(environment).value == language

@@ -1,0 +1,253 @@
+"""Green means judged: which toolchain, that it was run, and what a failed control leaves open."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RULE = "--ascend-rule=cache-mode/default-is-disable"
+NOT_CANN = "the embedded reference: this says nothing about CANN"
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An empty directory on a machine without a toolkit."""
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    return pytester
+
+
+def _program(path: Path, script: str = "exit 1") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+# --- which toolchain ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("found_by", ["PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "home"])
+def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, found_by: str
+) -> None:
+    program = suite.path / "toolkit/bin/atc"
+    if found_by == "PATH":
+        monkeypatch.setenv("PATH", str(_program(program).parent), prepend=":")
+        named = "--ascend-toolchain=atc"
+    elif found_by == "home":  # the toolkit is set up, and its atc is not where it usually is
+        monkeypatch.setenv("ASCEND_HOME_PATH", str(suite.path))
+        named = "--ascend-atc=PATH"
+    else:
+        monkeypatch.setenv(found_by, str(_program(program).parents[1]))
+        named = f"--ascend-atc={program}"
+    for asked in ("--ascend-cache", RULE):
+        result = suite.runpytest_subprocess(asked)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        (said,) = [line for line in result.errlines if line]
+        assert said.startswith("ERROR: a real toolchain is in sight, ")
+        assert f"add {named} to judge it, or --ascend-toolchain=reference" in said
+    suite.runpytest_subprocess(RULE, "--ascend-toolchain=reference").assert_outcomes(
+        passed=3,
+        deselected=suite.runpytest_subprocess(
+            RULE, "--ascend-toolchain=reference", "--collect-only"
+        ).parseoutcomes()["deselected"],
+    )
+
+
+def test_a_users_own_test_is_not_given_the_reference_beside_a_real_toolchain(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(suite.path))
+    suite.makepyfile("def test_mine(ascend_toolchain): pass")
+    result = suite.runpytest_subprocess()
+    assert result.ret != pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*a real toolchain is in sight, *"])
+
+
+@pytest.mark.parametrize("options", [[], ["-q"], ["-n", "1"]], ids=str)
+def test_the_last_line_says_what_was_judged(suite: pytest.Pytester, options: list[str]) -> None:
+    result = suite.runpytest_subprocess(RULE, "--ascend-report=r.json", *options)
+    assert result.ret == pytest.ExitCode.OK
+    last = [line for line in result.outlines if line][-1]
+    assert last.startswith("judged: reference ")
+    assert last.endswith(NOT_CANN)
+    judged = json.loads((suite.path / "r.json").read_text())["judged"]
+    assert (judged["what"], judged["text"]) == ("reference", last.removeprefix("judged: "))
+
+
+def test_the_last_line_names_the_program(suite: pytest.Pytester) -> None:
+    program = _program(suite.path / "atc")
+    result = suite.runpytest_subprocess(RULE, "-q", f"--ascend-atc={program}")
+    assert [line for line in result.outlines if line][-1] == (
+        f"judged: atc version unknown, {program}"
+    )
+
+
+def test_users_own_tests_say_what_they_judged(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        test_one="def test_mine(ascend_toolchain): pass", test_two="def test_other(): pass"
+    )
+    assert NOT_CANN in suite.runpytest_subprocess("-q", "test_one.py").outlines[-1]
+    assert "judged" not in suite.runpytest_subprocess("-q", "test_two.py").stdout.str()
+
+
+def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_mine="def test_mine(): assert False")
+    result = suite.runpytest_subprocess("--ascend-cache", RULE)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert {**result.parseoutcomes(), "deselected": 0} == {
+        "passed": 3,
+        "failed": 1,
+        "deselected": 0,
+    }
+
+
+# --- nothing judged -------------------------------------------------------------------------
+
+
+def test_a_run_without_an_applicable_check_is_not_green(suite: pytest.Pytester) -> None:
+    program = _program(suite.path / "op_compiler")
+    result = suite.runpytest_subprocess(RULE, f"--ascend-op-compiler={program}")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "not applicable: cache-mode, 3 checks: op-compiler: *",
+            "NOTHING WAS JUDGED: none of 3 checks is applicable",
+        ]
+    )
+
+
+def test_a_run_without_a_check_of_the_suite_is_not_green(suite: pytest.Pytester) -> None:
+    suite.makepyfile(test_mine="def test_mine(): pass")
+    result = suite.runpytest_subprocess("--ascend-cache", "-k", "test_mine")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["NOTHING WAS JUDGED: no check of the suite was run"])
+
+
+# --- what the plugin finds around atc -------------------------------------------------------
+
+
+def test_atc_is_told_which_operator_package_was_found(suite: pytest.Pytester) -> None:
+    toolkit = suite.path / "toolkit"
+    (toolkit / "opp/built-in").mkdir(parents=True)
+    log = suite.path / "log"
+    program = _program(toolkit / "bin/atc", f'echo "$ASCEND_OPP_PATH" >> {log}; exit 1')
+    result = suite.runpytest_subprocess(RULE, f"--ascend-atc={program}")
+    assert set(log.read_text().split()) == {str(toolkit / "opp")}
+    result.stdout.fnmatch_lines([f"ascendcache: *opp_path {toolkit}/opp*"])
+
+
+def test_an_operator_package_that_is_not_found_is_said_to_be_missing(
+    suite: pytest.Pytester,
+) -> None:
+    program = _program(suite.path / "atc")
+    result = suite.runpytest_subprocess(RULE, f"--ascend-atc={program}")
+    result.stdout.fnmatch_lines(["ascendcache: *opp_path not found (set ASCEND_OPP_PATH)*"])
+
+
+# --- a positive control that fails ----------------------------------------------------------
+
+
+def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
+    suite: pytest.Pytester,
+) -> None:
+    result = suite.runpytest_subprocess(
+        "--ascend-defect=never-hits",
+        "--ascend-rule=security/verify-before-load",
+        "--ascend-report=r.json",
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [
+            "POSITIVE CONTROL FAILED: an untouched canary under enable is not served: the entry "
+            "was replaced; an unmarked one was replaced too, so the cache is purged at every run*"
+        ]
+    )
+    checks = json.loads((suite.path / "r.json").read_text())["checks"]
+    assert {each["verdict"] for each in checks} == {"undecided"}
+
+
+# --- ends that nobody planned ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [("a b", "contains ' ', which ATC does not take in paths"), ("file/t", "cannot be used")],
+)
+def test_a_base_directory_that_cannot_be_used(
+    suite: pytest.Pytester, base: str, words: str
+) -> None:
+    (suite.path / "file").touch()
+    program = _program(suite.path / "atc")
+    result = suite.runpytest_subprocess(
+        RULE, f"--ascend-atc={program}", f"--basetemp={suite.path / base}"
+    )
+    assert result.ret != pytest.ExitCode.OK
+    told = result.stdout.str() + result.stderr.str()
+    assert words in told
+    assert "INTERNALERROR" not in told
+    assert "Traceback" not in told
+
+
+def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
+    suite.makeconftest(
+        """
+        import errno, pytest
+        from pytest_ascendcache.observation import CacheUnderTest
+
+        def full(*_, **__):
+            raise OSError(errno.ENOSPC, "No space left on device", "/somewhere")
+
+        @pytest.fixture(autouse=True)
+        def disk(monkeypatch):
+            monkeypatch.setattr(CacheUnderTest, "compile", full)
+        """
+    )
+    result = suite.runpytest_subprocess(RULE, "-k", "test_default_stores_nothing")
+    result.stdout.fnmatch_lines(
+        [
+            "1 checks: 0 pass*1 undecided",
+            "why      this machine keeps the check from being done: No space left on device "
+            "(/somewhere)",
+        ]
+    )
+
+
+def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None:
+    reached = suite.path / "reached"
+
+    os.mkfifo(reached)
+    suite.makeconftest(
+        f"""
+        import pytest, signal
+
+        @pytest.fixture(autouse=True)
+        def stands_still():
+            with open({str(reached)!r}, "w") as file:
+                file.write("x")
+            signal.pause()
+        """
+    )
+    command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        command, cwd=suite.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
+        poll = select.poll()
+        poll.register(os.open(reached, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
+        poll.register(os.pidfd_open(run.pid), select.POLLIN)
+        assert poll.poll()  # the first check is being set up, or the run has ended
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=60)
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "INCOMPLETE: 3 more checks were selected and not run" in output
+    assert NOT_CANN in output
+    assert "INTERNALERROR" not in output + errors

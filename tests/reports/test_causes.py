@@ -1,0 +1,188 @@
+"""Broken checks by cause: what belongs together, what comes first, and the sentence told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.causes import Cause, causes
+from pytest_ascendcache.reports.localise import explanations
+from pytest_ascendcache.reports.reasons import reason, sentences
+from pytest_ascendcache.reports.requests import request_of
+from tests.sample_reports import record
+
+UNLISTED, COMBINED, HEALS = (
+    "debug/list-caches-unlisted",
+    "combinations/outcome",
+    "robust/heals-damaged-entry",
+)
+PAIR = {"observed": "compiled, entry kept", "expected": "reused, entry kept"}
+STEM = "te_add_0ef37e82bf918ea8f9ad5bc771693837d4eebde8f8c888998b8bb63caf81f730"
+
+
+def _step(options: str, outcome: str = "compiled, entry kept") -> dict[str, Any]:
+    command = f"cd /box/work && HOME=/box/home atc --singleop=/box/a.json {options}"
+    return {"command": command, "ending": "", "outcomes": [f"Add(float32[4]): {outcome}"]}
+
+
+def _broken(
+    name: str,
+    rule: str,
+    message: str = "outcome differs",
+    harm: str | None = None,
+    verdict: Verdict = Verdict.FAIL,
+    **evidence: Any,
+) -> dict[str, Any]:
+    data = record(name, rule, verdict, message, **evidence).as_dict()
+    return {**data, "harm": harm}
+
+
+def _cell(number: int, rule: str = COMBINED, **factors: str) -> dict[str, Any]:
+    whole = {"cache_mode": "enable", "debug_list": "not-given", "limits": "default", **factors}
+    return _broken(f"test_c.py::test_cell[{number}]", rule, factors=whole, **PAIR)
+
+
+DEBUG = "--op_compiler_cache_mode=enable --op_debug_config=/box/debug.cfg"
+PLAIN = "--op_compiler_cache_mode=enable"
+
+
+def _unlisted(number: int) -> dict[str, Any]:
+    steps = [_step(PLAIN, "compiled, entry stored"), _step(DEBUG)]
+    return _broken(f"test_d.py::test_unlisted[{number}]", UNLISTED, steps=steps, **PAIR)
+
+
+def _rules(found: list[Cause]) -> list[dict[str, int]]:
+    return [dict(each.rules) for each in found]
+
+
+def test_one_pair_with_one_kind_of_options_is_one_cause() -> None:
+    other = {"observed": "compiled, entry absent", "expected": "compiled, entry stored"}
+    stored = _broken("test_d.py::test_an_entry_is_stored", UNLISTED, steps=[_step(DEBUG)], **other)
+    (cause,) = causes([_unlisted(1), _unlisted(2), stored])
+    assert cause.rules == {UNLISTED: 3}
+    assert cause.reason == (
+        "with enable --op_debug_config after enable: compiled, entry kept; "
+        "expected: reused, entry kept"
+    )
+    assert cause.repeat == "pytest --ascend-cache test_d.py::test_unlisted[1]"
+
+
+def test_combinations_follow_the_rule_that_explains_them() -> None:
+    cells = [_cell(number, debug_list="others") for number in range(4)]
+    fine = [
+        record(
+            f"test_c.py::test_fine[{number}]",
+            COMBINED,
+            factors={"cache_mode": mode, "debug_list": "not-given", "limits": limits},
+        ).as_dict()
+        for number, (mode, limits) in enumerate([("enable", "default"), ("force", "off")])
+    ]
+    (cause,) = causes([*cells, *fine, _unlisted(1)])
+    assert list(cause.rules.items()) == [(UNLISTED, 1), (COMBINED, 4)]
+    assert cause.checks[0]["rule"] == UNLISTED
+
+
+def test_a_combination_says_the_levels_that_explain_it() -> None:
+    cells = [_cell(number, debug_list="others") for number in range(4)]
+    levels = {"cache_mode": "enable", "debug_list": "not-given", "limits": "default"}
+    fine = record("test_c.py::test_fine", COMBINED, factors=levels)
+    (cause,) = causes([*cells, fine.as_dict()])
+    assert cause.reason.startswith("with debug_list=others: compiled, entry kept")
+
+
+def test_other_options_other_harm_or_another_verdict_are_causes_of_their_own() -> None:
+    plain = _broken("test_e.py::test_plain", "cache-mode/enable-reuses", steps=[_step(PLAIN)])
+    crash = _broken("test_f.py::test_crash", HEALS, "it crashed in the reader", "crash")
+    words = _broken("test_f.py::test_words", HEALS, "the message is wrong", "misleading")
+    open_ = _broken("test_f.py::test_open", HEALS, "nothing tells", verdict=Verdict.UNDECIDED)
+    found = causes([plain, words, crash, _unlisted(1), open_])
+    assert sorted(map(tuple, _rules(found))) == sorted(
+        [(UNLISTED,), (HEALS,), (HEALS,), (HEALS,), ("cache-mode/enable-reuses",)]
+    )
+    assert [each.harm for each in found][:2] == ["crash", "misleading"]
+    assert found[-1].verdict == "undecided"
+
+
+def test_what_one_rule_says_with_the_same_options_is_one_cause() -> None:
+    checks = [
+        _broken(f"test_b.py::test_{number}", HEALS, message, steps=[_step(PLAIN)])
+        for number, message in enumerate(["the value was accepted", "the cache was touched"])
+    ]
+    (cause,) = causes(checks)
+    assert cause.also == ("with enable: the cache was touched",)
+
+
+def test_what_differs_from_check_to_check_is_no_other_cause() -> None:
+    messages = [f"no warning names max_op_cache_size and its value {each!r}" for each in "ab"]
+    checks = [
+        _broken(f"test_b.py::test_{number}", rule, message)
+        for number, (rule, message) in enumerate(
+            zip(["aging/bad-values", "aging/soft-limit"], messages, strict=True)
+        )
+    ]
+    (cause,) = causes(checks)
+    assert len(cause.rules) == 2
+
+
+def test_what_passed_has_no_cause() -> None:
+    assert causes([record().as_dict(), _broken("a", HEALS, verdict=Verdict.KNOWN_DEVIATION)]) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("the cache was touched\nassert {} == {'a': 1}\n  Full diff:", "the cache was touched"),
+        (
+            'the mode changes a kernel\nassert {b"\\x7fELF\\x02"} == {b"\\x7fELF\\x03"}',
+            "the mode changes a kernel",
+        ),
+        (f"{STEM}: the object is gone", "te_add_0ef37e82…: the object is gone"),
+        (f"left: {{'{STEM}.o': 'removed'}}", "left: te_add_0ef37e82….o removed"),
+        (
+            "the compile ended with exit status 70: ion.py\n  raise it\nTypeError: no str",
+            "the compile ended with exit status 70: TypeError: no str",
+        ),
+        ("/tmp/x/ascendcache0/12-test-a/cache/a.o is gone", "$SANDBOX/cache/a.o is gone"),
+    ],
+)
+def test_a_reason_is_a_sentence(message: str, told: str) -> None:
+    assert reason(_broken("a", HEALS, message)) == told
+
+
+def test_an_aging_that_went_wrong_is_told_with_its_arithmetic() -> None:
+    message = (
+        "aged entries differ\n  observed: a gone\n  expected: abc gone\n"
+        "  idle before the run: a: 43200 s, b: 39600 s, c: 7200 s, d: 60 s\nassert 'a' == 'abc'"
+    )
+    sizes = [{"run": 1, "before": 9 << 20, "after": 8 << 20, "entries": 4, "removed": 1}]
+    broken = _broken(
+        "a", "aging/keeps-ratio", message, observed="a gone", expected="abc gone", sizes=sizes
+    )
+    assert reason(broken) == (
+        "1 of 4 entries aged, 3 had to; 2 stayed (idle 2 h to 11 h); "
+        "cache 9.0 MB before, 8.0 MB after"
+    )
+
+
+def test_notation_is_no_sentence() -> None:
+    message = "{'a', 'b'} == {'a'}\n  Extra items in the left set:\n  'b'"
+    assert sentences(message) == []
+    assert reason(_broken("a", HEALS, message)) == "what was observed is not what had to be"
+
+
+def test_a_request_is_its_mode_and_what_is_beside_it() -> None:
+    request = request_of(
+        "cd /x && ASCEND_MAX_OP_CACHE_SIZE=8 atc --singleop=a --soc_version=Ascend910B1 "
+        "--op_compiler_cache_mode=force --op_debug_config=/x/d.cfg --op_debug_level=1"
+    )
+    assert str(request) == "force ASCEND_MAX_OP_CACHE_SIZE=8 --op_debug_config --op_debug_level=1"
+    assert request.families == {"limits", "debug switches"}
+
+
+def test_levels_that_passed_elsewhere_explain_nothing() -> None:
+    broken = [{"a": "1", "b": "1"}, {"a": "1", "b": "2"}]
+    passed = [{"a": "2", "b": "1"}, {"a": "2", "b": "2"}]
+    assert explanations(broken, passed) == [{"a": "1"}, {"a": "1"}]
+    assert explanations(broken, [*broken, *passed]) == [{}, {}]

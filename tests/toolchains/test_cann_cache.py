@@ -1,0 +1,204 @@
+"""Building a checkout of CANN's sources, on a small layer of this project's own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, Plan
+
+_LAYER = Path(__file__).with_name("cann_layer")
+_SOURCE = Path("compiler/opcompiler/op_compile_adapter/source")
+
+
+@dataclass
+class Site:
+    """A checkout, stand-ins, and a store of builds."""
+
+    root: Path
+    store: Path
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def checkout(self) -> Path:
+        return self.root / "checkout"
+
+    @property
+    def plan(self) -> Plan:
+        return Plan.load(self.root / "native")
+
+    def file(self, name: str) -> Path:
+        return self.checkout / _SOURCE / name
+
+    def build(self) -> Toolkit:
+        return Builder(self.store, jobs=2, say=self.said.append, plan=self.plan).build(
+            self.checkout
+        )
+
+    def objects(self) -> set[str]:
+        return {each.name for each in (self.store / "objects").iterdir()}
+
+
+def _site(root: Path, store: Path) -> Site:
+    shutil.copytree(_LAYER / "checkout", root / "checkout")
+    shutil.copytree(NATIVE / "command", root / "native/command")
+    shutil.copy(_LAYER / "plan.toml", root / "native/plan.toml")
+    return Site(root, store)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where objects are kept: what a test compiled, the next need not."""
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture
+def site(tmp_path: Path, store: Path) -> Site:
+    made = _site(tmp_path, store)
+    try:
+        made.build()
+    except SourceError as error:
+        if "install" in str(error):
+            pytest.skip(f"the small layer cannot be compiled here: {error}")
+        raise
+    made.said.clear()
+    return made
+
+
+def test_an_unchanged_checkout_is_not_built_again(site: Site) -> None:
+    before = site.objects()
+    site.build()
+    assert site.said == []
+    assert site.objects() == before
+
+
+def test_a_changed_source_compiles_what_includes_it_alone(site: Site) -> None:
+    before = site.objects()
+    header = site.file("settings.h")
+    header.write_text(header.read_text().replace("SERVES = true", "SERVES = !true"))
+    first = site.build()
+    assert len(site.objects() - before) == 1, "layer.cc alone includes settings.h"
+    header.write_text(header.read_text().replace("SERVES = !true", "SERVES = true"))
+    assert site.build() != first
+
+
+@pytest.mark.parametrize("name", ["layer.cc", "frontend.cc"])
+def test_a_partial_checkout_is_refused_by_file(site: Site, name: str) -> None:
+    site.file(name).unlink()
+    with pytest.raises(SourceError, match=rf"does not fit: .*/{name} is missing"):
+        site.build()
+
+
+def test_a_compile_error_is_named_by_file_and_line(site: Site) -> None:
+    source = site.file("frontend.cc")
+    source.write_text(source.read_text() + "\nint broken() { return nothing; }\n")
+    before = site.objects()
+    with pytest.raises(SourceError, match=r"frontend\.cc:\d+:\d+: error: .nothing."):
+        site.build()
+    assert site.objects() == before
+
+
+def test_a_symbol_that_is_missing_is_named(site: Site) -> None:
+    source = site.file("frontend.cc")
+    source.write_text(
+        '#include "boundary.h"\nstruct FrontEnd::Parsers {};\n'
+        "bool elsewhere();\n"
+        "bool FrontEnd::read(const Options &, const std::string &) { return elsewhere(); }\n"
+        "void FrontEnd::apply(Operator &) const {}\n"
+        'std::string FrontEnd::debug_config() const { return ""; }\n'
+    )
+    toolkits = set((site.store / "toolkits").iterdir())
+    with pytest.raises(SourceError, match=r"the symbol elsewhere\(\) is defined nowhere"):
+        site.build()
+    assert set((site.store / "toolkits").iterdir()) == toolkits
+
+
+def test_what_a_killed_build_left_is_removed(site: Site) -> None:
+    left = site.store / "toolkits/making-killed"
+    left.mkdir()
+    half = site.store / "objects/half.tmp"
+    half.write_text("half")
+    site.file("settings.h").write_text("#pragma once\nconstexpr bool SERVES = 1;\n")
+    site.build()
+    assert not left.exists()
+    assert not half.exists()
+
+
+def test_a_second_build_waits_for_the_first(site: Site) -> None:
+    site.file("settings.h").write_text("#pragma once\nconstexpr bool SERVES = 2 > 1;\n")
+    with (site.store / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        def release(text: str) -> None:
+            site.said.append(text)
+            if "waiting" in text:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+
+        Builder(site.store, say=release, plan=site.plan).build(site.checkout)
+    assert site.said[0] == "another build is at work; waiting for it"
+
+
+def test_a_checkout_that_may_only_be_read_is_built(site: Site) -> None:
+    site.file("settings.h").write_text("#pragma once\nconstexpr bool SERVES = 3 > 1;\n")
+    before = {each: each.stat().st_mtime_ns for each in site.checkout.rglob("*")}
+    for each in before:
+        each.chmod(0o555 if each.is_dir() else 0o444)
+    try:
+        site.build()
+        assert {each: each.stat().st_mtime_ns for each in site.checkout.rglob("*")} == before
+    finally:
+        for each in before:
+            each.chmod(0o755)
+
+
+def test_without_a_compiler_it_says_what_to_install(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(SourceError, match=r"no C.. compiler; install g"):
+        site.build()
+
+
+def test_missing_headers_are_named_together(site: Site) -> None:
+    plan = site.root / "native/plan.toml"
+    lacking = '[needs]\n"no/such.h" = "libno-dev"\n"nor/this.h" = "libnor-dev"\n'
+    plan.write_text(plan.read_text().replace("[needs]\n", lacking))
+    with pytest.raises(SourceError, match=r"no/such.h, nor/this.h; .*libno-dev libnor-dev"):
+        site.build()
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [("missing", "is no directory"), ("native", "is no checkout of CANN's public repository ge")],
+)
+def test_what_is_no_checkout_is_refused(site: Site, place: str, says: str) -> None:
+    with pytest.raises(SourceError, match=says):
+        Builder(site.store, plan=site.plan).build(site.root / place)
+
+
+@pytest.mark.parametrize(("serves", "code"), [("true", 0), ("false", 1)])
+def test_the_suite_judges_what_was_built(site: Site, serves: str, code: int) -> None:
+    """A layer that works passes, and the same with one constant changed does not."""
+    site.file("settings.h").write_text(f"#pragma once\nconstexpr bool SERVES = {serves};\n")
+    toolkit = site.build()
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "--ascend-cache", f"--ascend-atc={toolkit.atc}"),
+            *("--ascend-rule=cache-mode/enable-stores", "--ascend-rule=cache-mode/enable-reuses"),
+            *("-q", "-p", "no:cacheprovider"),
+        ],
+        env={**os.environ, "ASCEND_OPP_PATH": str(toolkit.root / "opp")},
+        cwd=site.root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == code, ended.stdout + ended.stderr
