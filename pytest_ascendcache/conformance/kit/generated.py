@@ -39,9 +39,9 @@ Fresh = Mapping[OperatorSpec, Run]
 """Operators the toolchain compiles -> the run that compiled each without a cache."""
 
 
-def generated(matrix: str, seed: int = 0) -> tuple[OperatorSpec, ...]:
-    """The operators of a run with this ``--ascend-matrix``."""
-    return generate(PASSES[matrix], seed)
+def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
+    """The operators of a run with this ``--ascend-matrix``, with their neighbours or without."""
+    return generate(PASSES[matrix], near=near)
 
 
 def shuffled(operators: Iterable[OperatorSpec], seed: int) -> list[OperatorSpec]:
