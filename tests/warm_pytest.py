@@ -38,10 +38,12 @@ class WarmPytest:
             TimeoutError: after ``seconds``; the run is killed then.
         """
         server = self._connect()
+        # As pytester has it: what a test writes into its directory can be imported.
+        path = os.pathsep.join(filter(None, [str(directory), os.environ.get("PYTHONPATH")]))
         request = {
             "arguments": list(arguments),
             "directory": str(directory),
-            "environment": dict(os.environ),
+            "environment": {**os.environ, "PYTHONPATH": path},
             "output": str(output),
             "errors": str(errors),
         }

@@ -66,8 +66,7 @@ def test_a_broken_cache_fails_and_says_what(runs: pytest.Pytester, cache: Kernel
         [
             "*fail 1*audit/digests*",
             "*warn 1*audit/private-modes*",
-            f"why*1 fault, * in {cache.root}",
-            f"*kernel_cache/Ascend910B1/{name}: sha256 is *..., the metadata says *...",
+            f"why *1 fault, * in {cache.root}: kernel_cache/Ascend910B1/*: sha256 is *",
             f"repeat   *pytest --ascend-audit={cache.root} --pyargs *.test_audit::test_audit?*",
         ]
     )

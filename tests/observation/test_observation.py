@@ -406,7 +406,10 @@ def test_control_of_a_toolchain_that_never_stores(reference, tmp_path):
 def test_control_of_a_toolchain_that_never_hits(reference, tmp_path):
     control = positive_control(Faulty(reference, always(FORCE)), ADD, tmp_path)
     assert (control.compiles, control.serves_marked) == (True, False)
-    assert control.reason == "an untouched canary under enable is not served"
+    assert control.reason == (
+        "an untouched canary under enable is not served: the entry was replaced; an unmarked one "
+        "was replaced too, so the cache is purged at every run"
+    )
 
 
 def test_control_of_a_toolchain_that_does_not_take_copies(reference, tmp_path):

@@ -173,7 +173,9 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
         ]
     )
     checks = json.loads((suite.path / "r.json").read_text())["checks"]
-    assert {each["verdict"] for each in checks} == {"undecided"}
+    # Networks have a positive control of their own.
+    own = {each["verdict"] for each in checks if "test_other_rooms" not in each["check"]}
+    assert own == {"undecided"}
 
 
 # --- ends that nobody planned ---------------------------------------------------------------
@@ -181,7 +183,7 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
 
 @pytest.mark.parametrize(
     ("base", "words"),
-    [("a b", "contains ' ', which ATC does not take in paths"), ("file/t", "cannot be used")],
+    [("a b", "contains ' ', which ATC does not take in paths"), ("file/t", "no temporary directory can be made in")],
 )
 def test_a_base_directory_that_cannot_be_used(
     suite: pytest.Pytester, base: str, words: str
@@ -215,7 +217,6 @@ def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     result = suite.runpytest_subprocess(RULE, "-k", "test_default_stores_nothing")
     result.stdout.fnmatch_lines(
         [
-            "1 checks: 0 pass*1 undecided",
             "why      this machine keeps the check from being done: No space left on device "
             "(/somewhere)",
         ]
@@ -229,6 +230,9 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
     suite.makeconftest(
         f"""
         import pytest, signal
+
+        # Where this test runs in the background, SIGINT is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
         @pytest.fixture(autouse=True)
         def stands_still():
@@ -244,7 +248,7 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
         poll = select.poll()
         poll.register(os.open(reached, os.O_RDONLY | os.O_NONBLOCK), select.POLLIN)
         poll.register(os.pidfd_open(run.pid), select.POLLIN)
-        assert poll.poll()  # the first check is being set up, or the run has ended
+        assert poll.poll(120_000)  # the first check is being set up, or the run has ended
         run.send_signal(signal.SIGINT)
         output, errors = run.communicate(timeout=60)
     assert run.returncode == pytest.ExitCode.INTERRUPTED

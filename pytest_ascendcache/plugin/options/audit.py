@@ -46,7 +46,7 @@ def _check_plan(fix: Path) -> None:
         is_ours = is_stream(fix) or not fix.exists() or is_plan(fix)
     except OSError:
         is_ours = False
-    if not is_ours and not fix.is_dir():
+    if not is_ours and fix.is_file():
         raise pytest.UsageError(
             f"--ascend-audit-fix={fix} exists and is no removal plan; name another file, or remove "
             "it."
