@@ -27,6 +27,7 @@ from pytest_ascendcache.qualification.mutation import run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
+_UNDECIDED = "undecided"
 _REPETITIONS = 20
 _HANGS = 15
 """Seconds after which a run of a defect that never ends is killed."""
@@ -120,11 +121,19 @@ def main() -> int:
         ended = runs([*map(_on_the_reference, arguments), *(each.build for each in staged)])
         for name in profiles:
             failures += _report_profile(name, ended, given.full)
+        undecided = []
         for defect in chosen:
-            report = next(ended).report
-            failures += _report(Killed(defect, _verdicts(report), _crashes(report), _harms(report)))
+            killed = _killed(defect, next(ended))
+            if killed.survived and _UNDECIDED in killed.verdicts.values():
+                undecided.append(defect)
+            else:
+                failures += _report(killed)
         for scene in staged:
             failures += _report_scene(scene, next(ended).report)
+        # An undecided check ends a run at its first failure too: here all checks have their say.
+        everything = [_arguments(each, given.full, runs, exit_first=False) for each in undecided]
+        again = runs([*map(_on_the_reference, everything)])
+        failures += sum(_report(_killed(each, next(again))) for each in undecided)
         if given.full and whole:
             failures += _clean_runs(runs)
     finally:
@@ -163,7 +172,7 @@ def _on_the_reference(arguments: list[str]) -> Asked:
     return lambda _: ["--ascend-cache", *arguments]
 
 
-def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
+def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = True) -> list[str]:
     """The run of a defect: all of the suite, or the checks of the rules it claims to break.
 
     Where that is one rule, the first check that finds fault is enough: simpler interruptions come
@@ -178,9 +187,14 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns) -> list[str]:
     if full:
         return [*chosen, PACKAGE]
     judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
-    first = ["--ascend-strict", "--exitfirst"] if len(judged) == 1 else []
+    first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
     return [*chosen, *first, *rules, *runs.files(judged)]
+
+
+def _killed(defect: Defect, ended: Ended) -> Killed:
+    report = ended.report
+    return Killed(defect, _verdicts(report), _crashes(report), _harms(report))
 
 
 def _crashes(document: Mapping[str, Any]) -> list[str]:
