@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -240,23 +240,39 @@ class Run(ObservedFiles):
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache: then it was compiled."""
-        digest = sha256(self.kernel(operator))
-        written = (Change.ADDED, Change.REPLACED, Change.CHANGED)
-        return fate in (Fate.STORED, Fate.REWRITTEN) or any(
-            change in written and self.after.files[path].sha256 == digest
+        kinds = (Change.ADDED, Change.REPLACED, Change.CHANGED)
+        written = {
+            self.after.files[path].sha256
             for path, change in self.changes.items()
-        )
+            if change in kinds
+        }
+        return self._is_among(operator, written) or fate in (Fate.STORED, Fate.REWRITTEN)
 
     def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
         """Whether the very kernel that was delivered lay in the chip's directory before, unmarked
         and in an entry that may be served."""
         directory = f"{self.prefix}{self.result.request.options.soc}/"
-        digest = sha256(self.kernel(operator))
-        return any(
-            state.sha256 == digest and f"{path.removesuffix('.o')}.json" in self.before.files
+        servable = {
+            state.sha256
             for path, state in self.before.files.items()
-            if path.startswith(directory) and path.endswith(".o")
-        )
+            if path.startswith(directory)
+            and path.endswith(".o")
+            and f"{path.removesuffix('.o')}.json" in self.before.files
+        }
+        return self._is_among(operator, servable)
+
+    def _is_among(self, operator: OperatorSpec, digests: Set[str]) -> bool:
+        """Whether the delivered kernel has one of these digests.
+
+        Which object of a shared ``.om`` is the operator's matters only where they differ in this.
+
+        Raises:
+            NotDecidable: where they differ, or the ``.om`` carries none.
+        """
+        candidates = {sha256(each) for each in self._candidates(operator)}
+        if candidates <= digests or candidates.isdisjoint(digests):
+            return candidates <= digests
+        return sha256(self.kernel(operator)) in digests
 
     def _had_entries(self) -> bool:
         return any(path.endswith(".json") for path in self.before.files)

@@ -271,7 +271,8 @@ def test_checks_of_another_layout_do_not_apply(pytester: pytest.Pytester, tmp_pa
     module = "pytest_ascendcache.conformance.incremental.test_incremental"
     result = judged(pytester, standin(tmp_path), "--pyargs", module, "-k", "second_run")
     assert set(verdicts(pytester).values()) == {"not applicable"}
-    assert result.ret == 0
+    result.stdout.fnmatch_lines(["NOTHING WAS JUDGED: none of * applicable"])
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_the_list_is_about_these_toolchains_alone() -> None:

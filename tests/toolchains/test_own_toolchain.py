@@ -70,8 +70,13 @@ def test_the_suite_is_not_for_a_cache_of_another_kind(example: pytest.Pytester) 
         *("-k", "test_enable_reuses_what_force_stored"),
     )
     result.stdout.fnmatch_lines(
-        ["1 check: 0 pass*1 not applicable*", "*ccache: does not lay its cache out as CANN does"]
+        [
+            "not applicable: cache-mode, 1 check: ccache: does not lay its cache out as CANN does",
+            "1 check: 0 pass*1 not applicable*",
+            "NOTHING WAS JUDGED: none of 1 check is applicable",
+        ]
     )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 NEVER_HITS = """#!/bin/sh
