@@ -244,7 +244,9 @@ def test_minimising_takes_tied_factors_together() -> None:
 def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-matrix=quads")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-matrix must be one of pairwise, triples, full, not 'quads'."])
+    result.stderr.fnmatch_lines(
+        ["*--ascend-matrix must be one of pairwise, triples, full, not 'quads'."]
+    )
 
 
 def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester) -> None:

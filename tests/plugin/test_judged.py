@@ -183,7 +183,10 @@ def test_what_rests_on_absence_is_undecided_where_nothing_is_ever_served(
 
 @pytest.mark.parametrize(
     ("base", "words"),
-    [("a b", "contains ' ', which ATC does not take in paths"), ("file/t", "no temporary directory can be made in")],
+    [
+        ("a b", "contains ' ', which ATC does not take in paths"),
+        ("file/t", "no temporary directory can be made in"),
+    ],
 )
 def test_a_base_directory_that_cannot_be_used(
     suite: pytest.Pytester, base: str, words: str

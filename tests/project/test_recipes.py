@@ -161,7 +161,11 @@ def test_github_jobs_say_where_and_how_long_they_run() -> None:
 
 def test_gitlab_jobs_are_of_stages_that_exist() -> None:
     recipe = _yaml("gitlab-ci.yml")
-    jobs = {name: job for name, job in recipe.items() if name not in ("stages", "variables") and name[0] != "."}
+    jobs = {
+        name: job
+        for name, job in recipe.items()
+        if name not in ("stages", "variables") and name[0] != "."
+    }
     assert {job["stage"] for job in jobs.values()} == set(recipe["stages"])
     assert all(job["extends"] in recipe for job in jobs.values())
 
