@@ -57,9 +57,9 @@ def _state(verdicts: dict[str, Verdict], means: str, missing: int) -> str:
         return f"{_NOT_READY}: {rules}; {means}."
     if missing:
         return f"{_NOT_READY}: the run ended before {count(missing, 'check')} had a verdict."
-    if not kept:
-        return f"{_NOT_READY}: no rule was judged; {means}."
     known = _of(verdicts, Verdict.KNOWN_DEVIATION)
+    if not (kept or advice or known):
+        return f"{_NOT_READY}: no rule was judged; {means}."
     apart = [
         f"{len(rules)} {what} ({_names(rules)})"
         for rules, what in (

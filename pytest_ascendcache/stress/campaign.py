@@ -60,9 +60,9 @@ class Result:
         )
 
     @property
-    def story(self) -> str:
+    def story(self) -> list[str]:
         """What is wrong, and the shortest history that still shows it."""
-        lines = [f"{len(self.violations)} violations", *map(str, self.violations[:_SHOWN])]
+        lines = [*map(str, self.violations[:_SHOWN])]
         if self.shortest is not None:
             steps = self.shortest.history.steps
             how = "" if self.shortest.done else ", and there was no time for more"
@@ -73,8 +73,7 @@ class Result:
             lines += tell(self.shortest.history)
             lines += map(str, violations(self.shortest.history)[:1])
             lines.append(f"carry it out again: --ascend-stress-replay={shortest_path(self.path)}")
-        lines.append(self.summary)
-        return "\n".join(lines)
+        return lines
 
 
 def shortest_path(history: Path) -> Path:

@@ -443,9 +443,15 @@ def blocking(tmp_path, out):
     write_opinfo(dump / "blocks.json", relu(4, kind="Blocks"))
     command = [*COMMAND, "-p", str(dump), "-v", "Ascend910B1", "-j", "2", "-o", str(out)]
     environment = {**os.environ, "ASCEND_CUSTOM_OPP_PATH": str(tmp_path / "custom")}
-    process = subprocess.Popen(
-        command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    # Where tests run in the background, SIGINT is ignored, and a command inherits that; a handler
+    # of the tests' own it does not: it starts with the default action.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     worker = int(reached.read_text())
     try:
         yield process, worker

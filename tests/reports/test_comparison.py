@@ -150,7 +150,10 @@ def test_the_page_has_the_differences_first(reports: Path) -> None:
         (["good.json", "none.json"], "none.json cannot be read: No such file or directory."),
         (["good.json", "."], ". cannot be read: Is a directory."),
         (["good.json", "text.json"], "text.json is no JSON; name a file that --ascend-report"),
-        (["good.json", "bad.json", "-o", "no/page.html"], "no/page.html cannot be written: No"),
+        (
+            ["good.json", "bad.json", "-o", "no/page.html"],
+            "/no does not exist; create it or name another.",
+        ),
     ],
 )
 def test_what_cannot_be_compared_is_refused(reports: Path, arguments: list[str], said: str) -> None:
@@ -159,6 +162,7 @@ def test_what_cannot_be_compared_is_refused(reports: Path, arguments: list[str],
     assert ended.returncode == 2
     assert said in ended.stderr
     assert ended.stdout == ""
+    assert not (reports / "no").exists()
 
 
 @pytest.mark.parametrize(

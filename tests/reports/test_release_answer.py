@@ -44,6 +44,11 @@ def _answer(*verdicts: Verdict, release: JudgedRelease = BERT, compiles: int = 1
             "atc 8.1.",
         ),
         (
+            [Verdict.WARN],
+            "keeps 0 rules; 1 recommended only and not followed (release/debug-off); compiled "
+            "with atc 8.1.",
+        ),
+        (
             [Verdict.NOT_APPLICABLE],
             "is not ready to ship: no rule was judged; compiled with atc 8.1.",
         ),

@@ -79,19 +79,6 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     assert again.ret == 1
 
 
-def test_one_rank_is_given_the_program_that_fails(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(
-        "--ascend-cache",
-        "--ascend-rule=robust/stress",
-        "--ascend-strict",
-        "-k",
-        "one_rank",
-        "--ascend-defect=stores-nothing",
-    )
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*state = OneRank()", "*state.compile(*"])
-
-
 def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--collect-only", "-q")
     assert result.ret == 0

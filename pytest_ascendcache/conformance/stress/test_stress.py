@@ -17,4 +17,6 @@ def test_ranks_at_random(cache: CacheUnderTest, ascend_stress: Campaign) -> None
         raise NotDecidable(f"{reason}; the history is {ascend_stress.history}") from None
     cache.evidence.notes += [result.summary, f"history: {result.path}"]
     if result.violations:
-        pytest.fail(result.story)
+        # The end of a run shows the first line of a message, and every note.
+        cache.evidence.notes += result.story
+        pytest.fail("\n".join((f"{len(result.violations)} violations", *result.story)))
