@@ -6,9 +6,12 @@ Stored, reused, healed, aged, purged, purged again, refreshed by another version
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, rest
 from pytest_ascendcache.conformance.kit.surroundings import (
     DIRECTORIES,
@@ -59,6 +62,9 @@ class Story:
     """One cache in its surroundings, run after run."""
 
     def __init__(self, cache: CacheUnderTest, surroundings: Surroundings) -> None:
+        # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
+        for directory in (cache.sandbox, *filter(Path.is_dir, cache.sandbox.iterdir())):
+            keep_access_times(directory, keep=False)
         limited = cache.sandbox / "limited"
         limited.mkdir()
         # Limits of a directory that is not used: everything idle would go.
@@ -73,10 +79,7 @@ class Story:
         cache = self.cache
         self._step("a first run", (add, exp), ENABLE, {add: NEW, exp: NEW})
         self._ages(add)
-        for stem, entry in cache.entries().items():
-            if stem.startswith("te_add_"):
-                DAMAGES[1].apply(entry)
-        self._step("a damaged entry", (add, exp), ENABLE, {add: AGAIN, exp: HIT})
+        self._heals(add, exp)
         self._step("force", (add,), FORCE, {add: AGAIN}, left=1)
         if Capability.VERSION_STAMP in cache.toolchain.capabilities:
             change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
@@ -112,6 +115,24 @@ class Story:
         shelf.entry("c").metadata_path.unlink()
         cache.marks = marks
 
+    def _heals(self, add: OperatorSpec, exp: OperatorSpec) -> None:
+        """A damaged entry is not served. That it is replaced is the business of
+        ``robust/heals-damaged-entry``; here it only has to be as in plain surroundings."""
+        _damage(self.cache)
+        stems = set(self.cache.entries())
+        run = self._compile((add, exp), ENABLE, {})
+        healed = AGAIN
+        if run[add] != AGAIN and stems == set(self.cache.entries()) and self._stays_damaged(add):
+            healed = Outcome(COMPILED, run[add].entry)
+        self._judge("a damaged entry", run, {add: healed, exp: HIT})
+
+    def _stays_damaged(self, add: OperatorSpec) -> bool:
+        """Whether a damaged entry is left as it is in plain surroundings too."""
+        plain = self.cache.elsewhere(self.cache.sandbox / "plain")
+        plain.warm(add)
+        _damage(plain)
+        return plain.compile(add, mode=ENABLE)[add] == Outcome(COMPILED, KEPT)
+
     def _step(
         self,
         what: str,
@@ -123,16 +144,19 @@ class Story:
     ) -> None:
         """One run; ``left`` is how many entries there have to be afterwards."""
         run = self._compile(operators, mode, variables or {})
+        self._judge(what, run, expected)
+        count = len(self.cache.entries())
+        assert left in (None, count), (
+            f"{self._around.name}, {what}\nobserved: {count} entries\nexpected: {left}"
+        )
+
+    def _judge(self, what: str, run: Run, expected: Mapping[OperatorSpec, Outcome | None]) -> None:
         for operator, outcome in expected.items():
             delivered = run[operator]
             known = outcome or Outcome(COMPILED, delivered.entry)
             assert delivered == known, (
                 f"{self._around.name}, {what}, {operator}\nobserved: {delivered}\nexpected: {known}"
             )
-        count = len(self.cache.entries())
-        assert left in (None, count), (
-            f"{self._around.name}, {what}\nobserved: {count} entries\nexpected: {left}"
-        )
 
     def _compile(
         self, operators: tuple[OperatorSpec, ...], mode: CacheMode, variables: dict[str, str]
@@ -143,3 +167,10 @@ class Story:
         run = self.cache.compile(*ordered, mode=mode, **given)
         self._around.pass_time(self.cache, time.time())
         return run
+
+
+def _damage(cache: CacheUnderTest) -> None:
+    """Spoil the entries of add."""
+    for stem, entry in cache.entries().items():
+        if stem.startswith("te_add_"):
+            DAMAGES[1].apply(entry)
