@@ -165,6 +165,10 @@ def _be_pytest(request: dict[str, Any]) -> NoReturn:
 
         sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
         sys.path.insert(0, request["directory"])
+        # xdist gives its workers the path it found when it was imported.
+        from xdist.plugin import _sys_path
+
+        _sys_path.insert(0, request["directory"])
         code = int(pytest.main(request["arguments"]))
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1

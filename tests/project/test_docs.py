@@ -89,7 +89,7 @@ def test_the_example_project_runs_on_an_installed_wheel(
         [*command, *options], cwd=project, env=environment, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert re.search(r"[56] passed", ended.stdout.splitlines()[-2])
+    assert re.search(r"[56] passed", ended.stdout)
 
 
 def test_a_wheel_has_the_parts_of_the_page(installed: Path) -> None:
