@@ -23,6 +23,9 @@ SUMMING = frozenset(
 )
 """Types that add elements up: one infinite element would hide all others of its sum."""
 
+EXTREMES = {"ReduceMax": -1.0, "ReduceMaxD": -1.0, "ReduceMin": 1.0, "ReduceMinD": 1.0}
+"""Types that look for an extreme, and the sign on whose side a wrong start is found."""
+
 
 def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
     """Samples (see :func:`sample_inputs`) with edge values between them.
@@ -47,6 +50,8 @@ def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
         places = range(values.size - 2, -1, -(2 + index))
         for place, edge in zip(places, edges, strict=False):
             values.flat[place] = edge
+        if (sign := EXTREMES.get(spec.type)) and values.dtype.kind == "f":
+            values[...] = np.copysign(values, sign)
     return inputs
 
 
