@@ -30,6 +30,8 @@ def texts(examples: int) -> settings:
         suppress_health_check=list(HealthCheck),
         phases=(Phase.explicit, Phase.generate, Phase.shrink),
         print_blob=False,
+        # Several failures at once would come as a group, which says nothing to a reader.
+        report_multiple_bugs=False,
     )
 
 
