@@ -79,9 +79,18 @@ def packages_collide_within_a_second() -> Policies:
     return having(OverwrittenNames())
 
 
+class _IndexInPlace(InPlace):
+    def replace(self, point: str, source: Path, target: Path) -> None:
+        if not target.is_file():
+            super().replace(point, source, target)
+            return
+        self.write_temporary(point, target, source.read_bytes())
+        self.remove(f"{point}.source", source)
+
+
 @defect(HALF, what="files that all processes read are written in place")
 def index_written_in_place() -> Policies:
-    return having(InPlace())
+    return having(_IndexInPlace())
 
 
 @defect(UNION, overrides=RegistryPolicy.locked)
