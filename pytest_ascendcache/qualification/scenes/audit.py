@@ -34,7 +34,7 @@ DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
 
 def _audit(*directories: Path) -> list[str]:
 
-    return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit_test"]
+    return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit.test_audit"]
 
 
 def _cann(directory: Path, change: Callable[[KernelCache], object]) -> list[str]:
