@@ -67,10 +67,11 @@ def _release(
     directory.mkdir(exist_ok=True)
     write_single_op(directory / "operators.json", _OPERATORS)
     (directory / "model.ini").write_text(precision, encoding="utf-8")
+    (directory / "model.onnx").touch()
     (directory / "bank").mkdir(exist_ok=True)
     _tune(directory, 4)
     given = {**_OPTIONS, **(options or {})}
-    content = {"name": "scene", "operators": "operators.json", **keys}
+    content = {"name": "scene", "toolchain": "reference", "operators": "operators.json", **keys}
     tables = {"options": given, "environment": environment or {}}
     lines = [f"{key} = {json.dumps(value)}" for key, value in content.items()]
     for name, table in tables.items():
