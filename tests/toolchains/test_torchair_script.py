@@ -49,7 +49,7 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
     result.assert_outcomes(passed=1, deselected=result.parseoutcomes()["deselected"])
     result.stdout.fnmatch_lines(
-        ["ascendcache: torchair script *torchair_script.py, on *", "1 checks: 1 pass,*"]
+        ["ascendcache: torchair script *torchair_script.py, on *", "1 check: 1 pass,*"]
     )
 
 
@@ -92,7 +92,7 @@ def test_packages_that_cannot_be_installed_are_no_pass(
     compiler.write_text(compiler.read_text() + "exit 1\n")
     monkeypatch.setenv("ASCEND_OPP_PATH", str(machine.mkdir("closed") / "opp"))
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES["installed"])
-    result.stdout.fnmatch_lines(["1 checks: 0 pass*1 undecided*"])
+    result.stdout.fnmatch_lines(["1 check: 0 pass*1 undecided*"])
 
 
 def test_what_is_not_on_the_machine(
@@ -100,7 +100,7 @@ def test_what_is_not_on_the_machine(
 ) -> None:
     monkeypatch.delenv("ASCEND_OPP_PATH")
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES["installed"])
-    result.stdout.fnmatch_lines(["*ASCEND_OPP_PATH is not set*", "1 checks: 0 pass*1 undecided*"])
+    result.stdout.fnmatch_lines(["*ASCEND_OPP_PATH is not set*", "1 check: 0 pass*1 undecided*"])
 
 
 @pytest.mark.parametrize(
