@@ -60,7 +60,10 @@ class SuiteRuns:
             pytest.main(
                 [
                     *_arguments(
-                        Path.cwd(), "--ascend-cache", "--ascend-toolchain=reference", PACKAGE
+                        Path(tempfile.mkdtemp()),
+                        "--ascend-cache",
+                        "--ascend-toolchain=reference",
+                        PACKAGE,
                     ),
                     "--collect-only",
                     "-s",
