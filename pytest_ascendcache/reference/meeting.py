@@ -105,8 +105,22 @@ class Hub:
         for line in self.lines.values():
             line.send(message)
 
-    def close(self) -> None:
-        """End every line, and listen no more."""
+    def close(self, grace: float = 0.0) -> None:
+        """End every line, and listen no more.
+
+        The other sides get up to ``grace`` seconds to read what they were told and to leave: a
+        connection that is closed with something unread in it is reset, and a reset discards
+        what was sent last.
+        """
+        deadline = time.monotonic() + grace
+        reading = dict(self.lines) if grace else {}
+        for line in reading.values():
+            with contextlib.suppress(OSError):
+                line.connection.shutdown(socket.SHUT_WR)
+        while reading and (ready := poll(list(reading), deadline)):
+            for each in ready:
+                if reading[each].receive() is None:
+                    del reading[each]
         for line in self.lines.values():
             line.close()
         self.lines.clear()

@@ -20,7 +20,7 @@ NAMES = {
     "again": "test_what_failed_once_is_tried_again and compile",
     "ends": "test_a_signal_ends_it and compile and TERM and not hangs",
     "hangs": "hangs and TERM",
-    "signals": "test_a_signal_leaves_nothing_installed and installed and TERM",
+    "signals": "test_a_signal_leaves_nothing_installed and TERM and not compile",
     "killed": "test_the_next_start_cleans_up",
     "first": "test_the_first_card_compiles_for_all",
     "nobody": "test_a_first_card_without_op_compiler",

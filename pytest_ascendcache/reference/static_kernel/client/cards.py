@@ -147,25 +147,25 @@ class Host:
     def fail(self, reason: str) -> None:
         """See :class:`Cards`; also those that come only now are told."""
         if self._waited:
-            self._hub.close()  # nobody else has come for as long as any card waits
+            self._hub.close(_GRACE)  # nobody else has come for as long as any card waits
             return
         if self._expected:
             print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
-        told: set[int] = set()
+        told: set[Line] = set()  # not descriptors: the next card gets one that was closed
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
         while listening:
-            for descriptor, line in self._hub.lines.items():
-                if descriptor not in told:
+            for line in self._hub.lines.values():
+                if line not in told:
                     line.send({"failed": reason})
-                    told.add(descriptor)
+                    told.add(line)
             if not self._expected:
                 break
             try:
                 listening = self._listen(deadline)
             except CardsError:
                 continue  # it is told the first reason
-        self._hub.close()
+        self._hub.close(_GRACE)
 
     def close(self) -> None:
         """See :class:`Cards`."""
