@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reports.localise import explanations
-from pytest_ascendcache.reports.reasons import ENDING, reason, sentences
+from pytest_ascendcache.reports.reasons import ENDING, reason, sentences, shortened
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
 
 Check = Mapping[str, Any]
@@ -53,6 +53,14 @@ class Cause:
         return str(self.checks[0].get("repeat", ""))
 
     @property
+    def seen(self) -> str:
+        """What was seen of the harm, in a check that did the worst; empty where it is not told."""
+        worst = (each for each in self.checks if each.get("harm") == self.harm)
+        return next(
+            (shortened(told) for each in worst if (told := each["evidence"].get("harm"))), ""
+        )
+
+    @property
     def rule(self) -> str:
         """The rule that explains the others."""
         return next(iter(self.rules))
@@ -64,6 +72,7 @@ class Cause:
             "also": list(self.also),
             "verdict": self.verdict,
             "harm": self.harm,
+            "seen": self.seen,
             "rules": dict(self.rules),
             "checks": [each["check"] for each in self.checks],
             "repeat": self.repeat,
