@@ -78,14 +78,19 @@ def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
         return child, int(file.read() or 0)
 
 
+_CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+_IGNORED_BY_SHELLS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+"""Ignored under nohup and in a shell's background, and a command would inherit that."""
+
+
 def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
     os.setsid()
     # The guard kills all there is; if it is killed itself, the command at least goes with it.
     die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)  # Python has changed these
+    for number in (*_CHANGED_BY_PYTHON, *_IGNORED_BY_SHELLS):
+        signal.signal(number, signal.SIG_DFL)
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])

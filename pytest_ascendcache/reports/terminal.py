@@ -15,7 +15,7 @@ from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
-from pytest_ascendcache.reports.reasons import shortened
+from pytest_ascendcache.reports.reasons import bare, shortened
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
@@ -178,11 +178,16 @@ class TerminalReport:
     def _totals(self, part: str) -> None:
         """All six counts; zeros are left out where the line would not fit."""
         counts: Mapping[str, int] = self.report["totals"][part]
-        told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
-        line = f"{counted(part, sum(counts.values()), self.language)}: {told}"
+        what = counted(part, sum(counts.values()), self.language)
+
+        def told(counts: Mapping[str, int]) -> str:
+            words = [f"{count} {self.verdict(verdict)}" for verdict, count in counts.items()]
+            separator = self.say("t_between")
+            return self.say("t_totals", what=what, counts=separator.join(words))
+
+        line = told(counts)
         if self.reporter.isatty and columns(line) > self.width:
-            left = (f"{count} {self.verdict(each)}" for each, count in counts.items() if count)
-            line = f"{line.partition(':')[0]}: {', '.join(left)}"
+            line = told({verdict: count for verdict, count in counts.items() if count})
         self.paragraph(line)
 
 
@@ -316,10 +321,14 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
     head = f"{number:>2}  "
     terminal.reporter.write(head)
     terminal.reporter.write(verdict, **_COLOURS[cause.verdict], bold=True)
-    rest = ("  " + harm if harm else "") + "  " + where(cause, terminal.language)
-    terminal.reporter.line(cut(rest, terminal.width - columns(head + verdict)))
-    reason = translated(cause.reason, terminal.language)
-    told = wrapped(reason, width=terminal.width - 4)
+    place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
+    if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
+        harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
+    terminal.reporter.line(cut("".join(f"  {each}" for each in (harm, place) if each), room))
+    told = wrapped(translated(cause.reason, terminal.language), width=terminal.width - 4)
+    if len(told) > lines:
+        # What was observed says more than the request, which is in the block of the cause.
+        told = wrapped(translated(bare(cause.reason), terminal.language), width=terminal.width - 4)
     if len(told) > lines:
         last = cut(" ".join(told[lines - 1 :]), terminal.width - 4)
         told = [*told[: lines - 1], last]
