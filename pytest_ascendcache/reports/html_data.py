@@ -143,7 +143,8 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
     evidence = check["evidence"]
     sandbox = evidence.get("sandbox", "")
     why = reason(check)
-    told = "\n".join(dict.fromkeys([why, *map(shortened, sentences(check["message"]))]))
+    more = (shortened(each) for each in sentences(check["message"]))
+    told = "\n".join(dict.fromkeys([why, *(each for each in more if not why.endswith(each))]))
     story = {
         "message": told,
         **_chinese(

@@ -25,6 +25,8 @@ _IDLE = re.compile(r"(\w): (\d+) s")
 _GONE = re.compile(r"^(none|[a-z]+) gone$")
 _LIMIT = re.compile(r"\((.*)\)$")
 _COUNTS = re.compile(r"\{((?:'[^'{}]*': \d+(?:, )?)+)\}")
+_CHANGES = re.compile(r"\{('[^'{}]*': '[^'{}]*'(?:, '[^'{}]*': '[^'{}]*')*)\}")
+"""What became of paths, as the check compares it."""
 _PLAIN = {
     "\\n": " / ",
     "frozenset(": "",
@@ -109,6 +111,9 @@ def shortened(text: str) -> str:
     text = _BYTES.sub("(bytes)", text)
     text = _TEMPORARY.sub("", text)
     text = _DIGITS.sub(lambda match: f"{match[1] or ''}{match[2]}…{match[3] or ''}", text)
+    text = _CHANGES.sub(
+        lambda match: match[1].replace("', '", "; ").replace("': '", " ").strip("'"), text
+    )
     text = _COUNTS.sub(lambda match: match[1].replace("': ", " ").replace("'", ""), text)
     for notation, plain in _PLAIN.items():
         text = text.replace(notation, plain)

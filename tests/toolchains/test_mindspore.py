@@ -302,6 +302,30 @@ def test_a_good_cache_passes(pytester: pytest.Pytester, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fault", "change", "verdict"),
+    [
+        ("narrow-key", "shape", "known deviation"),
+        ("one-key", "type", "fail"),
+        ("one-key", "more", "fail"),
+    ],
+)
+def test_a_list_knows_a_stale_constant_and_no_stale_script(
+    pytester: pytest.Pytester,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    change: str,
+    verdict: str,
+) -> None:
+    """Both break one rule, which the list has entries of."""
+    monkeypatch.setenv("STANDIN_FAULT", fault)
+    check = f"test_what_is_changed_is_compiled[{change}]"
+    ended = judged(pytester, standin(tmp_path), "--ascend-deviations=mindspore-2.10.0", "-k", check)
+    assert verdicts(pytester)[check] == verdict
+    assert (ended.ret == 0) == (verdict == "known deviation")
+
+
+@pytest.mark.parametrize(
     ("fault", "check", "harm"),
     [
         ("narrow-key", "test_what_is_changed_is_compiled[constant]", "wrong-result"),
