@@ -78,9 +78,10 @@ def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
         return child, int(file.read() or 0)
 
 
-_CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
-_IGNORED_BY_SHELLS = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
-"""Ignored under nohup and in a shell's background, and a command would inherit that."""
+_AS_A_SHELL_HAS_THEM = (
+    *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # Python has changed these
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),  # nohup and & ignore some
+)
 
 
 def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
@@ -89,7 +90,7 @@ def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
     die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
-    for number in (*_CHANGED_BY_PYTHON, *_IGNORED_BY_SHELLS):
+    for number in _AS_A_SHELL_HAS_THEM:
         signal.signal(number, signal.SIG_DFL)
     os.chdir(request["cwd"])
     if request["umask"] is not None:

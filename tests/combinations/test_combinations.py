@@ -108,7 +108,9 @@ def test_arrays_are_the_same_in_every_process() -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("matrix", [Matrix.PAIRWISE, Matrix.TRIPLES])
+@pytest.mark.parametrize(
+    "matrix", [Matrix.PAIRWISE, pytest.param(Matrix.TRIPLES, marks=pytest.mark.nightly)]
+)
 def test_a_plan_is_complete_and_small(matrix: Matrix) -> None:
     made = plan(matrix, EVERYTHING)
     everywhere, in_use = made.coverage([cell.levels for cell in made.cells])
@@ -281,6 +283,7 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
     )
 
 
+@pytest.mark.nightly
 def test_the_matrix_line_counts_what_was_tried(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-cache",

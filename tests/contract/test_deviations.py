@@ -325,7 +325,9 @@ def whole(suite: pytest.Pytester) -> pytest.Pytester:
     return suite
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
+)
 def test_a_whole_run_says_what_a_list_need_not_say(
     whole: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -357,7 +359,10 @@ def test_under_strict_such_an_entry_fails_the_run(whole: pytest.Pytester) -> Non
     assert _run(whole, "--ascend-deviations=ours.toml", "--ascend-strict").ret == 0
 
 
-@pytest.mark.parametrize("part", [("-k", "test_mine"), ("-k", "test_mine", "-n", "2")])
+@pytest.mark.parametrize(
+    "part",
+    [("-k", "test_mine"), pytest.param(("-k", "test_mine", "-n", "2"), marks=pytest.mark.nightly)],
+)
 def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, ...]) -> None:
     result = _run(whole, "--ascend-deviations=ours.toml", "--ascend-strict", *part)
     assert result.ret == 0
