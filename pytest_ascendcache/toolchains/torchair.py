@@ -40,12 +40,13 @@ class Card:
 @dataclass(frozen=True)
 class ScriptRun:
     """How the processes of one run ended: exit status, negative for a signal, ``None`` where the
-    deadline (seconds) passed and it was killed."""
+    deadline passed and it was killed; and how many ``seconds`` that took."""
 
     work: Path
     commands: tuple[str, ...]
     returncodes: tuple[int | None, ...]
     outputs: tuple[str, ...]
+    seconds: float
 
     @property
     def succeeded(self) -> bool:
@@ -72,15 +73,17 @@ class Started:
     commands: tuple[str, ...]
     deadline: float
 
-    def wait(self, patience: float = 0.0) -> ScriptRun:
-        """Wait for the end of every process, at least ``patience`` seconds."""
-        until = time.monotonic() + max(self.deadline, patience)
+    def wait(self, patience: float | None = None) -> ScriptRun:
+        """Wait for the end of every process, for ``deadline`` seconds or those of ``patience``."""
+        began = time.monotonic()
+        until = began + (self.deadline if patience is None else patience)
         ended = [each.wait(until) for each in self.running]
         return ScriptRun(
             self.work,
             self.commands,
             tuple(each.returncode for each in ended),
             tuple(each.output for each in ended),
+            time.monotonic() - began,
         )
 
 

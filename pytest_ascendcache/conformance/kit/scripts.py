@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def folders(work: Path) -> list[Path]:
         if any(each.glob("*_debug")) or any(each.glob("*.run"))
     ]
     return sorted(found, key=lambda each: each.name)
+
+
+def compiles(work: Path) -> list[int]:
+    """How many compiles each process has begun, by the process ids in the folders' names."""
+    begun = [
+        found["pid"]
+        for root in ROOTS
+        for each in (work / root).glob("*_outputs")
+        for names in TREES
+        if (found := names.outputs.fullmatch(each.name))
+    ]
+    return list(Counter(begun).values())
 
 
 def is_named(folder: Path) -> bool:

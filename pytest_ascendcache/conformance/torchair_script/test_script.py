@@ -13,6 +13,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.scripts import (
     asked_again,
     compiled,
+    compiles,
     dumped,
     folders,
     is_named,
@@ -169,6 +170,9 @@ def test_what_failed_once_is_tried_again(script: ScriptUnderTest, failing: str) 
 
 # Signals.
 
+LEAST_TO_END = 20.0
+"""Seconds a script is given to end, beside five times what all of it takes undisturbed."""
+
 KILLS = {
     "compile": "[ $call -ne 1 ] || kill -{} $PPID",
     "installed": '[ "$(grep -c ^installed "$notes/events")" -ne 1 ] || kill -{} $PPID',
@@ -196,10 +200,12 @@ def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> No
 @rule("static-kernel/ends-when-told")
 @pytest.mark.parametrize("name", ["TERM", "INT"])
 def test_a_signal_ends_it_while_op_compiler_hangs(script: ScriptUnderTest, name: str) -> None:
-    served(script.run())
+    well = script.run()
+    served(well)
     pipe = script.directory("hang") / "pipe"
     hangs = f"mkfifo {pipe}; kill -{name} $PPID; read forever < {pipe}"
-    run = script.attempt(1, Provocation(compile=hangs), may_hang=True)
+    patience = LEAST_TO_END + 5 * well.ended.seconds
+    run = script.attempt(1, Provocation(compile=hangs), may_hang=True, patience=patience)
     assert run.compiler.callers, "op_compiler was not called"
     assert None not in run.ended.returncodes, f"SIG{name} does not end it while op_compiler hangs"
 
@@ -272,16 +278,26 @@ def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence
 
 
 @rule("static-kernel/first-card")
-def test_cards_whose_numbers_differ_wait_with_a_bound(script: ScriptUnderTest) -> None:
-    """It has to be the same everywhere (document K); the client itself gives up after 3 minutes."""
+def test_cards_whose_numbers_differ_wait_with_a_bound(
+    script: ScriptUnderTest, ascend_evidence: Evidence
+) -> None:
+    """It has to be the same everywhere (document K); the client itself gives up after 3 minutes.
+
+    That is once for each compile: who has begun another one has not waited for ever.
+    """
     cards = script.toolchain.cards
     served(script.run(cards))
     given = [Card(str(cards)), *[Card("1")] * (cards - 1)]
     run = script.attempt(given, may_hang=True, patience=LONGEST_WAIT)
     waiting = [rank for rank, code in enumerate(run.ended.returncodes) if code is None]
+    begun = compiles(run.work)
+    if waiting and len(begun) == cards and min(begun) > 1:
+        ascend_evidence.readings.append(f"cards {waiting} wait anew at each compile")
+        waiting = []
     seconds = f"longer than {LONGEST_WAIT:g} s"
     assert waiting == [], f"cards {waiting} wait {seconds} where the numbers differ"
-    assert sorted(run.left) == []
+    if None not in run.ended.returncodes:  # what was killed could not uninstall
+        assert sorted(run.left) == []
 
 
 @rule("static-kernel/first-card")
