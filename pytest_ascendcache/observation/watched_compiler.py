@@ -75,6 +75,7 @@ if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; 
     sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
     chmod +x "$directory/uninstall.sh"
 fi
+date +%s.%N > "$notes/installed"
 echo "installed $name $status" >> "$notes/events"
 {installed}
 exit $status
@@ -166,6 +167,18 @@ class WatchedCompiler:
         return tuple(
             each.package for each in self.events if (each.what, each.how) == ("installed", "0")
         )
+
+    @property
+    def last_install(self) -> float:
+        """When the last package was installed, in seconds of the system's clock.
+
+        Raises:
+            NotDecidable: where none was, or its time is not known.
+        """
+        try:
+            return float((self.notes / "installed").read_text())
+        except (OSError, ValueError):
+            raise NotDecidable("it is not known when a package was installed") from None
 
     def asked(self, call: int) -> list[Path]:
         """The files op_compiler was given in one call, counted from 1."""

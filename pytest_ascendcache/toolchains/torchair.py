@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher, Running
 from pytest_ascendcache.toolchains.base import BaseToolchain
@@ -30,11 +32,22 @@ class Card:
     """One card of a run of several that are started one by one.
 
     ``local_world_size`` is ``LOCAL_WORLD_SIZE`` as it is given, ``None`` for not at all;
-    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH.
+    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH. ``opened`` is a file for
+    what it opens itself and when, written by ``strace``.
     """
 
     local_world_size: str | None
     has_compiler: bool = True
+    opened: Path | None = None
+
+    def opened_after(self, name: str, moment: float) -> bool:
+        """Whether it has opened a file of that name for reading after ``moment`` (seconds of the
+        system's clock)."""
+        if self.opened is None or not self.opened.exists():
+            return False
+        line = re.compile(rf'(\d+\.\d+) openat\(.*/{re.escape(name)}", O_RDONLY.*= \d+$')
+        found = map(line.match, self.opened.read_text(errors="replace").splitlines())
+        return any(float(each[1]) > moment for each in found if each)
 
 
 @dataclass(frozen=True)
@@ -105,6 +118,11 @@ class TorchairToolchain(BaseToolchain):
         programs: dict[str, tuple[str, ...]] = {"python": (sys.executable, str(script))}
         if self._torchrun is not None:
             programs["torchrun"] = (self._torchrun,)
+        strace = find_strace()
+        self.traces = strace is not None
+        """Whether it can be told what a card opens."""
+        if strace is not None:
+            programs["strace"] = (str(strace), "-qq", "-ttt", "-e", "trace=openat")
         self._launcher = ProcessLauncher(programs)
 
     @property
@@ -162,7 +180,11 @@ class TorchairToolchain(BaseToolchain):
                     environment["LOCAL_WORLD_SIZE"] = card.local_world_size
             if not card.has_compiler:
                 environment["PATH"] = _without_compiler(base["PATH"])
-            yield "python", [], environment
+            if card.opened is None:
+                yield "python", [], environment
+            else:
+                traced = [sys.executable, str(self.script)]
+                yield "strace", ["-o", str(card.opened), *traced], environment
 
     def _shown(
         self, program: str, arguments: list[str], environment: Mapping[str, str], work: Path

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 
+from pytest_ascendcache.caches.static_kernels import INDEX
 from pytest_ascendcache.conformance.kit.scripts import (
     asked_again,
     compiled,
@@ -248,6 +249,24 @@ def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
     wanted = set().union(*(keys_of(folder) for folder in folders(run.work)))
     missing = sorted(key for _, key in wanted - run.compiler.keys())
     assert missing == [], "operators of some card have no kernel installed"
+
+
+@rule("static-kernel/first-card")
+def test_every_card_reads_the_index_after_the_last_install(script: ScriptUnderTest) -> None:
+    """Not before it, when the kernels are not there yet, and not only the card that installs."""
+    if not script.toolchain.traces:
+        raise NotDecidable("there is no strace on PATH, which tells what a card opens")
+    cards = script.toolchain.cards
+    served(script.run(cards))
+    notes = script.directory("opened")
+    given = [Card(str(cards), opened=notes / str(rank)) for rank in range(cards)]
+    run = script.attempt(given)
+    served(run)
+    moment = run.compiler.last_install
+    unread = [rank for rank, card in enumerate(given) if not card.opened_after(INDEX, moment)]
+    if 0 in unread:
+        raise NotDecidable("the first card was not seen to read the index after an install")
+    assert unread == [], "cards go on without the kernels that were installed for them"
 
 
 @rule("static-kernel/first-card")
