@@ -68,7 +68,8 @@ def installing(directory: Path) -> None:
     again, gone = timed(package, **place), timed(package, "--uninstall", **place)
     print(
         f"package of 500 kernels: installed in {seconds:.2f} s, {seconds / copying:.2f} x writing "
-        f"and syncing its {len(files)} files (target: 1.5); again {again:.2f} s, uninstalled in {gone:.2f} s"
+        f"and syncing its {len(files)} files (target: 1.5); again {again:.2f} s, uninstalled in "
+        f"{gone:.2f} s"
     )
 
 
