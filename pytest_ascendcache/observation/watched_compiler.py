@@ -75,7 +75,7 @@ if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; 
     sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
     chmod +x "$directory/uninstall.sh"
 fi
-date +%s.%N > "$notes/installed"
+[ "$status" != 0 ] || date +%s.%N >> "$notes/installed"
 echo "installed $name $status" >> "$notes/events"
 {installed}
 exit $status
@@ -169,16 +169,10 @@ class WatchedCompiler:
         )
 
     @property
-    def last_install(self) -> float:
-        """When the last package was installed, in seconds of the system's clock.
-
-        Raises:
-            NotDecidable: where none was, or its time is not known.
-        """
-        try:
-            return float((self.notes / "installed").read_text())
-        except (OSError, ValueError):
-            raise NotDecidable("it is not known when a package was installed") from None
+    def moments(self) -> tuple[float, ...]:
+        """When packages were installed, in seconds of the system's clock."""
+        path = self.notes / "installed"
+        return tuple(map(float, path.read_text().split())) if path.exists() else ()
 
     def asked(self, call: int) -> list[Path]:
         """The files op_compiler was given in one call, counted from 1."""

@@ -27,6 +27,20 @@ _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WO
 COMPILER = "op_compiler"
 
 
+_OPENED = re.compile(
+    r'(?P<moment>\d+\.\d+) openat\([^,]*, "(?P<path>[^"]+)", (?P<flags>\w+).* = \d+$'
+)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A file that was opened at ``moment`` (seconds of the system's clock)."""
+
+    moment: float
+    path: Path
+    to_read: bool
+
+
 @dataclass(frozen=True)
 class Card:
     """One card of a run of several that are started one by one.
@@ -40,14 +54,16 @@ class Card:
     has_compiler: bool = True
     opened: Path | None = None
 
-    def opened_after(self, name: str, moment: float) -> bool:
-        """Whether it has opened a file of that name for reading after ``moment`` (seconds of the
-        system's clock)."""
+    def openings(self) -> list[Opening]:
+        """What it has opened itself, in order."""
         if self.opened is None or not self.opened.exists():
-            return False
-        line = re.compile(rf'(\d+\.\d+) openat\(.*/{re.escape(name)}", O_RDONLY.*= \d+$')
-        found = map(line.match, self.opened.read_text(errors="replace").splitlines())
-        return any(float(each[1]) > moment for each in found if each)
+            return []
+        found = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
+        return [
+            Opening(float(each["moment"]), Path(each["path"]), each["flags"] == "O_RDONLY")
+            for each in found
+            if each
+        ]
 
 
 @dataclass(frozen=True)
