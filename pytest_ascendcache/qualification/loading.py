@@ -13,7 +13,7 @@ from types import ModuleType
 
 from pytest_ascendcache.qualification import defects, scenes
 from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Profile, Scene
-from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants
+from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants, mutant
 from pytest_ascendcache.qualification.reach import REACHED
 
 
@@ -43,14 +43,14 @@ def flawed(name: str) -> Defect | Profile:
         KeyError: for a name that none has.
     """
     if name.startswith(PREFIX):
-        return all_mutants()[name].defect
+        return mutant(name).defect
     known: dict[str, Defect | Profile] = {**load_defects(), **load_profiles()}
     return {**known, REACHED.name: REACHED}[name]
 
 
 def everything() -> Mapping[str, Defect | Profile]:
     """All that :func:`flawed` knows."""
-    mutants = {name: mutant.defect for name, mutant in all_mutants().items()}
+    mutants = {name: each.defect for name, each in all_mutants().items()}
     return {**load_defects(), **load_profiles(), REACHED.name: REACHED, **mutants}
 
 

@@ -86,8 +86,9 @@ class Mutant:
 
     @cached_property
     def name(self) -> str:
-        """What it is called on command lines: a short digest of its place."""
-        return PREFIX + hashlib.sha256(self.place.encode()).hexdigest()[:8]
+        """What it is called on command lines: its file, and a short digest of its place."""
+        digest = hashlib.sha256(self.place.encode()).hexdigest()[:8]
+        return f"{PREFIX}{Path(self.path).stem}-{digest}"
 
     @property
     def lines(self) -> Lines:
@@ -166,18 +167,33 @@ def _code(module: CodeType, like: CodeType) -> CodeType:
 @lru_cache(maxsize=1)
 def all_mutants() -> Mapping[str, Mutant]:
     """Every mutant of the reference's files by name, in a fixed order."""
-    found: dict[str, Mutant] = {}
-    for path in (each for pattern in TARGETS for each in sorted(_PACKAGE.glob(pattern))):
-        where = str(path.relative_to(_PACKAGE))
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        met: Counter[tuple[str, str]] = Counter()
-        for number, (name, _, change) in enumerate(_changes(tree)):
-            met[name, change.words] += 1
-            nth = met[name, change.words]
-            said = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
-            mutant = Mutant(where, name, number, said, change.span)
-            found[mutant.name] = mutant
-    return found
+    return {each.name: each for path in _files() for each in _mutants_of(path)}
+
+
+def mutant(name: str) -> Mutant:
+    """One of them; only its own file is read.
+
+    Raises:
+        KeyError: for a name that none has.
+    """
+    stem = name.removeprefix(PREFIX).rpartition("-")[0]
+    near = (each for path in _files() if path.stem == stem for each in _mutants_of(path))
+    return {each.name: each for each in near}[name]
+
+
+def _files() -> list[Path]:
+    return [path for pattern in TARGETS for path in sorted(_PACKAGE.glob(pattern))]
+
+
+def _mutants_of(path: Path) -> Iterator[Mutant]:
+    where = str(path.relative_to(_PACKAGE))
+    met: Counter[tuple[str, str]] = Counter()
+    changes = _changes(ast.parse(path.read_text(encoding="utf-8")))
+    for number, (name, _, change) in enumerate(changes):
+        met[name, change.words] += 1
+        nth = met[name, change.words]
+        said = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
+        yield Mutant(where, name, number, said, change.span)
 
 
 def sample(count: int, seed: int) -> list[Mutant]:

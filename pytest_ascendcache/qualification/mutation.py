@@ -115,6 +115,8 @@ def _judged(
     noticed: defaultdict[str, Counter[str]] = defaultdict(Counter)
     chosen = _Chosen()
     met = {mutant: reach.checks(mutant.lines) for mutant in mutants}
+    # The least work first, so that what comes later knows which checks notice.
+    mutants = sorted(mutants, key=lambda each: len(met[each]))
 
     def asked() -> Iterator[Asked]:
         for mutant in filter(met.get, mutants):
