@@ -93,8 +93,7 @@ class Mutant:
     @property
     def lines(self) -> Lines:
         """The lines a process comes by that runs what is changed."""
-        code = _living(self.path, self.function).__code__
-        pending, numbers = [code], set()
+        pending, numbers = [self.function_code], set()
         while pending:
             each = pending.pop()
             numbers |= {line for _, _, line in each.co_lines() if line is not None}
@@ -120,22 +119,30 @@ class Mutant:
         Its code object is replaced, so that everything that holds the function already, a
         subclass or another module, calls the changed one.
         """
+        function = _living(self.path, self.function)
+        function.__code__ = self.code(function.__code__)
+
+    def code(self, before: CodeType) -> CodeType:
+        """The function's code with the change, in place of ``before``."""
         path = _PACKAGE / self.path
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        function = _living(self.path, self.function)
-        before = function.__code__
-        for number, (_, node, change) in enumerate(_changes(tree)):
-            if number == self.number:
-                change.make()
-                # A change may leave out the only use of super(); the code has to have it still.
-                kept: list[ast.stmt] = [ast.Expr(ast.Name(each)) for each in before.co_freevars]
-                if kept:
-                    node.body.append(ast.If(ast.Constant(False), kept, []))
+        # All of them first: what a change puts in is no place for another.
+        _, node, change = list(_changes(tree))[self.number]
+        change.make()
+        # A change may leave out the only use of super(); the code has to have it still.
+        kept: list[ast.stmt] = [ast.Expr(ast.Name(each)) for each in before.co_freevars]
+        if kept:
+            node.body.append(ast.If(ast.Constant(False), kept, []))
         for each in ast.walk(tree):
             if isinstance(each, ast.Name) and not hasattr(each, "ctx"):
                 each.ctx = ast.Load()
         changed = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
-        function.__code__ = _code(changed, before)
+        return _code(changed, before)
+
+    @property
+    def function_code(self) -> CodeType:
+        """The function's code as it is in use."""
+        return _living(self.path, self.function).__code__
 
 
 def _living(path: str, name: str) -> FunctionType:
