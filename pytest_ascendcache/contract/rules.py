@@ -88,7 +88,11 @@ class Source:
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise. Titles are short sentences, statements whole ones, both in two languages."""
+    """One promise. Titles are short sentences, statements whole ones, both in two languages.
+
+    ``rests_on`` is the id of a rule that explains this one where both are broken: what is not
+    where it has to be is not read either.
+    """
 
     id: str
     level: Level
@@ -98,6 +102,7 @@ class Rule:
     source: Source
     capabilities: frozenset[Capability]
     statement_zh: str = ""
+    rests_on: str = ""
 
 
 class RuleFileError(ValueError):
@@ -105,7 +110,7 @@ class RuleFileError(ValueError):
 
 
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh"}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on"}
 _DOCUMENT = {"document", "document_zh", "address"}
 
 
@@ -178,6 +183,7 @@ def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> R
             statement_zh=fields.get("statement_zh", ""),
             source=_source(document, fields["section"]),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
+            rests_on=fields.get("rests_on", ""),
         )
     except ValueError as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None

@@ -9,7 +9,6 @@ ends nothing.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +19,10 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants, sample
 from pytest_ascendcache.qualification.reach import DIRECTORY, REACHED, Reach, check_id
 from pytest_ascendcache.qualification.runs import Asked, SuiteRuns
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NOTICED, UNDECIDED, EQUIVALENT, NOT_PROMISED, MISSED, NEW = (
     "noticed",
