@@ -29,7 +29,7 @@ from pytest_ascendcache.conformance import PACKAGE, module_of
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification import defective
-from pytest_ascendcache.qualification.reach import CHECK, REACHED
+from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -196,7 +196,9 @@ class _OneOfMany:
     ) -> Running:
         """See :class:`Launcher`."""
         if self.name == REACHED.name:
-            environment = {**environment, CHECK: os.environ.get(CHECK, "")}
+            # A rank's and a package's environment begins with nothing of ours in it.
+            notes = {name: os.environ.get(name, "") for name in (CHECK, DIRECTORY)}
+            environment = {**environment, **notes}
         return self.server.start(f"{self.name}/{program}", arguments, environment, work, umask)
 
     def close(self) -> None:
