@@ -15,6 +15,7 @@ from pytest_ascendcache.contract import other_soc as beside
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
+    NotDecidable,
     StaticKernelsUnderTest,
 )
 from pytest_ascendcache.operators import OperatorSpec
@@ -28,7 +29,11 @@ def _rule_of(request: pytest.FixtureRequest) -> Rule:
 @pytest.fixture(autouse=True)
 def _capabilities(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
-    needed = _rule_of(request).capabilities
+    rule = _rule_of(request)
+    # An audit needs no toolchain, and what no edition changes needs none either.
+    if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
+        raise NotDecidable(why)
+    needed = rule.capabilities
     if not needed:
         return  # and an audit needs no toolchain at all
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")

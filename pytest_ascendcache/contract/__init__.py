@@ -10,10 +10,12 @@ from pytest_ascendcache.contract.aging import (
     expected_aging,
     expected_limits,
 )
+from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
     is_under_debug,
+    list_excepts,
 )
 from pytest_ascendcache.contract.impl_mode import ImplModeTables, ModeTable
 from pytest_ascendcache.contract.options import (
@@ -43,14 +45,17 @@ __all__ = [
     "CacheLimits",
     "CacheMode",
     "Capability",
+    "Chosen",
     "CompileOptions",
     "DebugConfig",
     "Delivered",
+    "Edition",
     "EntryState",
     "Fate",
     "ImplModeTables",
     "Level",
     "ModeTable",
+    "NoEditionError",
     "Outcome",
     "PrecisionFile",
     "Rule",
@@ -62,6 +67,7 @@ __all__ = [
     "expected_limits",
     "expected_outcomes",
     "is_under_debug",
+    "list_excepts",
     "load_rules",
     "other_soc",
     "rules_for",

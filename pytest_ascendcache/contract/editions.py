@@ -281,4 +281,3 @@ def _frozen(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     return frozenset(value) if value and isinstance(value[0], int) else tuple(value)
-
