@@ -88,9 +88,9 @@ def expected_limits(
     size_name, ratio_name = edition.variables
     share = environment.get(ratio_name, "").removesuffix(edition.ratio_unit)
     size, ratio = _size(environment.get(size_name)), _ratio(share)
-    default = CacheLimits()
+    unset = CacheLimits()
     return CacheLimits(
-        default.megabytes if size is None else size, default.ratio if ratio is None else ratio
+        unset.megabytes if size is None else size, unset.ratio if ratio is None else ratio
     )
 
 

@@ -252,7 +252,7 @@ class Collector:
                 **(self._toolchain.details if self._toolchain is not None else {}),
             },
             "judged": judged(settings_of(self._config), self._toolchain),
-            "editions": [str(each) for each in ascend_session_of(self._config).judged_by.editions],
+            "editions": self._editions(),
             "edition_notices": ascend_session_of(self._config).judged_by.notices,
             "host": self.host(),
             "exit_status": exit_status,
@@ -270,6 +270,12 @@ class Collector:
         if news := self._news:
             description["baseline"] = news.as_dict()
         return description
+
+    def _editions(self) -> list[str]:
+        """The editions of those documents whose promises were judged."""
+        judged = {result.rule.product for result in self._results}
+        editions = ascend_session_of(self._config).judged_by.editions
+        return [str(each) for each in editions if each.product in judged]
 
     def _matrix(self) -> list[str]:
         """Which combinations were tried, and what they cover."""

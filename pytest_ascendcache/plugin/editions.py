@@ -111,7 +111,7 @@ def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
     for each in found:
         if products.count(each.product) > 1:
             raise pytest.UsageError(
-                f"--ascend-edition={each.name}: a run judges by one edition of a product; name one, "
-                "or compare two with --ascend-rules."
+                f"--ascend-edition={each.name}: a run judges by one edition of a product; name "
+                "one, or compare two with --ascend-rules."
             )
     return tuple(found)
