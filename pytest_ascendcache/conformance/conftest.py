@@ -10,7 +10,7 @@ import pytest
 from pytest_ascendcache.caches import KERNEL_META
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
-from pytest_ascendcache.contract import Capability, Rule, load_rules
+from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as beside
 from pytest_ascendcache.observation import (
     CacheUnderTest,
@@ -88,6 +88,13 @@ def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: Operat
     if reason := cache.lacks(soc, add):
         pytest.skip(f"{cache.toolchain.name}: {reason}")
     return soc
+
+
+@pytest.fixture
+def edition(request: pytest.FixtureRequest) -> Edition:
+    """The edition of CANN's documents that is judged by."""
+    judged_by: Edition = request.getfixturevalue("ascend_session").judged_by.cann
+    return judged_by
 
 
 @pytest.fixture

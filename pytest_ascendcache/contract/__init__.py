@@ -14,6 +14,7 @@ from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
+    is_overridden,
     is_under_debug,
     list_excepts,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "expected_aging",
     "expected_limits",
     "expected_outcomes",
+    "is_overridden",
     "is_under_debug",
     "list_excepts",
     "load_rules",

@@ -234,6 +234,21 @@ def chosen_for_parts(versions: Mapping[str, str], product: str = CANN) -> Chosen
     return Chosen(first.edition, unsure=f"its parts belong to different editions ({parts})")
 
 
+def foreign_names(edition: Edition) -> dict[str, tuple[Edition, str]]:
+    """Names of limits that only other editions know, each with an edition that does, the nearest
+    one, and the name to use instead."""
+    family = editions_of(edition.product)
+    place = family.index(edition)
+    found: dict[str, tuple[Edition, str]] = {}
+    for other in sorted(family, key=lambda each: abs(family.index(each) - place)):
+        for names in (other.ini, other.variables):
+            own = (edition.ini or edition.variables) if names is other.ini else edition.variables
+            for name, instead in zip(names, own, strict=False):
+                if name not in (*edition.ini, *edition.variables):
+                    found.setdefault(name, (other, instead))
+    return found
+
+
 @lru_cache(maxsize=1)
 def pages() -> tuple[Page, ...]:
     """Every page that was read.

@@ -70,20 +70,27 @@ def list_excepts(edition: Edition | None = None) -> bool:
     return (edition or default()).debug_list != "everything"
 
 
+def is_overridden(options: CompileOptions, edition: Edition | None = None) -> bool | None:
+    """Whether a debug switch overrides the mode for every operator, so that the cache is not used
+    at all; ``None`` where the edition leaves that open."""
+    edition = edition or default()
+    if (options.debug_level or 0) in edition.debug_levels:
+        return True
+    config = options.debug_config
+    if config is None:
+        return False
+    if config.listed is None or edition.debug_list == "everything":
+        return True if edition.debug_config == "bypasses" else None
+    return False if edition.debug_list == "listed" else None
+
+
 def bystander_fates(options: CompileOptions, edition: Edition | None = None) -> frozenset[Fate]:
     """What may become of valid entries that no operator of the compile owns, on its SoC.
 
     Under force they go, unless a debug switch overrides the mode for every operator.
     """
-    edition = edition or default()
-    overridden = (options.debug_level or 0) in edition.debug_levels
+    overridden = is_overridden(options, edition)
     if options.effective_mode is not CacheMode.FORCE or overridden:
         return frozenset({Fate.KEPT})
-    config = options.debug_config
-    if config is None:
-        return frozenset({Fate.REMOVED})
     both = frozenset({Fate.KEPT, Fate.REMOVED})
-    if config.listed is None or edition.debug_list == "everything":
-        return frozenset({Fate.KEPT}) if edition.debug_config == "bypasses" else both
-    excepts = edition.debug_list == "listed" and edition.debug_config == "bypasses"
-    return frozenset({Fate.REMOVED}) if excepts else both
+    return both if overridden is None else frozenset({Fate.REMOVED})

@@ -6,19 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pytest
-
-from pytest_ascendcache.contract import Edition, NoEditionError, Rule
+from pytest_ascendcache.contract import Edition, Rule
 from pytest_ascendcache.contract.editions import (
     CANN,
     DEFAULT_NAMES,
     Chosen,
     chosen_for_parts,
     default,
-    editions,
-    named,
 )
-from pytest_ascendcache.words import instead
 
 if TYPE_CHECKING:
     from pytest_ascendcache.plugin.options.settings import Settings
@@ -83,35 +78,3 @@ def judged_by(settings: Settings, toolchain: Toolchain | None) -> JudgedBy:
     releases: Mapping[str, Mapping[str, str]] = getattr(toolchain, "releases", {})
     told = {product: chosen_for_parts(parts, product) for product, parts in releases.items()}
     return JudgedBy({product: Chosen(default(product)) for product in DEFAULT_NAMES} | told | given)
-
-
-def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
-    """The editions that ``--ascend-edition`` names: one a product, or two that are compared.
-
-    Raises:
-        pytest.UsageError: for one that does not exist, and for too many.
-    """
-    found: list[Edition] = []
-    for name in names:
-        try:
-            found.append(named(name))
-        except NoEditionError:
-            known = [each.name for each in editions()]
-            raise pytest.UsageError(
-                f"--ascend-edition={name}: no such edition; {instead(name, known)}"
-            ) from None
-    products = [each.product for each in found]
-    if compares and len(found) == 2:
-        if len(set(products)) == 2:
-            raise pytest.UsageError(
-                f"--ascend-edition={found[0].name} and --ascend-edition={found[1].name} are of two "
-                "products; name two editions of one."
-            )
-        return tuple(found)
-    for each in found:
-        if products.count(each.product) > 1:
-            raise pytest.UsageError(
-                f"--ascend-edition={each.name}: a run judges by one edition of a product; name "
-                "one, or compare two with --ascend-rules."
-            )
-    return tuple(found)

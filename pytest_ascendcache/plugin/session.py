@@ -153,7 +153,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self.settings.audit)
+        return Audits(self.settings.audit, self.judged_by.cann)
 
     @property
     def base(self) -> Path:

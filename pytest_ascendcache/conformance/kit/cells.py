@@ -31,6 +31,7 @@ from pytest_ascendcache.contract import (
     bystander_fates,
     expected_limits,
     expected_outcomes,
+    is_overridden,
     is_under_debug,
     list_excepts,
 )
@@ -283,13 +284,10 @@ def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
     aging = shelf.expected(observed.run, limits)
     options = observed.options
     gone, torn = set(shelf.gone()), shelf.torn()
-    fates = bystander_fates(options, edition)
-    purged = fates == {Fate.REMOVED}
-    closed = options.effective_mode.value == "disable"
-    closed |= (options.debug_level or 0) in edition.debug_levels
-    config = options.debug_config
-    closed |= config is not None and (config.listed is None or not list_excepts(edition))
-    if len(fates) > 1:
+    purged = bystander_fates(options, edition) == {Fate.REMOVED}
+    overridden = is_overridden(options, edition)
+    closed = options.effective_mode.value == "disable" or overridden is True
+    if overridden is None and not closed:
         return []  # the document does not say whether the cache is used
     if purged:
         fine, expected = gone == set(_IDLE), "all (purged)"

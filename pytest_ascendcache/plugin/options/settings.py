@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE
-from pytest_ascendcache.plugin.editions import read_editions
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
+from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.places import check_places
