@@ -41,7 +41,7 @@ def rule_list(
     markers = (item.get_closest_marker("ascend_rule") for item in items)
     checks = Counter(marker.args[0] for marker in markers if marker)
     if len(editions) == 2 and editions[0].product == editions[1].product:
-        return compared(*editions, language)
+        return compared(editions[0], editions[1], language)
     rules = load_rules(*editions)
     found = [rule for rule in rules.values() if text.casefold() in _searched(rule).casefold()]
     if not found:
