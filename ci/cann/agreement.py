@@ -12,10 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.contract.toml import tomllib
 
 _BROKEN = ("fail", "warn", "known deviation")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -44,10 +43,10 @@ def bare_run(toolkit: Path) -> float:
 
 
 def main() -> int:
-    """``cost.py LOG WALL_SECONDS TOOLKIT``."""
-    log, wall, toolkit = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
-    found = re.search(r"^(\d+) compiler starts", log.read_text(encoding="utf-8"), re.M)
-    runs = int(found[1]) if found else 0
+    """``cost.py REPORT.json WALL_SECONDS TOOLKIT``."""
+    report, wall, toolkit = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
+    checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
+    runs = sum(each["evidence"]["starts"] for each in checks)
     bare = bare_run(toolkit)
     factor = f"{wall / (runs * bare):.1f}" if runs else "unknown"
     print(

@@ -17,13 +17,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _HERE = Path(__file__).parent
 _SOURCE = "compiler/opcompiler/op_compile_adapter/source"

@@ -99,9 +99,11 @@ class Source:
 class Rule:
     """One promise. Titles are short sentences, statements whole ones, both in two languages.
 
-    ``product`` is the one whose documents make it, empty for what no edition changes; ``differs``
-    says that its editions do not all say the same. ``promised_by`` is the edition that promises
-    it where the one that is judged by does not: the level is *info* then.
+    ``rests_on`` is the id of a rule that explains this one where both are broken: what is not
+    where it has to be is not read either. ``product`` is the one whose documents make it, empty
+    for what no edition changes; ``differs`` says that its editions do not all say the same.
+    ``promised_by`` is the edition that promises it where the one that is judged by does not: the
+    level is *info* then.
     """
 
     id: str
@@ -112,6 +114,7 @@ class Rule:
     source: Source
     capabilities: frozenset[Capability]
     statement_zh: str = ""
+    rests_on: str = ""
     product: str = ""
     differs: bool = False
     promised_by: str = ""
@@ -122,7 +125,7 @@ class RuleFileError(ValueError):
 
 
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "since", "until", "edition"}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "since", "until", "edition"}
 _DOCUMENT = {"document", "document_zh", "address", "product", "page", "since"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
@@ -207,6 +210,7 @@ def _rule(
             statement_zh=varied.get("statement_zh", ""),
             source=_source(document, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
+            rests_on=fields.get("rests_on", ""),
             product=document.get("product", ""),
             differs=bool({"since", "until", "edition"} & (set(fields) | set(document))),
         )

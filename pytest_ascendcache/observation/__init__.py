@@ -15,6 +15,7 @@ from pytest_ascendcache.observation.evidence import (
     PositiveControl,
     RankEvent,
     RankNote,
+    Sighting,
     Step,
 )
 from pytest_ascendcache.observation.impostor import SLOPES
@@ -62,6 +63,7 @@ __all__ = [
     "RankNote",
     "Run",
     "Shared",
+    "Sighting",
     "StandIn",
     "StaticKernelsUnderTest",
     "Step",

@@ -70,6 +70,8 @@ class CacheWitness:
         self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
         self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []
         self._outside: dict[str, str] = {}
+        self._lay_there: set[str] = set()
+        self._litter: dict[str, None] = {}
 
     def note(self, run: Run) -> None:
         """Remember a run."""
@@ -83,6 +85,7 @@ class CacheWitness:
     def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
         """What lies beside the cache in the sandbox and is named by no request: nobody may
         change it."""
+        self._lay_there = {path.name for path in self._cache.work.iterdir()}
         words = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
@@ -99,7 +102,14 @@ class CacheWitness:
         }
 
     def compare(self, before: dict[Path, Snapshot]) -> None:
-        """Note what became of bystanders; reading them, and the times a read moves, is no harm."""
+        """Note what became of bystanders, and what is new in the working directory; reading, and
+        the times a read moves, is no harm."""
+        new = (path.name for path in sorted(self._cache.work.iterdir()))
+        self._litter.update(
+            (name, None)
+            for name in new
+            if name not in self._lay_there and not name.startswith("kernel_meta")
+        )
         for root, then in before.items():
             for path, change in then.disturbed(Snapshot.take(root)).items():
                 self._outside[f"{root.name}/{path}"] = change.value
@@ -118,19 +128,18 @@ class CacheWitness:
         return found
 
     def _misplaced(self) -> list[Sighting]:
-        """Files in the working directory that are not debugging's, and files anybody may write."""
-        litter = [
-            path.name
-            for path in self._cache.work.iterdir()
-            if not path.name.startswith("kernel_meta")
-        ]
+        """What runs left in the working directory that is not debugging's, and files anybody may
+        write."""
         open_to_all = [
             path
             for path, state in Snapshot.take(self._cache.root).files.items()
             if state.mode & 0o002 and state.kind != "link"
         ]
         return [
-            *(Sighting(Harm.MISPLACED, f"{each} lies in the working directory") for each in litter),
+            *(
+                Sighting(Harm.MISPLACED, f"{each} lies in the working directory")
+                for each in self._litter
+            ),
             *(Sighting(Harm.MISPLACED, f"anybody may write {each}") for each in open_to_all),
         ]
 

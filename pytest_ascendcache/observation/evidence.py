@@ -147,7 +147,8 @@ class Evidence:
     check that several ranks do at the same time. ``crash`` is the kind of interruption the check
     makes, where it makes one. ``waited`` are the seconds in which ranks it started were running.
     ``notes`` are told under the rule whatever the verdict. ``harm`` is what was seen of the harm
-    a broken promise did, in one sentence.
+    a broken promise did, in one sentence; ``harm_starts`` are the runs made to see it, which are
+    not among ``starts``, and ``harm_seconds`` the seconds they took.
     """
 
     sandbox: str = ""
@@ -159,6 +160,8 @@ class Evidence:
     readings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     harm: str = ""
+    harm_starts: int = 0
+    harm_seconds: float = 0.0
     accuracy: list[Accuracy] = field(default_factory=list)
     factors: dict[str, str] = field(default_factory=dict)
     compiles: int = 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import re
+import time
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
@@ -41,7 +42,7 @@ def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sig
     witness = evidence.witness
     if witness is None:
         return _worst(found)
-    steps, starts = list(evidence.steps), evidence.starts
+    steps, starts, began = list(evidence.steps), evidence.starts, time.monotonic()
     try:
         found += witness.seen()
         if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in found):
@@ -52,6 +53,8 @@ def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sig
         return _worst(found)
     finally:
         # The story is that of the check; what was made to look at the harm is told in one line.
+        evidence.harm_starts = evidence.starts - starts
+        evidence.harm_seconds = round(time.monotonic() - began, 3)
         evidence.steps, evidence.starts = steps, starts
     worst = _worst(found)
     if worst is not None and worst.harm.rank < Harm.LOST_WORK.rank:

@@ -36,7 +36,8 @@ from pytest_ascendcache.toolchains import (
 @dataclass(frozen=True)
 class NetworkControl:
     """What checks may take for granted: the impostor, and whether it is run once it stands in a
-    kernel's place. ``reason`` says why not.
+    kernel's place; ``reuses``: a kernel is used again at all, changed or not. ``reason`` says why
+    not.
 
     ``shelf`` is a directory for marked copies of warm kernels, where copies are found to serve;
     ``warm`` says which are there.
@@ -44,6 +45,7 @@ class NetworkControl:
 
     impostor: Marks
     serves_marked: bool = True
+    reuses: bool = True
     reason: str = ""
     shelf: Path | None = None
     warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
@@ -125,6 +127,15 @@ class NetworkUnderTest:
         if not run.succeeded:
             raise ToolchainError(f"the rank {run.result.failure}")
         return run
+
+    def needs_reuse(self) -> None:
+        """For a check that a kernel is not used, which says nothing of a toolchain that uses none.
+
+        Raises:
+            NotDecidable: where the positive control has shown that it does not.
+        """
+        if not self._control.reuses:
+            raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
     def attempt(self, request: TrainRequest) -> NetworkRun:
         """Like :meth:`run`, where failing is an answer too; only a hang is not."""

@@ -37,7 +37,12 @@ def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> Network
     run = networks.run(network)
     if run.wrong or run.reused != {probe.node_name}:
         reason = "a kernel that was changed on disk, digest included, is not run"
-        return NetworkControl(marks, serves_marked=False, reason=reason)
+        plain = NetworkUnderTest(toolchain, sandbox / "plain", NetworkControl(marks))
+        plain.run(network)
+        reuses = not plain.run(network).files_written
+        if not reuses:
+            reason += "; one that was left alone is compiled again too"
+        return NetworkControl(marks, serves_marked=False, reuses=reuses, reason=reason)
     copied = NetworkUnderTest(toolchain, sandbox / "copy", NetworkControl(marks))
     shutil.copytree(networks.cache, copied.cache, symlinks=True)
     copied.adopt()

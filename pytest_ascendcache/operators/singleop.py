@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.files import read_input
 from pytest_ascendcache.operators.dtypes import FORMATS, DataType, data_type, type_names
 from pytest_ascendcache.operators.spec import Attribute, AttributeValue, OperatorSpec, TensorDesc
 
@@ -65,20 +66,30 @@ def read_single_op(path: Path) -> tuple[OperatorSpec, ...]:
     return parse_single_op(document, str(path))
 
 
+MOST_BYTES = 64 << 20
+"""Size in bytes up to which a description of operators is read."""
+
+
 def file_content(path: Path, parameter: str, purpose: str) -> bytes:
     """A regular file's content; ``parameter`` named it, and it ought to be JSON that ...
 
     Raises:
-        SingleOpError: E10023 for a path that is no file, E10024 for one that cannot be read.
+        SingleOpError: E10023 for a path that is no file, E10024 for one that cannot be read, or
+            has more than ``MOST_BYTES``.
     """
     try:
         if path.is_file() or not path.exists():
-            return path.read_bytes()
+            return read_input(path, MOST_BYTES)
         reason = "it is a directory" if path.is_dir() else "it is no regular file"
     except ValueError as error:
         reason = str(error)
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
+        if error.errno == errno.EFBIG:
+            raise SingleOpError(
+                "E10024",
+                f"File [{path}] cannot be read: {reason}; name a JSON file that {purpose}.",
+            ) from None
         if error.errno not in _NO_SUCH_PATH:
             raise SingleOpError(
                 "E10024", f"File [{path}] cannot be opened: {reason}; make it readable."

@@ -29,7 +29,7 @@ from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
-from pytest_ascendcache.plugin.summary import language_of, told_once
+from pytest_ascendcache.plugin.summary import in_its_language, language_of, told_once
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import Document
@@ -149,7 +149,7 @@ class Collector:
         if self._toolchain is None:
             return  # nothing is started that takes time
         if line := budget(ascend_session_of(self._config), checks, workers):
-            reporter.write_line(f"ascendcache: {line}")
+            reporter.write_line(in_its_language(self._config, f"ascendcache: {line}"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self._deselected += len(items)
@@ -326,4 +326,5 @@ class Collector:
             told = text("t_nothing", language, reason=translated(self._empty, language))
             terminalreporter.line(told, red=True)
         for line in self._told:
-            terminalreporter.line(line, red=line.startswith("ERROR"))
+            told = line if line.startswith("::") else in_its_language(self._config, line)
+            terminalreporter.line(told, red=line.startswith("ERROR"))

@@ -6,6 +6,7 @@ is imported then.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,13 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    add_options(parser)
+    # Only help is read by people; without it no catalogue is loaded.
+    if {"-h", "--help"}.isdisjoint(sys.argv):
+        add_options(parser)
+    else:
+        from pytest_ascendcache.plugin.summary import said_by_the_command_line
+
+        add_options(parser, said_by_the_command_line(sys.argv))
 
 
 @pytest.hookimpl(trylast=True)
@@ -148,18 +155,24 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     # Behind everything else, also with -q: the last line says what was judged.
     config = session.config
     reporter = config.pluginmanager.getplugin("terminalreporter")
-    told = not (config.option.collectonly or settings_of(config).looks)
-    if reporter is None or not told or hasattr(config, "workerinput"):
+    said = not (config.option.collectonly or settings_of(config).looks)
+    if reporter is None or not said or hasattr(config, "workerinput"):
         return
     toolchain = config.stash[SESSION].made_toolchain if SESSION in config.stash else None
     if _COLLECTOR in config.stash or toolchain is not None:
         from pytest_ascendcache.plugin.judged import judged
+        from pytest_ascendcache.plugin.summary import told
 
-        reporter.write_line(f"judged: {judged(settings_of(config), toolchain)['text']}")
+        what = judged(settings_of(config), toolchain)["text"]
+        reporter.write_line(told(config, "t_judged", what))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return config.stash[_COLLECTOR].header() if _COLLECTOR in config.stash else []
+    if _COLLECTOR not in config.stash:
+        return []
+    from pytest_ascendcache.plugin.summary import in_its_language
+
+    return [in_its_language(config, line) for line in config.stash[_COLLECTOR].header()]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -27,5 +27,5 @@ def judged(settings: Settings, toolchain: Toolchain | None) -> dict[str, str]:
     else:
         text = f"{what} {toolchain.version}" + (f", {path}" if path else "")
     if files:
-        text += f"; and {', '.join(files)}"
+        text += f"; and the files {', '.join(files)}"
     return {"what": what, "version": toolchain.version, "path": path, "text": text}

@@ -11,6 +11,7 @@ import pytest
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
+from pytest_ascendcache.plugin.summary import in_its_language
 from pytest_ascendcache.reports.journal import Journal, JournalError
 from pytest_ascendcache.reports.records import VerdictRecord
 
@@ -135,11 +136,11 @@ class _Resuming:
         path = settings_of(self._config).resume
         if self._left_out:
             count = len(self._left_out)
-            terminalreporter.line(f"{count} of the verdicts are an earlier run's, from {path}")
+            told = f"{count} of the verdicts are an earlier run's, from {path}"
+            terminalreporter.line(in_its_language(self._config, told))
         if self._lost:
-            terminalreporter.line(
-                f"ERROR: --ascend-resume={path} cannot be written: {self._lost}.", red=True
-            )
+            told = f"ERROR: --ascend-resume={path} cannot be written: {self._lost}."
+            terminalreporter.line(in_its_language(self._config, told), red=True)
 
     def pytest_unconfigure(self) -> None:
         self._journal.close()

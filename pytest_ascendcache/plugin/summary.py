@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.language import Language, preferred_language, translated
+from pytest_ascendcache.language import Language, preferred_language, text, translated
 
 _TOLD_BY_PYTEST = ("failed", "error")
 
@@ -22,10 +22,33 @@ def language_of(config: pytest.Config) -> Language:
     return Language(given) if known else preferred_language(os.environ)
 
 
+def said_by_the_command_line(arguments: Sequence[str]) -> Callable[[str], str]:
+    """What brings a sentence into the user's language before pytest has parsed anything."""
+    name, given = "--ascend-language", ""
+    for this, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if this == name:
+            given = following
+        elif this.startswith(f"{name}="):
+            given = this.partition("=")[2]
+    known = given in tuple(each.value for each in Language)
+    language = Language(given) if known else preferred_language(os.environ)
+    return lambda sentence: translated(sentence, language)
+
+
 def in_language(config: pytest.Config, error: pytest.UsageError) -> pytest.UsageError:
     """The same error in the user's language."""
     language = language_of(config)
     return pytest.UsageError(*(translated(str(each), language) for each in error.args))
+
+
+def in_its_language(config: pytest.Config, sentence: str) -> str:
+    """A sentence of the catalogue in the user's language."""
+    return translated(sentence, language_of(config))
+
+
+def told(config: pytest.Config, key: str, sentence: str) -> str:
+    """A fixed text that says ``what``, a sentence of the catalogue, in the user's language."""
+    return text(key, language_of(config), what=in_its_language(config, sentence))
 
 
 @contextmanager

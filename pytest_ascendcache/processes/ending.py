@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def in_words(returncode: int | None, seconds: float) -> str:
     return f"ended with exit status {returncode}"
 
 
-class ProcessResult:
+class ProcessResult(ABC):
     """How one process of a toolchain ended. Dataclasses with these fields derive from it.
 
     ``returncode`` is negative for a signal, and ``None`` where the ``deadline`` (seconds) passed
@@ -32,14 +33,14 @@ class ProcessResult:
     output: str
 
     @property
+    @abstractmethod
     def work(self) -> Path:
         """The directory it ran in."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def settings(self) -> Mapping[str, str]:
         """What was added to its environment."""
-        raise NotImplementedError
 
     @property
     def unset(self) -> frozenset[str]:

@@ -78,14 +78,20 @@ def _start(request: dict[str, Any], says: int) -> tuple[int, int]:
         return child, int(file.read() or 0)
 
 
+_AS_A_SHELL_HAS_THEM = (
+    *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # Python has changed these
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),  # nohup and & ignore some
+)
+
+
 def _become(request: dict[str, Any], says: int, guard: int) -> NoReturn:
     os.setsid()
     # The guard kills all there is; if it is killed itself, the command at least goes with it.
     die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD):
-        signal.signal(number, signal.SIG_DFL)  # Python has changed these
+    for number in _AS_A_SHELL_HAS_THEM:
+        signal.signal(number, signal.SIG_DFL)
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants, sample
 from pytest_ascendcache.qualification.runs import SuiteRuns
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 NOTICED, UNDECIDED, EQUIVALENT, NOT_PROMISED, MISSED, NEW = (
     "noticed",

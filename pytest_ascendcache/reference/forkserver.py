@@ -135,9 +135,9 @@ def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
     """Wait for a request, then be its command."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _touch()
+    # A test run under nohup ignores SIGHUP; what it starts must not inherit that.
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     _, descriptors, _, _ = socket.recv_fds(requests, 1, 3)
     if not descriptors:
         return 0  # the server is gone

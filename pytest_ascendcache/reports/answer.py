@@ -83,5 +83,7 @@ def where(cause: Cause, language: Language) -> str:
 
 
 def harm_of(cause: Cause, language: Language) -> str:
-    """The words for a cause's harm; empty where nobody rated it."""
-    return text(f"harm_{cause.harm}", language) if cause.harm else ""
+    """The words for a cause's harm, all of it that fails a run; empty where none was rated."""
+    harms = cause.harms or ((cause.harm,) if cause.harm else ())
+    separator = "、" if language is Language.CHINESE else ", "
+    return separator.join(text(f"harm_{each}", language) for each in harms)

@@ -3,7 +3,8 @@
 Two checks share a cause where the same was observed instead of the same kind of thing, with the
 same kinds of options, and with the same harm. A check of a combination belongs to the cause whose
 options are in the smallest combination that shows it. Of several rules the first is the one the
-cause explains most: the others have broken checks of other causes too.
+cause explains most: the others have broken checks of other causes too. What was found so is then
+one cause with another where one rule explains both, see ``related``.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reports.localise import explanations
-from pytest_ascendcache.reports.reasons import ENDING, reason, sentences
+from pytest_ascendcache.reports.reasons import ENDING, reason, sentences, shortened
 from pytest_ascendcache.reports.requests import FAMILIES, combination, deciding
 
 Check = Mapping[str, Any]
@@ -37,7 +39,8 @@ _SHORT = 12
 class Cause:
     """Broken checks with one cause, those of the explaining rule first.
 
-    ``reason`` is a sentence; ``also`` are other sentences the same rule's checks say.
+    ``reason`` is a sentence; ``also`` are other sentences the checks say. ``harm`` is the worst
+    that was seen, ``harms`` all that fail a run, the worst first.
     """
 
     reason: str
@@ -46,11 +49,20 @@ class Cause:
     rules: Mapping[str, int]
     checks: tuple[Check, ...]
     also: tuple[str, ...] = ()
+    harms: tuple[str, ...] = ()
 
     @property
     def repeat(self) -> str:
         """One command that shows it again."""
         return str(self.checks[0].get("repeat", ""))
+
+    @property
+    def seen(self) -> str:
+        """What was seen of the harm, in a check that did the worst; empty where it is not told."""
+        worst = (each for each in self.checks if each.get("harm") == self.harm)
+        return next(
+            (shortened(told) for each in worst if (told := each["evidence"].get("harm"))), ""
+        )
 
     @property
     def rule(self) -> str:
@@ -64,6 +76,8 @@ class Cause:
             "also": list(self.also),
             "verdict": self.verdict,
             "harm": self.harm,
+            "harms": list(self.harms),
+            "seen": self.seen,
             "rules": dict(self.rules),
             "checks": [each["check"] for each in self.checks],
             "repeat": self.repeat,
@@ -94,9 +108,13 @@ def causes(checks: Iterable[Check], order: Sequence[str] = ()) -> list[Cause]:
     found_groups = list(groups.values())
     for check, levels in _combinations(checks):
         _join(found_groups, check, levels)
-    merged = _within_rules(found_groups)
-    total = Counter(check["rule"] for group in merged for check in group.checks if _own(check))
-    found = [_cause(group, total, order) for group in merged]
+    groups_of_rules = _within_rules(found_groups)
+    total = Counter(
+        check["rule"] for group in groups_of_rules for check in group.checks if _own(check)
+    )
+    places = {rule: place for place, rule in enumerate(order)}
+    merged = _merged(groups_of_rules, total, places)
+    found = [_cause(group, total, places) for group in merged]
     return sorted(found, key=lambda each: (_severity(each), -len(each.checks)))
 
 
@@ -135,18 +153,33 @@ def _join(groups: list[_Group], check: Check, levels: Mapping[str, str]) -> None
     """Put a combination where it belongs: by its effect and options, else options, else rule."""
     effect, rule, families = _effect(check), check["rule"], _families(levels)
     fitting = (
+        [
+            each
+            for each in groups
+            if each.harm == check.get("harm") and any(rule == one["rule"] for one in each.checks)
+        ],
         [each for each in groups if effect in each.effects and each.families == families],
         [each for each in groups if families and each.families == families],
         [each for each in groups if effect in each.effects and each.families <= families],
         [each for each in groups if rule in {one["rule"] for one in each.checks}],
     )
     best = next(filter(None, fitting), None)
-    if best is None:
+    if best is None or not _explained(groups, check):
         groups.append(_Group({effect}, families, check.get("harm"), [check], levels))
         return
     group = max(best, key=lambda each: (len(each.families), len(each.checks)))
     group.checks.append(check)
     group.effects.add(effect)
+
+
+def _explained(groups: Sequence[_Group], check: Check) -> bool:
+    """Whether harm as bad as a combination's was seen by a simpler check too: it is not what the
+    combination adds."""
+    return _rank(check.get("harm")) >= min((_rank(each.harm) for each in groups), default=0)
+
+
+def _rank(harm: str | None) -> int:
+    return Harm(harm).rank if harm else _NO_HARM
 
 
 def _own(check: Check) -> bool:
@@ -180,15 +213,86 @@ def _within_rules(groups: list[_Group]) -> list[_Group]:
     return kept
 
 
-def _cause(group: _Group, total: Mapping[str, int], order: Sequence[str]) -> Cause:
+def _merged(
+    groups: list[_Group], total: Mapping[str, int], places: Mapping[str, int]
+) -> list[_Group]:
+    """Groups of which one explains the other become one, the explaining one first."""
+    kept: list[_Group] = []
+    for group in groups:
+        kept.append(group)
+        while other := next(
+            (each for each in kept[:-1] if _related(each, kept[-1], total, places)), None
+        ):
+            last = kept.pop()
+            other.checks += last.checks
+            other.effects |= last.effects
+            other.harm = min((other.harm, last.harm), key=_rank)
+            kept.remove(other)
+            kept.append(other)
+    return kept
+
+
+def _related(
+    one: _Group, other: _Group, total: Mapping[str, int], places: Mapping[str, int]
+) -> bool:
+    """Whether two groups are one cause: the verdict is the same, and
+
+    * one rule explains both, or a rule and one that rests on it;
+    * or the same harm was done with the same kinds of options;
+    * or the same was observed, and did the same harm that fails a run;
+    * or most of what is broken of a rule is in one, and the rest of it, with that harm, in the
+      other.
+    """
+    if _verdict(one) != _verdict(other) or _verdict(one) in ("undecided", "error"):
+        return False
+    first, second = (_explaining(each, total, places)[0] for each in (one, other))
+    fails = [each.harm is not None and Harm(each.harm).fails for each in (one, other)]
+    same = one.harm is not None and one.harm == other.harm
+    if first == second:
+        return same or not any(fails)
+    if (_rests(first, second) or _rests(second, first)) and fails[0] == fails[1]:
+        return True
+    if same and one.families and one.families == other.families:
+        return True
+    if same and fails[0] and one.effects & other.effects:
+        return True
+    return same and (_holds_most(one, other, total) or _holds_most(other, one, total))
+
+
+def _rests(rule: str, on: str) -> bool:
+    """Whether a rule rests on another, be it by way of a third."""
+    rules = load_rules()
+    while rule in rules and (rule := rules[rule].rests_on):
+        if rule == on:
+            return True
+    return False
+
+
+def _holds_most(one: _Group, other: _Group, total: Mapping[str, int]) -> bool:
+    held = Counter(check["rule"] for check in one.checks if _own(check))
+    shared = {check["rule"] for check in other.checks if _own(check)} & {*held}
+    return any(held[rule] > total[rule] * _MOST for rule in shared)
+
+
+def _verdict(group: _Group) -> str:
+    return min((str(each["verdict"]) for each in group.checks), key=BROKEN.index)
+
+
+def _explaining(group: _Group, total: Mapping[str, int], places: Mapping[str, int]) -> list[str]:
+    """The rules of a group, the one that explains the others first."""
     counts = Counter(check["rule"] for check in group.checks)
-    places = {rule: place for place, rule in enumerate(order)}
     own = Counter(check["rule"] for check in group.checks if _own(check))
 
-    def explains(rule: str) -> tuple[bool, int, int]:
-        return own[rule] <= total[rule] * _MOST, -own[rule], places.get(rule, 0)
+    def explains(rule: str) -> tuple[bool, bool, int, int]:
+        rests = any(_rests(rule, each) for each in counts)
+        return rests, own[rule] <= total[rule] * _MOST, -own[rule], places.get(rule, 0)
 
-    rules = sorted(counts, key=explains)
+    return sorted(counts, key=explains)
+
+
+def _cause(group: _Group, total: Mapping[str, int], places: Mapping[str, int]) -> Cause:
+    counts = Counter(check["rule"] for check in group.checks)
+    rules = _explaining(group, total, places)
     ranked = sorted(
         group.checks,
         key=lambda each: (BROKEN.index(each["verdict"]), rules.index(each["rule"])),
@@ -198,11 +302,14 @@ def _cause(group: _Group, total: Mapping[str, int], order: Sequence[str]) -> Cau
     for each in ranked:
         effects.setdefault(_effect(each), each)
     told, *also = [reason(each, group.levels) for each in effects.values()]
-    harms = [each["harm"] for each in ranked if each.get("harm")]
+    # What a combination does besides is the harm of the other causes that are in it.
+    own = [each for each in ranked if _own(each)] or ranked
+    harms = sorted({each["harm"] for each in own if each.get("harm")}, key=_rank)
     return Cause(
         reason=told,
         verdict=min((each["verdict"] for each in ranked), key=BROKEN.index),
-        harm=min(harms, key=lambda each: Harm(each).rank) if harms else None,
+        harm=harms[0] if harms else None,
+        harms=tuple(each for each in harms if Harm(each).fails),
         rules={each: counts[each] for each in rules},
         checks=tuple(ranked),
         also=tuple(dict.fromkeys(each for each in also if each != told)),

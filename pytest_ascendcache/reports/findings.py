@@ -8,14 +8,14 @@ rules' and the checks'.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.files import read_text, write_output
+from pytest_ascendcache.files import write_output
+from pytest_ascendcache.reports.files import read_report
 
 _BROKEN = ("fail", "warn", "known deviation")
 _TOLD = (*_BROKEN, "undecided")
@@ -46,23 +46,6 @@ class Finding:
     def name(self) -> str:
         """The check within its module."""
         return self.check.rpartition("::")[2]
-
-
-def read_report(path: Path) -> dict[str, Any]:
-    """A report of ``--ascend-report``.
-
-    Raises:
-        ValueError: where it is none; the text is one sentence.
-    """
-    try:
-        report = json.loads(read_text(path))
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError:
-        report = None
-    if not isinstance(report, dict) or not {"checks", "rules", "toolchain"} <= set(report):
-        raise ValueError(f"{path} is no report; write one with --ascend-report={path}.")
-    return report
 
 
 def findings(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[Finding]]:

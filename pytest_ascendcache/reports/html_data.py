@@ -40,7 +40,7 @@ def page_data(report: Document) -> dict[str, Any]:
     as numbers of ``words``, the number of a verdict in ``verdicts``, milliseconds, and the number
     of a cell in ``cells`` (-1 for none), whose characters are levels of ``factors`` in base 36.
     ``stories`` has the evidence of broken checks by number, ``notes`` what is told of a rule
-    whatever its verdict.
+    whatever its verdict, ``readings`` what it says of questions that documents leave open.
     """
     checks = report["checks"]
     rules = {rule["id"]: number for number, rule in enumerate(report["rules"])}
@@ -70,6 +70,11 @@ def page_data(report: Document) -> dict[str, Any]:
         "causes": [each["checks"][0] for each in report.get("causes", ())],
         "stories": _stories(checks),
         "notes": _notes(checks, rules),
+        "readings": {
+            number: list(map(in_both, rule["readings"]))
+            for number, rule in enumerate(report["rules"])
+            if rule.get("readings")
+        },
         "timelines": _courses(checks, "timeline", _much_to_see),
         "sizes": _courses(checks, "sizes", _much_removed),
     }
@@ -110,11 +115,13 @@ def _packed(cell: Mapping[str, str], factors: Mapping[str, Mapping[str, str]]) -
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def _notes(checks: Iterable[Mapping[str, Any]], rules: Mapping[str, int]) -> dict[int, list[str]]:
-    notes: dict[int, list[str]] = {}
+def _notes(
+    checks: Iterable[Mapping[str, Any]], rules: Mapping[str, int]
+) -> dict[int, list[list[str]]]:
+    notes: dict[int, list[list[str]]] = {}
     for check in checks:
         if check["rule"] in rules and (told := check["evidence"].get("notes")):
-            notes.setdefault(rules[check["rule"]], []).extend(told)
+            notes.setdefault(rules[check["rule"]], []).extend(map(in_both, told))
     return notes
 
 
@@ -136,15 +143,23 @@ def _story(check: Mapping[str, Any]) -> dict[str, Any]:
     evidence = check["evidence"]
     sandbox = evidence.get("sandbox", "")
     why = reason(check)
-    told = "\n".join(dict.fromkeys([why, *map(shortened, sentences(check["message"]))]))
+    more = (shortened(each) for each in sentences(check["message"]))
+    told = "\n".join(dict.fromkeys([why, *(each for each in more if not why.endswith(each))]))
     story = {
         "message": told,
         **_chinese(
-            message=told, expected=evidence.get("expected"), observed=evidence.get("observed")
+            message=told,
+            expected=evidence.get("expected"),
+            observed=evidence.get("observed"),
+            harm=evidence.get("harm"),
         ),
         "repeat": check.get("repeat", ""),
         "deviation": check.get("deviation"),
         "steps": [_step(step, sandbox) for step in evidence.get("steps", ())],
+        "ranks": [
+            {"rank": each["rank"], "ending": in_both(each["ending"])}
+            for each in evidence.get("ranks") or ()
+        ],
         **{name: evidence.get(name) for name in _TOLD_OF},
         "findings": (evidence.get("findings") or [])[:_FINDINGS],
     }
@@ -157,14 +172,20 @@ def _chinese(**told: str | None) -> dict[str, str]:
     return {f"{name}_zh": each for name, each in known.items() if each != told[name]}
 
 
-_TOLD_OF = ("expected", "observed", "sandbox", "control", "crash", "ranks", "notes")
+_TOLD_OF = ("expected", "observed", "harm", "sandbox", "control", "crash")
+
+
+def in_both(told: str) -> list[str]:
+    """A sentence of the catalogue in English, and in Chinese where that is another."""
+    return list(dict.fromkeys([told, translated(told, Language.CHINESE)]))
 
 
 def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
     command = step["command"]
     kept = {
         "command": command.replace(sandbox, "$SANDBOX") if sandbox else command,
-        **{name: step.get(name) for name in ("ending", "outcomes", "changes", "output")},
+        "told": [in_both(each) for each in (step.get("ending"), *step.get("outcomes", ())) if each],
+        **{name: step.get(name) for name in ("changes", "output")},
     }
     return {name: value for name, value in kept.items() if value}
 

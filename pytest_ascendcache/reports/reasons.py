@@ -23,7 +23,12 @@ ENDING = re.compile(r"^(.*(?:ended with exit status \d+|was ended by signal \d+)
 _SANDBOX = re.compile(r"/\S*?/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 _IDLE = re.compile(r"(\w): (\d+) s")
 _GONE = re.compile(r"^(none|[a-z]+) gone$")
+_LIMIT = re.compile(r"\((.*)\)$")
+_COUNTS = re.compile(r"\{((?:'[^'{}]*': \d+(?:, )?)+)\}")
+_CHANGES = re.compile(r"\{('[^'{}]*': '[^'{}]*'(?:, '[^'{}]*': '[^'{}]*')*)\}")
+"""What became of paths, as the check compares it."""
 _PLAIN = {
+    "\\n": " / ",
     "frozenset(": "",
     "{'": "",
     "'}": "",
@@ -77,6 +82,12 @@ def _told(check: Mapping[str, Any]) -> str:
     return shortened(words[0]) if words else _NO_WORDS
 
 
+def bare(reason: str) -> str:
+    """A reason without the request it is about: what was observed, and what was expected."""
+    head, separator, told = reason.partition(": ")
+    return told if separator and head.startswith("with ") else reason
+
+
 def sentences(message: str) -> list[str]:
     """The lines of a message that are meant for readers."""
     kept: list[str] = []
@@ -100,6 +111,10 @@ def shortened(text: str) -> str:
     text = _BYTES.sub("(bytes)", text)
     text = _TEMPORARY.sub("", text)
     text = _DIGITS.sub(lambda match: f"{match[1] or ''}{match[2]}…{match[3] or ''}", text)
+    text = _CHANGES.sub(
+        lambda match: match[1].replace("', '", "; ").replace("': '", " ").strip("'"), text
+    )
+    text = _COUNTS.sub(lambda match: match[1].replace("': ", " ").replace("'", ""), text)
     for notation, plain in _PLAIN.items():
         text = text.replace(notation, plain)
     text = " ".join("".join(each if each.isprintable() else " " for each in text).split())
@@ -123,16 +138,18 @@ def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
     """The arithmetic of a wrong aging: which of how many, by age, and the sizes."""
     ages = {name: int(seconds) for name, seconds in _IDLE.findall(check["message"])}
     gone, due = _names(observed), _names(expected)
-    parts = [
-        f"{len(gone)} of {len(ages)} entries aged, {len(due)} had to",
-    ]
+    of_all = f" of {len(ages)}" if ages else ""
+    parts = [f"{len(gone)}{of_all} entries aged, {len(due)} had to"]
     if extra := gone - due:
-        parts.append(f"{len(extra)} too many (idle {_span(ages, extra)})")
+        parts.append(f"{len(extra)} too many{_span(ages, extra)}")
     if kept := due - gone:
-        parts.append(f"{len(kept)} stayed (idle {_span(ages, kept)})")
+        parts.append(f"{len(kept)} stayed{_span(ages, kept)}")
+    if limit := _LIMIT.search(expected):
+        parts.append(f"limit {limit[1]}")
     sizes: Sequence[Mapping[str, Any]] = check["evidence"].get("sizes") or ()
     if sizes:
-        last = sizes[-1]
+        # The run that removed something; those behind it are made to look at the harm.
+        last = next((each for each in reversed(sizes) if each["removed"]), sizes[-1])
         parts.append(
             f"cache {_megabytes(last['before'])} before, {_megabytes(last['after'])} after"
         )
@@ -140,16 +157,16 @@ def _aging(check: Mapping[str, Any], observed: str, expected: str) -> str:
 
 
 def _names(gone: str) -> set[str]:
-    word = gone.removesuffix(" gone")
+    word = gone.partition(" gone")[0]
     return set() if word == "none" else set(word)
 
 
 def _span(ages: Mapping[str, int], names: set[str]) -> str:
     times = sorted(ages[each] for each in names if each in ages)
     if not times:
-        return "?"
+        return ""
     ends = dict.fromkeys([_age(times[0]), _age(times[-1])])
-    return " to ".join(ends)
+    return f" (idle {' to '.join(ends)})"
 
 
 def _age(seconds: int) -> str:

@@ -15,7 +15,7 @@ from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
-from pytest_ascendcache.reports.reasons import shortened
+from pytest_ascendcache.reports.reasons import bare, shortened
 from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
@@ -72,11 +72,14 @@ class TerminalReport:
         self._rules()
         _accuracy(self, accuracy_rows(checks))
         for line in self.report.get("matrix", ()):
-            self.paragraph(line)
+            self.paragraph(translated(line, self.language))
         _inapplicable(self, checks)
         starts = sum(record.evidence["starts"] for record in checks)
         operators = sum(record.evidence["compiles"] for record in checks)
         self.paragraph(self.say("t_starts", starts=starts, operators=operators))
+        if later := sum(record.evidence.get("harm_starts", 0) for record in checks):
+            seconds = sum(record.evidence.get("harm_seconds", 0.0) for record in checks)
+            self.paragraph(self.say("t_harm_starts", starts=later, seconds=f"{seconds:.0f}"))
         _known(self)
         for number, cause in enumerate(self.causes, 1):
             _block(self, number, cause)
@@ -183,11 +186,16 @@ class TerminalReport:
     def _totals(self, part: str) -> None:
         """All six counts; zeros are left out where the line would not fit."""
         counts: Mapping[str, int] = self.report["totals"][part]
-        told = ", ".join(f"{count} {self.verdict(verdict)}" for verdict, count in counts.items())
-        line = f"{counted(part, sum(counts.values()), self.language)}: {told}"
+        what = counted(part, sum(counts.values()), self.language)
+
+        def told(counts: Mapping[str, int]) -> str:
+            words = [f"{count} {self.verdict(verdict)}" for verdict, count in counts.items()]
+            separator = self.say("t_between")
+            return self.say("t_totals", what=what, counts=separator.join(words))
+
+        line = told(counts)
         if self.reporter.isatty and columns(line) > self.width:
-            left = (f"{count} {self.verdict(each)}" for each, count in counts.items() if count)
-            line = f"{line.partition(':')[0]}: {', '.join(left)}"
+            line = told({verdict: count for verdict, count in counts.items() if count})
         self.paragraph(line)
 
 
@@ -202,7 +210,8 @@ def _row_of(terminal: TerminalReport, result: RuleResult) -> _Row:
         told = translated(result.records[0].message, terminal.language)
     readings = (translated(each, terminal.language) for each in result.readings)
     below = [terminal.say("t_reading", reading=each) for each in readings]
-    below += [note for record in result.records for note in record.evidence["notes"]]
+    notes = (note for record in result.records for note in record.evidence["notes"])
+    below += [translated(each, terminal.language) for each in notes]
     counts = terminal.tally(result.tally)
     return result.verdict.value, counts, result.rule.id, told, below
 
@@ -298,16 +307,19 @@ def write_stale(terminal: TerminalReport, entries: Sequence[tuple[Deviation, Occ
         terminal.section("section_stale", sep="-")
     for entry, occurrence in stale:
         cell = "".join(f" {factor}={'|'.join(values)}" for factor, values in entry.cell)
-        terminal.paragraph(f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}")
-        terminal.paragraph(f"it says: {entry.reason}", indent=2)
+        place = f"{occurrence.value}: {entry.origin}: {entry.rule} {entry.check}{cell}"
+        terminal.paragraph(translated(place, terminal.language))
+        terminal.paragraph(translated(f"it says: {entry.reason}", terminal.language), indent=2)
 
 
 def write_news(terminal: TerminalReport, news: News) -> None:
     """What is new and what is fixed since the baseline."""
     terminal.section("section_baseline", sep="-", file=news.baseline.path.name)
-    terminal.paragraph(f"which is of {news.baseline.toolchain}: {news.baseline.path}")
+    whose = f"which is of {news.baseline.toolchain}: {news.baseline.path}"
+    terminal.paragraph(translated(whose, terminal.language))
     for line in news.lines():
-        terminal.paragraph(line, red=line.startswith("new"), green=line.startswith("fixed"))
+        told = translated(line, terminal.language)
+        terminal.paragraph(told, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
 def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> None:
@@ -317,10 +329,14 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
     head = f"{number:>2}  "
     terminal.reporter.write(head)
     terminal.reporter.write(verdict, **_COLOURS[cause.verdict], bold=True)
-    rest = ("  " + harm if harm else "") + "  " + where(cause, terminal.language)
-    terminal.reporter.line(cut(rest, terminal.width - columns(head + verdict)))
-    reason = translated(cause.reason, terminal.language)
-    told = wrapped(reason, width=terminal.width - 4)
+    place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
+    if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
+        harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
+    terminal.reporter.line(cut("".join(f"  {each}" for each in (harm, place) if each), room))
+    told = wrapped(translated(cause.reason, terminal.language), width=terminal.width - 4)
+    if len(told) > lines:
+        # What was observed says more than the request, which is in the block of the cause.
+        told = wrapped(translated(bare(cause.reason), terminal.language), width=terminal.width - 4)
     if len(told) > lines:
         last = cut(" ".join(told[lines - 1 :]), terminal.width - 4)
         told = [*told[: lines - 1], last]
@@ -339,11 +355,13 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     level = terminal.say(f"l_{rule.level.value}")
     document = (chinese and rule.source.document_zh) or rule.source.document
     terminal.labelled("t_promise", f"{statement} ({level}; {document}: {rule.source.section})")
-    verdict, harm = terminal.verdict(cause.verdict), harm_of(cause, language)
     broken = ", ".join(
         f"{name}: {counted('checks', count, language)}" for name, count in cause.rules.items()
     )
-    terminal.labelled("t_broken", f"{verdict}{f' ({harm})' if harm else ''}; {broken}")
+    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}; {broken}")
+    if harm := harm_of(cause, language):
+        seen = f": {translated(cause.seen, language)}" if cause.seen else ""
+        terminal.labelled("t_harm", harm + seen)
     terminal.labelled("t_why", translated(cause.reason, language))
     for other in cause.also[:3]:
         terminal.labelled("t_also", translated(other, language), lines=3)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.observation import Sighting
+from pytest_ascendcache.stress.aftermath import sightings
 from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
@@ -34,12 +36,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a run, as its history in ``path`` proves it; ``seconds`` of carrying it out."""
+    """What came of a run, as its history in ``path`` proves it; ``seconds`` of carrying it out.
+    ``sightings`` is the harm that was seen, in the directories it left."""
 
     history: History
     path: Path
     seconds: float
     violations: tuple[Violation, ...]
+    sightings: tuple[Sighting, ...] = ()
     shortest: Shrunk | None = None
 
     @property
@@ -112,8 +116,9 @@ class Campaign:
         ground = self._ground(self.ranks, self.operators, self.seed)
         schedule = Schedule(self.seed, self.ranks, self.operators, ground.actions, ground.settings)
         started = time.monotonic()
-        self._carry_out(ground, self._bounded(schedule.rounds()), "whole", self.history)
-        return self._result(ground, time.monotonic() - started)
+        executor = Executor(ground, self.directory / "whole")
+        self._carry_out(executor, self._bounded(schedule.rounds()), self.history)
+        return self._result(executor, time.monotonic() - started)
 
     def _run_again(self, recorded: History) -> Result:
         header = recorded.header
@@ -124,9 +129,10 @@ class Campaign:
         rounds = [each.round for each in recorded.rounds]
         started = time.monotonic()
         for number in range(_REPLAYS):
-            if self._carry_out(ground, rounds, f"replay{number}", self.history) is not None:
+            executor = Executor(ground, self.directory / f"replay{number}")
+            if self._carry_out(executor, rounds, self.history) is not None:
                 break
-        return self._result(ground, time.monotonic() - started)
+        return self._result(executor, time.monotonic() - started)
 
     def _ground(self, ranks: int, operators: int, seed: int) -> Ground:
         directory = self.directory / "ground"
@@ -145,24 +151,27 @@ class Campaign:
                 return
 
     def _carry_out(
-        self, ground: Ground, rounds: Sequence[Round] | Iterator[Round], name: str, path: Path
+        self, executor: Executor, rounds: Sequence[Round] | Iterator[Round], path: Path
     ) -> History | None:
         """Do the rounds up to the first that breaks a promise; the history if one does."""
-        checker = Checker(ground.header)
-        executor = Executor(ground, self.directory / name)
-        with HistoryWriter(path, ground.header) as writer:
+        header = executor.ground.header
+        checker = Checker(header)
+        with HistoryWriter(path, header) as writer:
             for one in rounds:
                 checker.take(executor.carry_out(one, writer))
                 if checker.found:
                     return writer.history
         return None
 
-    def _result(self, ground: Ground, seconds: float) -> Result:
+    def _result(self, executor: Executor, seconds: float) -> Result:
         # The verdict rests on the file alone, and so can anybody's who was sent it.
         history = read_history(self.history)
         found = tuple(violations(history))
-        shortest = self._shortest(ground, history, seconds) if found else None
-        return Result(history, self.history, seconds, found, shortest)
+        if not found:
+            return Result(history, self.history, seconds, found)
+        seen = sightings(executor, history.header, history.rounds[-1], found)
+        shortest = self._shortest(executor.ground, history, seconds)
+        return Result(history, self.history, seconds, found, tuple(seen), shortest)
 
     def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()
@@ -171,7 +180,7 @@ class Campaign:
         def attempt(rounds: Sequence[Round]) -> History | None:
             name = f"shorter{next(numbers)}"
             try:
-                return self._carry_out(ground, rounds, name, candidate)
+                return self._carry_out(Executor(ground, self.directory / name), rounds, candidate)
             except (Undecided, ToolchainError):
                 return None  # says nothing; the history that failed still does
             finally:

@@ -123,8 +123,11 @@ class Checker:
         if delivery.killed:
             return
         if delivery.returncode != 0 or "" in delivery.kernels:
-            said = f": {delivery.said}" if delivery.said else ""
-            self._add(Kind.NO_KERNEL, number, f"{who} ended with {delivery.returncode}{said}")
+            if delivery.said:
+                text = f"{who} ended with {delivery.returncode}: {delivery.said}"
+                self._add(Kind.NO_KERNEL, number, text)
+            else:
+                self._add(Kind.NO_KERNEL, number, f"{who} ended with {delivery.returncode}")
             return
         for operator, kernel in zip(compile_.operators, delivery.kernels, strict=True):
             right = self._header.kernel(compile_.setting, operator)

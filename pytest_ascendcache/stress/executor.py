@@ -52,7 +52,7 @@ class Executor:
     """One execution, in an empty directory of its own."""
 
     def __init__(self, ground: Ground, directory: Path) -> None:
-        self._ground = ground
+        self.ground = ground
         self._soc = ground.toolchain.soc
         self._directory = directory
         self._numbers = itertools.count()
@@ -85,6 +85,14 @@ class Executor:
             shutil.rmtree(rank / "out", ignore_errors=True)
             (rank / "out").mkdir(exist_ok=True)
         return RoundRecord(one, tuple(deliveries), disturbed, seen)
+
+    def again(self, one: Compile) -> Delivery:
+        """One more compile in the caches as they are, which no history holds."""
+        request = replace(
+            self._requested(0, one), output=self._directory / f"again{next(self._numbers)}"
+        )
+        (result,) = self.ground.toolchain.compile_together([request])
+        return _delivery(0, one, result, None)
 
     def _layout(self, cache: str) -> CacheLayout:
         name = SHARED if cache == SHARED else f"{cache}/cache"
@@ -124,7 +132,7 @@ class Executor:
         with ExitStack() as gates:
             struck: list[Operation | None] = []
             for index, each in enumerate(one.compiles):
-                at = self._ground.operation(each.fault) if each.fault else None
+                at = self.ground.operation(each.fault) if each.fault else None
                 struck.append(at)
                 if each.fault is not None and at is not None:
                     plan = self._plan(each.fault.action, at, gates)
@@ -137,8 +145,8 @@ class Executor:
     def _requested(self, number: int, one: Compile) -> CompileRequest:
         rank = self._ranks[one.rank]
         request = request_of(
-            self._ground.toolchain,
-            tuple(self._ground.operators[each] for each in one.operators),
+            self.ground.toolchain,
+            tuple(self.ground.operators[each] for each in one.operators),
             one.setting,
             one.mode,
             self._layout(one.cache).root,
@@ -155,7 +163,7 @@ class Executor:
     def _together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         """All at once; one that is to stand still goes first, and goes on when the others ended."""
         held = [each for each in requests if each.plan is not None and each.plan.gate is not None]
-        compile_ = self._ground.toolchain.compile_together
+        compile_ = self.ground.toolchain.compile_together
         if not held:
             return compile_(requests)
         results: dict[int, Future[list[CompileResult]]] = {}

@@ -30,7 +30,7 @@ def _harm(disturbance: Disturbance) -> str:
     what = {
         Harm.AGE: "entries of {0} were last used hours ago, and it is over its limit",
         Harm.DELETE: "valid entry {1} of {0} is deleted",
-        Harm.CLEAR: "{0} is deleted",
+        Harm.CLEAR: "cache {0} is deleted",
         Harm.DAMAGE: "valid entry {1} of {0} is damaged: {2}",
     }[disturbance.harm]
     return what.format(disturbance.cache, disturbance.entry, disturbance.damage)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -107,7 +108,9 @@ def test_arrays_are_the_same_in_every_process() -> None:
     assert len(outputs) == 1
 
 
-@pytest.mark.parametrize("matrix", [Matrix.PAIRWISE, Matrix.TRIPLES])
+@pytest.mark.parametrize(
+    "matrix", [Matrix.PAIRWISE, pytest.param(Matrix.TRIPLES, marks=pytest.mark.nightly)]
+)
 def test_a_plan_is_complete_and_small(matrix: Matrix) -> None:
     made = plan(matrix, EVERYTHING)
     everywhere, in_use = made.coverage([cell.levels for cell in made.cells])
@@ -244,7 +247,8 @@ def test_minimising_takes_tied_factors_together() -> None:
 def test_an_unknown_matrix_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-matrix=quads")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--ascend-matrix must be one of pairwise, triples, full, not *"])
+    said = "ERROR: --ascend-matrix must be one of pairwise, triples, full, not 'quads'."
+    result.stderr.fnmatch_lines([said])
 
 
 def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester) -> None:
@@ -252,9 +256,21 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
         "--ascend-cache",
         "--ascend-rule=combinations/outcome",
         "--ascend-defect=nothing-ages-beside-a-list",
+        "--ascend-report=report.json",
         "-x",
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
+    report = json.loads((pytester.path / "report.json").read_text())
+    (broken,) = (each for each in report["checks"] if each["verdict"] == "fail")
+    pytest.LineMatcher(broken["message"].splitlines()).fnmatch_lines(
+        [
+            "observed: of idle entries none gone",
+            "expected: ab* (4 MB, * %)",
+            "combination: cache_mode=enable *debug_list=others*",
+            "options: * --soc_version=*--op_compiler_cache_mode=enable*",
+            "smallest: *debug_list=others*limits=*",
+        ]
+    )
     result.stdout.fnmatch_lines(
         [
             "matrix pairwise: * cells*",
@@ -262,10 +278,12 @@ def test_a_failing_combination_is_named_and_minimised(pytester: pytest.Pytester)
             "why *with cache_mode=enable *debug_list=others*limits=*: of idle entries none gone; "
             "expected: ab* (4 MB, * %)",
             "request *--soc_version=*--op_compiler_cache_mode=enable*$SANDBOX*",
+            "repeat *--ascend-defect=nothing-ages-* *::test_outcome?*debug_list:others*",
         ],
     )
 
 
+@pytest.mark.nightly
 def test_the_matrix_line_counts_what_was_tried(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-cache",

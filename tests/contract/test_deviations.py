@@ -172,6 +172,33 @@ def test_a_list_that_is_not_there(name: str, words: str) -> None:
         load_deviations(name)
 
 
+ENTRIES = [entry for name in builtin_lists() for entry in load_deviations(name)]
+NEW = (
+    "the compile was ended by signal 11: core dumped",
+    "outside of the cache: {'precious.txt': 'removed'}",
+    "a wrong kernel was delivered",
+    "outcome differs\n  observed: reused, entry removed\n  expected: compiled, entry stored",
+)
+"""What checks say of faults that no list is about."""
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda each: each.origin)
+def test_an_entry_of_a_list_knows_its_fault_and_no_new_one(entry: Deviation) -> None:
+    """The same check of the same rule: what it observes decides, and the harm."""
+    cell = {factor: values[0] for factor, values in entry.cell}
+    check = f"test_any.py::{entry.check.replace('*', 'any').replace('?', 'x')}"
+
+    def knows(message: str, harm: Harm | None) -> bool:
+        return entry.matches(Fault(entry.rule, check, cell, message, harm))
+
+    known = [each.replace("*", " any ").replace("?", "x") for each in entry.observed]
+    assert all(knows(each, entry.harm) for each in known)
+    assert not any(
+        knows(each, harm) for each in known for harm in Harm if harm.rank < entry.harm.rank
+    )
+    assert [each for each in NEW if knows(each, entry.harm)] == []
+
+
 def test_every_entry_of_cann_has_its_number() -> None:
     assert builtin_lists() == ["cann", "cann-8.1", "mindspore-2.10.0", "torchair-2.14.0"]
     assert all(re.match(r"T\d+(, T\d+)*: ", entry.reason) for entry in load_deviations("cann"))
@@ -298,7 +325,9 @@ def whole(suite: pytest.Pytester) -> pytest.Pytester:
     return suite
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.nightly)], ids=["alone", "xdist"]
+)
 def test_a_whole_run_says_what_a_list_need_not_say(
     whole: pytest.Pytester, workers: tuple[str, ...]
 ) -> None:
@@ -330,7 +359,10 @@ def test_under_strict_such_an_entry_fails_the_run(whole: pytest.Pytester) -> Non
     assert _run(whole, "--ascend-deviations=ours.toml", "--ascend-strict").ret == 0
 
 
-@pytest.mark.parametrize("part", [("-k", "test_mine"), ("-k", "test_mine", "-n", "2")])
+@pytest.mark.parametrize(
+    "part",
+    [("-k", "test_mine"), pytest.param(("-k", "test_mine", "-n", "2"), marks=pytest.mark.nightly)],
+)
 def test_a_part_of_the_suite_says_less(whole: pytest.Pytester, part: tuple[str, ...]) -> None:
     result = _run(whole, "--ascend-deviations=ours.toml", "--ascend-strict", *part)
     assert result.ret == 0

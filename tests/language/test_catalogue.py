@@ -12,6 +12,7 @@ import pytest
 import pytest_ascendcache
 from pytest_ascendcache.contract import Capability, Delivered, Fate, Outcome, load_rules
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.options import CacheMode
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.language import (
     Language,
@@ -21,6 +22,20 @@ from pytest_ascendcache.language import (
     texts,
     translated,
 )
+from pytest_ascendcache.plugin.options.option import Group
+from pytest_ascendcache.plugin.options.table import OPTIONS
+from pytest_ascendcache.stress import (
+    Compile,
+    Disturbance,
+    Header,
+    History,
+    Kind,
+    Round,
+    Violation,
+    tell,
+)
+from pytest_ascendcache.stress.history import Delivery, RoundRecord
+from pytest_ascendcache.stress.history import Harm as StressHarm
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
 ZH = Language.CHINESE
@@ -81,6 +96,36 @@ def _messages(folder: str) -> Iterator[str]:
                 yield from _template(node.args[0])
 
 
+SAID = {"saw": 1, "Sighting": 1, "NotDecidable": 0, "Undecided": 0, "HistoryError": 0, "_add": 2}
+"""Calls whose text reaches reports, by name, and the place of it among their arguments."""
+NOTED = ("notes", "readings")
+"""Lists of the evidence that reports show."""
+ROOMS = ("observation", "faults", "stress", "audit", "conformance", "toolchains")
+
+
+def _said() -> Iterator[str]:
+    """Harm that was seen, notes, readings, violations, and what could not be told."""
+    for path in (each for room in ROOMS for each in sorted((PACKAGE / room).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.AugAssign) and ast.unparse(node.target).endswith(NOTED):
+                elements = node.value.elts if isinstance(node.value, ast.List) else ()
+                yield from (text for each in elements for text in _template(each))
+            if not isinstance(node, ast.Call):
+                continue
+            called = ast.unparse(node.func)
+            place = SAID.get(called.rpartition(".")[2])
+            if called.endswith(tuple(f"{each}.append" for each in NOTED)):
+                place = 0
+            if place is not None and len(node.args) > place:
+                yield from _template(node.args[place])
+
+
+def _helps() -> Iterator[str]:
+    """Help of the options and its headings."""
+    yield from (group.value for group in Group)
+    yield from (option.help for option in OPTIONS.values())
+
+
 def _errors() -> Iterator[str]:
     """Usage errors, with {} where a value stands."""
     for path in sorted((PACKAGE / "plugin").rglob("*.py")):
@@ -104,7 +149,9 @@ def _template(node: ast.expr) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "found", [_messages("conformance"), _errors()], ids=["reasons", "usage errors"]
+    "found",
+    [_messages("conformance"), _errors(), _said(), _helps()],
+    ids=["reasons", "usage errors", "harm, notes and undecided", "help"],
 )
 def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
     missing = {
@@ -113,6 +160,25 @@ def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
         if len(each.replace("{}", "")) >= NOTHING_TO_SAY and translated(each, ZH) == each
     }
     assert sorted(missing) == [], "translate these in language/sentences/*.toml"
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda each: each.name)
+def test_every_violation_of_a_stress_run_is_translated(kind: Kind) -> None:
+    told = translated(str(Violation(kind, 3, "...")), ZH)
+    assert re.sub("[^a-z]", "", told.replace("kernel", "")) == ""
+
+
+def test_the_story_of_a_stress_run_is_translated() -> None:
+    compiles = (
+        Compile(0, (0, 1), CacheMode.ENABLE, limited=True),
+        Compile(1, (0,), CacheMode.FORCE),
+    )
+    disturbances = tuple(Disturbance(each, "shared", 0, "object-empty") for each in StressHarm)
+    ended = (Delivery(1, 0, 0, ("", "")), Delivery(1, 1, -9, ("",), struck="killed before a write"))
+    header = Header(1, 2, ("te_exp_1", "te_add_2"), "reference 1", {})
+    history = History(header, (RoundRecord(Round(1, disturbances, compiles), ended),))
+    english = list(tell(history))
+    assert [line for line in english if translated(line, ZH) == line] == []
 
 
 def test_outcomes_are_translated() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,8 @@ from pytest_ascendcache.operators import (
     read_single_op,
     write_single_op,
 )
-from pytest_ascendcache.operators.singleop import parse_single_op, single_op_document
+from pytest_ascendcache.operators.network import read_network
+from pytest_ascendcache.operators.singleop import MOST_BYTES, parse_single_op, single_op_document
 
 X = {"format": "ND", "shape": [2, 3], "type": "float16"}
 ADD = {"op": "Add", "input_desc": [X, X], "output_desc": [X]}
@@ -282,16 +282,25 @@ def test_paths_that_are_no_file(tmp_path, name, reason):
     assert str(error.value).endswith("; name a JSON file that lists operators.")
 
 
+@pytest.mark.parametrize("read", [read_single_op, read_network])
+def test_a_file_that_is_too_large_is_not_read(tmp_path, read):
+    path = tmp_path / "ops.json"
+    with path.open("wb") as file:
+        file.truncate(MOST_BYTES + 1)
+    with pytest.raises(ValueError, match="cannot be read: it is larger than 64 mib; name a JSON"):
+        read(path)
+
+
 @pytest.mark.parametrize(("number", "reason"), [(errno.EACCES, "permission denied"), (5, "error")])
 def test_a_file_that_cannot_be_read(tmp_path, monkeypatch, number, reason):
     """Tests may run as root, whom no file mode keeps out: reading fails by a patch instead."""
     path = tmp_path / "ops.json"
     path.write_text("[]")
 
-    def fail(_self):
+    def fail(_path, _most):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(Path, "read_bytes", fail)
+    monkeypatch.setattr("pytest_ascendcache.operators.singleop.read_input", fail)
     with pytest.raises(SingleOpError) as error:
         read_single_op(path)
     assert error.value.code == "E10024"

@@ -192,6 +192,7 @@ def test_junit_names_rule_source_and_verdict(suite: pytest.Pytester) -> None:
         assert properties["verdict"] == "pass"
 
 
+@pytest.mark.nightly
 def test_workers_give_the_same_verdicts(suite: pytest.Pytester) -> None:
     arguments = ("--ascend-rule=debug/outputs", "--ascend-report=report.json")
     _run(suite, *arguments)

@@ -36,7 +36,10 @@ def _broken(report: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("breaker", BROKEN)
+@pytest.mark.parametrize(
+    "breaker",
+    [pytest.param(each, marks=pytest.mark.nightly if "profile" in each else ()) for each in BROKEN],
+)
 def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
     suite: pytest.Pytester, breaker: str
 ) -> None:

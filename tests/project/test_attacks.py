@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 import pytest_ascendcache.conformance as suite
+from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.faults import Action, CrashKind
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SUITE = Path(suite.__file__).parent
 ROOMS = ("operator-cache", "ranks", "packages")

@@ -71,7 +71,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "site"
 
 
-@pytest.mark.parametrize("options", [[], ["--ascend-toolchain=ours", "tests"], ["-n2"]], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        pytest.param(["--ascend-toolchain=ours", "tests"], marks=pytest.mark.nightly),
+        pytest.param(["-n2"], marks=pytest.mark.nightly),
+    ],
+    ids=str,
+)
 def test_the_example_project_runs_on_an_installed_wheel(
     installed: Path, tmp_path: Path, options: list[str]
 ) -> None:

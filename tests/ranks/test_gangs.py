@@ -551,7 +551,11 @@ VERDICTS = {
 }
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "3"]], ids=["processes", "workers"])
+@pytest.mark.parametrize(
+    "workers",
+    [[], pytest.param(["-n", "3"], marks=pytest.mark.nightly)],
+    ids=["processes", "workers"],
+)
 def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> None:
     tests.makepyfile(test_rules=RULES)
     options = ["--ascend-cache", "--ascend-report=r.json", "--ascend-ranks=3", *workers]

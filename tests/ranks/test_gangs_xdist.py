@@ -81,6 +81,7 @@ def test_ranks_meet_on_distinct_workers_and_others_are_balanced(tests: pytest.Py
     )
 
 
+@pytest.mark.nightly
 def test_only_gangs_and_fewer_than_workers(tests: pytest.Pytester) -> None:
     """A worker begins a test only when it knows what comes next: also at a queue's end."""
     tests.makepyfile(
@@ -140,6 +141,7 @@ def test_a_killed_worker_fails_its_gang_and_is_replaced(tests: pytest.Pytester) 
     result.stdout.no_fnmatch_line("*were never run*")
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_that_is_not_replaced(tests: pytest.Pytester) -> None:
     tests.makepyfile(DYING.replace("{signal}", "SIGKILL"))
     result = run(tests, "-n", "3", "--max-worker-restart=0")
@@ -198,6 +200,7 @@ def test_stopping_at_the_first_failure_does_not_hang(tests: pytest.Pytester) -> 
     assert result.parseoutcomes()["failed"] >= 1
 
 
+@pytest.mark.nightly
 def test_ranks_that_skip_before_they_meet(tests: pytest.Pytester) -> None:
     tests.makepyfile(
         """
@@ -228,9 +231,17 @@ def test_ranks_that_skip_before_they_meet(tests: pytest.Pytester) -> None:
     ("options", "words"),
     [
         (["-n", "2"], "a gang of 3 ranks needs 3 workers, but there are 2; give -n 3"),
-        (["-n", "3", "--ascend-ranks=4"], "a gang of 4 ranks needs 4 workers, but there are 3"),
+        pytest.param(
+            ["-n", "3", "--ascend-ranks=4"],
+            "a gang of 4 ranks needs 4 workers, but there are 3",
+            marks=pytest.mark.nightly,
+        ),
         (["-n", "3", "--dist=loadfile"], "--dist=loadfile cannot run the ranks of "),
-        (["--tx=3*popen", "--dist=each"], "--dist=each cannot run the ranks of "),
+        pytest.param(
+            ["--tx=3*popen", "--dist=each"],
+            "--dist=each cannot run the ranks of ",
+            marks=pytest.mark.nightly,
+        ),
         (["-n", "2", "-k", "test_any", "test_bad.py"], "ascend_ranks(-1) is no number of ranks"),
     ],
 )

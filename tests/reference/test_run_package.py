@@ -280,7 +280,9 @@ KINDS = (CrashKind.KILLED, CrashKind.MID_WRITE, CrashKind.POWER_LOSS)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.value)
-@pytest.mark.parametrize("act", ["install", "uninstall", "replace"])
+@pytest.mark.parametrize(
+    "act", ["install", "uninstall", pytest.param("replace", marks=pytest.mark.nightly)]
+)
 def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, kind, act):
     if act != "uninstall":
         do(packages["pk2"], opp)
@@ -325,7 +327,10 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize(
+    "error",
+    [pytest.param(each, marks=() if each == "ENOSPC" else pytest.mark.nightly) for each in ERRORS],
+)
 @pytest.mark.parametrize("act", ["install", "uninstall"])
 def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
     packages, opp, tmp_path, error, act

@@ -126,6 +126,66 @@ def test_what_differs_from_check_to_check_is_no_other_cause() -> None:
     assert len(cause.rules) == 2
 
 
+LIMITED = f"{PLAIN} ASCEND_MAX_OP_CACHE_SIZE=1"
+
+
+def test_a_rule_explains_those_that_rest_on_it() -> None:
+    """A file that is not where it has to be is not read there either."""
+    place = _broken("test_a.py::test_place", "aging/creates-ini", "no ini is there", "misplaced")
+    hand = _broken("test_a.py::test_hand", "aging/ini-for-all-users", "it is not read", "lost-work")
+    (cause,) = causes([hand, place])
+    assert list(cause.rules) == ["aging/creates-ini", "aging/ini-for-all-users"]
+    assert cause.reason == "no ini is there"
+    assert cause.also == ("it is not read",)
+    assert cause.harm == "lost-work"
+
+
+def test_names_that_are_believed_are_one_cause_with_all_its_harm() -> None:
+    loaded = _broken(
+        "test_s.py::test_loaded", "security/verify-before-load", "it was delivered", "wrong-result"
+    )
+    link = _broken(
+        "test_s.py::test_link", "security/no-symlink-follow", "it was removed", "outside-touched"
+    )
+    (cause,) = causes([link, loaded])
+    assert cause.rule == "security/verify-before-load"
+    assert (cause.harm, cause.harms) == ("wrong-result", ("wrong-result", "outside-touched"))
+
+
+def test_the_same_harm_with_the_same_options_is_one_cause() -> None:
+    over = {"harm": "misplaced", "verdict": Verdict.WARN, "steps": [_step(LIMITED)]}
+    relatime = _broken("test_a.py::test_r", "aging/works-on-relatime", "nothing aged", **over)
+    orphan = _broken("test_a.py::test_o", "aging/orphans", "it stays for ever", **over)
+    failing = _broken(
+        "test_a.py::test_f", "aging/target", "all aged", "misplaced", steps=[_step(LIMITED)]
+    )
+    assert sorted(map(len, _rules(causes([relatime, orphan, failing])))) == [1, 2]
+
+
+def test_harm_of_a_combination_is_no_harm_of_the_options_that_explain_it() -> None:
+    """A damaged entry and a debug list in one run: the entry is what makes it unusable."""
+    cells = [_cell(number, debug_list="others") for number in range(4)]
+    damaged = {**_cell(9, HEALS, debug_list="others"), "harm": "unusable"}
+    heals = _broken("test_h.py::test_heals", HEALS, "it stays damaged", "unusable")
+    listed = {**_unlisted(1), "harm": "lost-work"}
+    plain = {"cache_mode": "enable", "debug_list": "not-given", "limits": "default"}
+    fine = record("test_c.py::test_fine", COMBINED, factors=plain).as_dict()
+    lost = [{**each, "harm": "lost-work"} for each in cells]
+    found = causes([*lost, damaged, heals, listed, fine])
+    assert [(each.harm, dict(each.rules)) for each in found] == [
+        ("unusable", {HEALS: 2}),
+        ("lost-work", {UNLISTED: 1, COMBINED: 4}),
+    ]
+
+
+def test_what_could_not_be_told_is_explained_by_nothing() -> None:
+    place = _broken("test_a.py::test_place", "aging/creates-ini", "a", verdict=Verdict.UNDECIDED)
+    hand = _broken(
+        "test_a.py::test_hand", "aging/ini-for-all-users", "b", verdict=Verdict.UNDECIDED
+    )
+    assert len(causes([hand, place])) == 2
+
+
 def test_what_passed_has_no_cause() -> None:
     assert causes([record().as_dict(), _broken("a", HEALS, verdict=Verdict.KNOWN_DEVIATION)]) == []
 

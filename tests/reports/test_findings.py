@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.reports.files import SCHEMA
 from pytest_ascendcache.reports.findings import figures, findings, main, markdown
 
 RULE = {
     "id": "robust/heals-damaged-entry",
     "level": "should",
     "title_en": "A damaged entry is recompiled and replaced",
+    "title_zh": "损坏的缓存条目被重新编译并替换",
+    "readings": [],
     "statement": "Compiled, the entry replaced.",
     "source": {"document": "Robustness", "section": "Damaged entries"},
     "verdict": "warn",
@@ -36,7 +39,11 @@ def check(name: str, verdict: str, message: str = "", **more: Any) -> dict[str, 
 
 def report(*checks: dict[str, Any]) -> dict[str, Any]:
     return {
+        "schema": SCHEMA,
         "toolchain": {"name": "mindspore-operator-cache", "version": "2.10.0"},
+        "host": {"machine": "x86_64", "python": "3.11.7", "file_system": "ext4"},
+        "totals": {"rules": {}, "checks": {}},
+        "accuracy": [],
         "rules": [RULE],
         "checks": list(checks),
     }

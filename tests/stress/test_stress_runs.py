@@ -57,6 +57,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
+            "*harm *files outside touched: directory of another in round *: rank*",
             "*directory of another in round *: rank*",
             "*shortest history that still fails: * steps*",
             "*carry it out again: --ascend-stress-replay=*h.shortest.jsonl",

@@ -246,8 +246,9 @@ def test_what_is_missing_is_said(
 ) -> None:
     python = standin(tmp_path, decorator=decorator, **release)
     result = judged(pytester, python, "-rs", "-k", "second_run", toolchain=OPERATORS)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert set(verdicts(pytester).values()) == {"not applicable"}
-    result.stdout.fnmatch_lines([f"*{said}*"])
+    result.stdout.fnmatch_lines([f"*{said}*", "NOTHING WAS JUDGED: *"])
 
 
 def test_without_a_linker_kernels_cannot_be_judged(
@@ -298,6 +299,30 @@ def test_a_good_cache_passes(pytester: pytest.Pytester, tmp_path: Path) -> None:
     told = {name: each for name, each in found.items() if each not in ("pass", "not applicable")}
     # A network takes the place of another in a cache that has one a number: so has MindSpore's.
     assert told == {"test_another_network_between_costs_no_compile": "fail"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "change", "verdict"),
+    [
+        ("narrow-key", "shape", "known deviation"),
+        ("one-key", "type", "fail"),
+        ("one-key", "more", "fail"),
+    ],
+)
+def test_a_list_knows_a_stale_constant_and_no_stale_script(
+    pytester: pytest.Pytester,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    change: str,
+    verdict: str,
+) -> None:
+    """Both break one rule, which the list has entries of."""
+    monkeypatch.setenv("STANDIN_FAULT", fault)
+    check = f"test_what_is_changed_is_compiled[{change}]"
+    ended = judged(pytester, standin(tmp_path), "--ascend-deviations=mindspore-2.10.0", "-k", check)
+    assert verdicts(pytester)[check] == verdict
+    assert (ended.ret == 0) == (verdict == "known deviation")
 
 
 @pytest.mark.parametrize(

@@ -569,6 +569,27 @@ atc_toolchain(str(root / "bin/atc"), 600.0).compile_together([request])
 """
 
 
+@pytest.fixture(params=[signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def ignored(request):
+    """A signal that this test run ignores: under nohup SIGHUP is, behind & SIGINT."""
+    before = signal.signal(request.param, signal.SIG_IGN)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_a_program_does_not_ignore_what_the_test_run_ignores(scripted, tmp_path, ignored):
+    script = f"kill -{int(ignored)} $$; echo x > $output/abs.om"
+    (result,) = scripted(script).compile_together([request_in(tmp_path)])
+    assert result.returncode == -ignored
+
+
+def test_a_judged_run_under_nohup_is_as_any_other(pytester):
+    check = "--ascend-rule=static-kernel/ends-when-told", "-k", "test_a_signal_ends_it and HUP"
+    command = [sys.executable, "-m", "pytest", "--ascend-cache", "-p", "no:cacheprovider", *check]
+    result = pytester.run("sh", "-c", "trap '' HUP INT TERM; exec \"$@\"", "sh", *command)
+    assert result.ret == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_no_program_outlives_a_test_run_that_is_ended(scripted, tmp_path, number):
     scripted("sleep 600 & echo $$ $! > $output/pids.new; mv $output/pids.new $output/pids; wait")

@@ -166,6 +166,7 @@ PAIRS = {
 @rule("cache-mode/key-separates")
 @pytest.mark.parametrize("changed", PAIRS)
 def test_a_changed_parameter_has_its_own_entry(cache: CacheUnderTest, changed: str) -> None:
+    cache.needs_reuse()
     base, variant = PAIRS[changed]
     cache.warm(base)
     run = cache.compile(variant, mode=ENABLE)
@@ -185,6 +186,7 @@ def test_a_changed_parameter_has_its_own_entry(cache: CacheUnderTest, changed: s
 def test_another_soc_has_its_own_entry(
     cache: CacheUnderTest, add: OperatorSpec, other_soc: str
 ) -> None:
+    cache.needs_reuse()
     cache.warm(add)
     run = cache.compile(add, mode=ENABLE, soc=other_soc)
     assert run[add] == Outcome(COMPILED, STORED)
@@ -198,6 +200,7 @@ def test_deterministic_levels_have_entries_of_their_own(
     cache: CacheUnderTest, add: OperatorSpec, one: str, other: str
 ) -> None:
     """A parameter of newer releases; nothing is said of those that do not take it."""
+    cache.needs_reuse()
     levels = {level: {"deterministic_level": level} for level in (one, other)}
     first = cache.attempt(add, mode=ENABLE, raw_options=levels[one])
     if not first.succeeded:
@@ -212,6 +215,7 @@ def test_deterministic_levels_have_entries_of_their_own(
 @rule("cache-mode/key-separates")
 def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
     """Every change at once, beside every base: nothing is taken for something else."""
+    cache.needs_reuse()
     bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
     variants = [
         variant.named(f"variant_{name}".replace("-", "_")) for name, (_, variant) in PAIRS.items()

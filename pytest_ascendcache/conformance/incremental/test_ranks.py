@@ -251,6 +251,7 @@ def test_training_and_inference_are_not_mixed(
 @rule("ranks/scenarios-separate")
 @pytest.mark.parametrize("first", ["one-card", "several-cards"])
 def test_one_card_and_several_are_not_mixed(network: NetworkUnderTest, first: str) -> None:
+    network.needs_reuse()
     with meeting_place(2) as gang:
         alone = [network.request(NETWORK, 0)]
         together = [network.request(NETWORK, rank, gang) for rank in range(2)]
@@ -268,6 +269,7 @@ def test_phases_of_several_cards_are_not_mixed(
     network: NetworkUnderTest, phases: tuple[Phase, Phase]
 ) -> None:
     """Beside both scenarios of one card, which are marked as well."""
+    network.needs_reuse()
     for phase in phases:
         network.run(NETWORK, 0, phase=phase)
     with meeting_place(2) as gang:

@@ -273,6 +273,7 @@ def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
 def test_an_upgrade_voids_every_soc(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str, first: str
 ) -> None:
+    cache.needs_reuse()
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     socs = [cache.options.soc, other_soc]
     for soc in socs:
@@ -291,6 +292,7 @@ def test_an_upgrade_voids_every_soc(
 def test_a_downgrade_voids_the_cache_too(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
+    cache.needs_reuse()
     newer, older = (
         toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox / name)
         for name in ("newer", "older")
@@ -332,6 +334,7 @@ def upgraded(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
 ) -> Upgraded:
     """An upgrade of a cache that has entries for two chips, recorded."""
+    cache.needs_reuse()
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     socs = (cache.options.soc, other_soc)
     for soc in socs:

@@ -24,6 +24,7 @@ from pytest_ascendcache.contract.static_kernel import (
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     OWN,
+    NotDecidable,
     StandIn,
     StaticKernelsUnderTest,
     probe_network,
@@ -236,7 +237,8 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     entries = installed.index().values()
     metadata = {path: path.read_bytes() for path in installed.ai_core.rglob("*.json")}
     kernels.mark()
-    assert kernels.run(NETWORK, static=False).kernels == {IMPOSTOR}, "positive control"
+    if kernels.run(NETWORK, static=False).kernels != {IMPOSTOR}:
+        raise NotDecidable("a network does not run what is installed, changed or not")
     for path, data in metadata.items():
         path.write_bytes(data)  # with the digest of what was there before
     assert [each for entry in entries for each in installed.problems(entry)] != []

@@ -28,7 +28,13 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
 from pytest_ascendcache.faults import CrashKind, CrashState
-from pytest_ascendcache.observation import Interruption, StaticKernelsUnderTest, spread, state_of
+from pytest_ascendcache.observation import (
+    Interruption,
+    NotDecidable,
+    StaticKernelsUnderTest,
+    spread,
+    state_of,
+)
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import StaticResult, Toolchain
 
@@ -421,3 +427,6 @@ def test_a_damaged_package_is_refused(kernels: StaticKernelsUnderTest, damage: D
     result = kernels.attempt(kernels.installation(damaged))
     assert not result.succeeded, "the install of a damaged package reports success"
     assert state_of(kernels.opp) == before, "something was touched"
+    whole = kernels.attempt(kernels.installation(other))
+    if not whole.succeeded:
+        raise NotDecidable(f"the package is refused undamaged too: it {whole.ending}")

@@ -16,7 +16,14 @@ def test_ranks_at_random(cache: CacheUnderTest, ascend_stress: Campaign) -> None
     except Undecided as reason:
         raise NotDecidable(f"{reason}; the history is {ascend_stress.history}") from None
     cache.evidence.notes += [result.summary, f"history: {result.path}"]
+    for each in result.sightings:
+        cache.evidence.saw(each.harm, each.what)
     if result.violations:
-        # The end of a run shows the first line of a message, and every note.
+        # A message is the reason for the verdict; the story is told once, as notes.
         cache.evidence.notes += result.story
-        pytest.fail("\n".join((f"{len(result.violations)} violations", *result.story)))
+        number, steps = len(result.violations), result.history.steps
+        if number == 1:
+            pytest.fail(f"1 violation, in a run of {steps} steps: {result.violations[0]}")
+        pytest.fail(
+            f"{number} violations in a run of {steps} steps, the first: {result.violations[0]}"
+        )

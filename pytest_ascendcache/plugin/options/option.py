@@ -89,9 +89,13 @@ class Option:
     @property
     def described(self) -> str:
         """The help text, with what else the table knows."""
-        more = ["repeatable"] if self.repeatable else []
+        return self.told(str)
+
+    def told(self, say: Callable[[str], str]) -> str:
+        """The same in the language that ``say`` brings a sentence into."""
+        more = [say("repeatable")] if self.repeatable else []
         more += [f"ini: {self.key}"] if self.ini else []
-        return f"{self.help} [{'; '.join(more)}]" if more else self.help
+        return f"{say(self.help)} [{'; '.join(more)}]" if more else say(self.help)
 
 
 def whole(least: int, most: int) -> Kind:

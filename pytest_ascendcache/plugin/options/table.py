@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
@@ -389,18 +390,20 @@ OPTIONS = {option.name: option for option in _TABLE}
 """The table, by name, in the order of ``pytest --help``."""
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Register the table with pytest."""
+def add_options(parser: pytest.Parser, say: Callable[[str], str] = str) -> None:
+    """Register the table with pytest, in the language that ``say`` brings a sentence into."""
     for group in Group:
-        title = f"Ascend operator compile caches: {group.value}"
+        title = f"{say('Ascend operator compile caches')}: {say(group.value)}"
         place = parser.getgroup(f"ascendcache-{group.name.lower()}", title)
         for option in OPTIONS.values():
             if option.group is group:
-                _add(parser, place, option)
+                _add(parser, place, option, say)
 
 
-def _add(parser: pytest.Parser, place: pytest.OptionGroup, option: Option) -> None:
-    help_text = option.described.replace("%", "%%")
+def _add(
+    parser: pytest.Parser, place: pytest.OptionGroup, option: Option, say: Callable[[str], str]
+) -> None:
+    help_text = option.told(say).replace("%", "%%")
     if option.kind is None:
         place.addoption(option.name, action="store_true", help=help_text)
     else:

@@ -40,20 +40,20 @@ function story(number) {
   const told = data.stories[number];
   const list = make("dl");
   const add = (key, ...content) => list.append(make("dt", {}, both(key)), make("dd", {}, ...content));
-  const lines = (key, texts) => add(key, ...texts.map((text) => make("pre", {}, text)));
+  // A text, or a pair of it in English and in Chinese.
+  const lines = (key, texts) => add(key, ...texts.map((text) => make("pre", {}, inBoth(...[text].flat()))));
   const cell = checks.cell[number];
   if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
   if (!told) { add("why", both("no_story")); return list; }
-  for (const [key, name] of [["why", "message"], ["expected", "expected"], ["observed", "observed"]]) {
+  for (const [key, name] of [["why", "message"], ["expected", "expected"], ["observed", "observed"], ["harm_seen", "harm"]]) {
     if (told[name]) add(key, make("pre", {}, inBoth(told[name], told[`${name}_zh`])));
   }
   if (told.crash) add("crash", told.crash);
   if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
-  if (told.ranks) lines("ranks", told.ranks.map((each) => `rank ${each.rank}: ${each.ending}`));
-  if (told.notes) lines("notes", told.notes);
+  if (told.ranks) lines("ranks", told.ranks.map(({ rank, ending }) => ending.map((each) => `rank ${rank}: ${each}`)));
   if (told.findings) add("findings", findings(told.findings));
   for (const step of told.steps || []) {
-    lines("request", [step.command, step.ending, ...(step.outcomes || [])].filter(Boolean));
+    lines("request", [step.command, ...(step.told || [])]);
     const changes = Object.entries(step.changes || {});
     if (changes.length) lines("changed", [changes.map(([path, how]) => `${path}: ${how}`).join("\n")]);
     if (step.output) lines("said", [step.output.trim()]);
@@ -120,8 +120,8 @@ function open(row, wanted) {
   const cell = make("td", { class: "detail", colspan: 5 },
     make("p", {}, inBoth(rule.statement, rule.statement_zh)),
     make("p", { class: "quiet" }, both("source"), ": ", sourceOf(rule)),
-    ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, each)),
-    ...rule.readings.map((each) => make("p", { class: "quiet" }, both("reading"), `: ${each}`)),
+    ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, inBoth(...each))),
+    ...(data.readings[number] || []).map((each) => make("p", { class: "quiet" }, both("reading"), ": ", inBoth(...each))),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));
 }

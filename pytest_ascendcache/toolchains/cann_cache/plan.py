@@ -5,17 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import sys
 import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from pytest_ascendcache.contract.toml import tomllib
 
 NATIVE = Path(__file__).with_name("native")
 """Our own C++: stand-ins for what is missing, and the command around the cache layer."""

@@ -57,6 +57,8 @@ def key_of(cell, tensors):
     if FAULT != "narrow-key":
         parts.append(json.dumps([each.slope for each in cell.leaky()]).encode())
         parts += [str((each.array.shape, each.array.dtype)).encode() for each in tensors]
+    if FAULT == "one-key":
+        parts = []
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

@@ -1,0 +1,88 @@
+"""Which harm a stress run did: what its last round shows, and the next runs, which are made now.
+
+A kernel is wrong, or a directory that nobody was given changed: that was seen. Where a compile
+failed, or an entry is mixed, the next runs tell whether the cache works again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_ascendcache.contract import CacheMode
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.observation import Sighting
+from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE
+from pytest_ascendcache.stress.checker import Kind, Violation
+from pytest_ascendcache.stress.executor import Executor
+from pytest_ascendcache.stress.history import Compile, Delivery, Header, RoundRecord
+
+_SEEN = {
+    Kind.WRONG_KERNEL: Harm.WRONG_RESULT,
+    Kind.FOREIGN_DIRECTORY: Harm.OUTSIDE_TOUCHED,
+    Kind.RESIDUE: Harm.MISPLACED,
+}
+"""What is harm by itself; of the other kinds only later runs tell."""
+_LATER_RUNS = 3
+
+
+def sightings(
+    executor: Executor, header: Header, last: RoundRecord, found: Sequence[Violation]
+) -> list[Sighting]:
+    """The harm that ``found`` did, in the directories that the last round left.
+
+    Makes runs of its own unless the worst harm was seen already.
+    """
+    seen = [Sighting(_SEEN[each.kind], str(each)) for each in found if each.kind in _SEEN]
+    if any(each.harm is Harm.WRONG_RESULT for each in seen):
+        return seen
+    seen += [
+        Sighting(Harm.CRASH, f"rank {each.rank} was ended by signal {-each.returncode}")
+        for each in last.deliveries
+        if each.returncode is not None
+        and each.returncode < 0
+        and each.returncode not in FROM_OUTSIDE
+    ]
+    if any(each.kind not in _SEEN for each in found):
+        seen += _later(executor, header, last)
+    return seen
+
+
+def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Sighting]:
+    """What becomes of each request of the last round when it is made again, and by itself."""
+    for compile_ in last.round.compiles:
+        ends = []
+        for _ in range(_LATER_RUNS):
+            ends.append(executor.again(_plainly(compile_)))
+            if _delivered(ends[-1]):
+                break
+        yield _told(header, compile_, ends)
+
+
+def _plainly(compile_: Compile) -> Compile:
+    return Compile(
+        compile_.rank, compile_.operators, CacheMode.ENABLE, compile_.setting, compile_.shared
+    )
+
+
+def _delivered(delivery: Delivery) -> bool:
+    return delivery.returncode == 0 and "" not in delivery.kernels
+
+
+def _told(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Sighting:
+    last = ends[-1]
+    if all(each.returncode is None for each in ends):
+        return Sighting(Harm.HANG, f"later runs in {compile_.cache} do not end")
+    if not _delivered(last):
+        what = f"every later run in {compile_.cache} fails, the last with {last.returncode}"
+        return Sighting(Harm.UNUSABLE, what)
+    right = [header.kernel(compile_.setting, each) for each in compile_.operators]
+    wrong = [
+        header.operators[number]
+        for number, kernel, expected in zip(compile_.operators, last.kernels, right, strict=True)
+        if kernel != expected
+    ]
+    if wrong:
+        return Sighting(
+            Harm.WRONG_RESULT, f"a later run in {compile_.cache} gets another kernel for {wrong[0]}"
+        )
+    return Sighting(Harm.LOST_WORK, f"later runs in {compile_.cache} work")
