@@ -122,6 +122,13 @@ class Collector:
         """One record a check; ranks that were tests of workers are one check again."""
         return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """End at once: pytest reads the source of every line on the way to where it was
+        interrupted, which takes seconds, and shows the last one."""
+        if not self._config.getoption("fulltrace", False):
+            excinfo.traceback = excinfo.traceback[-1:]
+
     def adopt(self, records: Sequence[VerdictRecord]) -> None:
         """Take over what an earlier run decided."""
         self._expect(record.check for record in records)
