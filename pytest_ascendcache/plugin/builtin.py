@@ -71,9 +71,10 @@ def refuse_to_guess() -> None:
 
 def _reference(settings: Settings) -> Toolchain:
     """The embedded toolchain, with the defect or profile that was asked for."""
-    from pytest_ascendcache.qualification import defect_names, profile_names
+    from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
 
-    _known("--ascend-defect", settings.defect, "defect", defect_names)
+    if not is_mutant(settings.defect or ""):
+        _known("--ascend-defect", settings.defect, "defect", defect_names)
     _known("--ascend-profile", settings.profile, "profile", profile_names)
     flawed = settings.defect or settings.profile
     toolchain = reference_toolchain(

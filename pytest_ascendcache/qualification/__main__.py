@@ -1,10 +1,10 @@
 """Prints the kill matrix: which rules notice which defect.
 
 ``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``, or with
-``--mutants=N [--seed=S]`` for a sample of generated mutants of the reference. Exit status 0
-when every rule has a defect or a scene, every defect is noticed by each rule it claims to break,
-every scene by exactly those, each profile does what its list of known deviations says, and the
-clean reference breaks nothing.
+``--mutants=N [--seed=S]``, or names of mutants, for generated mutants of the reference. Exit
+status 0 when every rule has a defect or a scene, every defect is noticed by each rule it claims to
+break, every scene by exactly those, each profile does what its list of known deviations says, and
+the clean reference breaks nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
@@ -24,7 +25,8 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
-from pytest_ascendcache.qualification.mutation import run_mutants
+from pytest_ascendcache.qualification.mutants import all_mutants
+from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
@@ -91,8 +93,14 @@ def main() -> int:
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
     )
     parser.add_argument("--seed", type=int, default=0, help="which of the mutants (default: 0)")
+    parser.add_argument(
+        "--reach",
+        type=Path,
+        metavar="FILE",
+        help="mutants: keep in FILE which checks reach which lines, or read it there",
+    )
     given = parser.parse_args()
-    if given.mutants is not None:
+    if given.mutants is not None or {*given.names} & {*all_mutants()}:
         return _mutants(parser, given)
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
@@ -147,11 +155,19 @@ def main() -> int:
 
 
 def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    if given.mutants < 1 or given.names or given.full:
-        parser.error("--mutants takes a number from 1 on, and neither names nor --full beside it")
+    """Judge a sample of generated mutants, or those that are named."""
+    mutants = all_mutants()
+    sampled = given.mutants is not None and not given.names and given.mutants > 0
+    if given.full or not (sampled or (given.mutants is None and {*given.names} <= {*mutants})):
+        parser.error(
+            "--mutants takes a number from 1 on; beside it, and beside names of mutants, there "
+            "can be no other names and no --full"
+        )
+    named = [mutants[name] for name in given.names]
+    chosen = chosen_mutants(given.mutants, given.seed) if sampled else named
     runs = SuiteRuns(given.jobs)
     try:
-        return run_mutants(runs, given.mutants, given.seed)
+        return run_mutants(runs, chosen, measured_reach(runs, given.reach))
     finally:
         runs.close()
 

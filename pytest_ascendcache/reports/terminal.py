@@ -409,7 +409,7 @@ def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_la
         terminal.labelled("t_observed", told)
     changes = [f"{path}: {change}" for path, change in step["changes"].items()]
     for told in changes[:_CHANGES] if is_last else ():
-        terminal.labelled("t_changed", shortened(told))
+        terminal.labelled("t_changed", say(shortened(told)))
     if is_last and len(changes) > _CHANGES:
         terminal.labelled("", f"+{len(changes) - _CHANGES}")
     _said(terminal, step["output"], 5)

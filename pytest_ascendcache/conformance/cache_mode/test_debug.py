@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     ABSENT,
@@ -261,6 +262,24 @@ def test_a_normal_kernel_is_not_served_to_debugging(
     assert run[add] == Outcome(COMPILED, KEPT)
     run = cache.compile(add, mode=ENABLE)
     assert run[add] == Outcome(REUSED, KEPT)
+
+
+@rule("debug/results-not-cached")
+@pytest.mark.parametrize("listed_first", [True, False], ids=["listed-first", "listed-last"])
+def test_a_listed_node_and_its_twin_do_not_share_a_kernel(
+    cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
+) -> None:
+    """Two nodes of one run that are equal but for their names: one is listed."""
+    take_debug_config(cache)
+    twin = replace(add, name="twin")
+    both = (add, twin) if listed_first else (twin, add)
+    listed = DebugConfig(("ccec_O0", "ccec_g"), (add.name,))
+    run = cache.compile(*both, mode=ENABLE, debug_config=listed)
+    assert run.kernel(twin) == cache.fresh(twin), "the node that is not listed has a debug kernel"
+    again = cache.compile(twin, mode=ENABLE)
+    assert again.unmarked_sha256(twin) == sha256(cache.fresh(twin)), (
+        "a debug kernel is served later"
+    )
 
 
 KEPT_FILES = {
