@@ -63,14 +63,22 @@ class InstalledKernels:
             each.name for each in found if each.name not in SHARED and each.name[0] != "."
         )
 
-    def index(self) -> dict[Key, Mapping[str, Any]]:
-        """The entries of the shared index of every chip; none where there is no index.
+    @property
+    def chips(self) -> tuple[str, ...]:
+        """The chips that have an index, by the names of their directories."""
+        return tuple(sorted(each.parent.name for each in self._indexes("*")))
+
+    def _indexes(self, chip: str) -> list[Path]:
+        return sorted((self.ai_core / "config").glob(f"{chip}/{INDEX}"))
+
+    def index(self, chip: str = "*") -> dict[Key, Mapping[str, Any]]:
+        """The entries of the shared index of every chip, or of one; none where there is no index.
 
         Raises:
             TornIndex: where one is there that is not whole.
         """
         entries: dict[Key, Mapping[str, Any]] = {}
-        for path in sorted((self.ai_core / "config").glob(f"*/{INDEX}")):
+        for path in self._indexes(chip):
             try:
                 entries.update(entries_of(path.read_bytes()))
             except FileNotFoundError:
@@ -78,6 +86,19 @@ class InstalledKernels:
             except (OSError, ValueError) as error:
                 raise TornIndex(f"{path.relative_to(self.opp)}: {error}") from None
         return entries
+
+    def value_depends(self) -> dict[str, frozenset[int]]:
+        """Operator type -> places of the inputs whose values are in keys, by every chip's index.
+
+        Raises:
+            ValueError: where an index is not whole.
+        """
+        found: dict[str, frozenset[int]] = {}
+        for path in self._indexes("*"):
+            for kind, listed in json.loads(path.read_bytes()).items():
+                places = frozenset(listed.get("valueDependIndex", ()))
+                found[kind] = found.get(kind, frozenset()) | places
+        return found
 
     def kernel(self, entry: Mapping[str, Any]) -> Path:
         """The object an entry names."""

@@ -115,9 +115,11 @@ class StaticKernelsUnderTest:
             write_opinfo(folder / info.file_name(number), info)
         return folder
 
-    def compilation(self, folder: Path, output: Path, options: Sequence[str] = ()) -> StaticRequest:
+    def compilation(
+        self, folder: Path, output: Path, options: Sequence[str] = (), soc: str = DEFAULT_SOC
+    ) -> StaticRequest:
         """A run of op_compiler on a directory of operator information."""
-        arguments = ["-p", str(folder), "-v", DEFAULT_SOC, "-j", "2", "-o", str(output), *options]
+        arguments = ["-p", str(folder), "-v", soc, "-j", "2", "-o", str(output), *options]
         return StaticRequest(Program.OP_COMPILER, tuple(arguments), self.work)
 
     def compile(self, *operators: OperatorSpec, folder: Path | None = None) -> Compiled:
@@ -128,20 +130,20 @@ class StaticKernelsUnderTest:
         result = self.attempt(self.compilation(folder, output))
         return Compiled(result, tuple(sorted(output.glob("*.run"))))
 
-    def package(self, *operators: OperatorSpec, name: str = "") -> Path:
+    def package(self, *operators: OperatorSpec, name: str = "", soc: str = DEFAULT_SOC) -> Path:
         """A package with the kernels of these operators, compiled once a session.
 
         Raises:
             ToolchainError: where there is none; no verdict rests on it.
         """
-        key = sha256_of((name, operators))
+        key = sha256_of((name, operators, *([soc] if soc != DEFAULT_SOC else [])))
         place = self._shelf / key
         found = sorted(place.glob("*.run"))
         if not found:
             output = self._shelf / f"{key}.{os.getpid()}"
             output.mkdir(exist_ok=True)
             target = output / name if name else output
-            result = self.attempt(self.compilation(self.dump(*operators), target))
+            result = self.attempt(self.compilation(self.dump(*operators), target, soc=soc))
             if not result.succeeded or not any(output.glob("*.run")):
                 raise ToolchainError(f"no package can be compiled: {result.failure}")
             with contextlib.suppress(OSError):  # another process was quicker

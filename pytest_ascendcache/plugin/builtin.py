@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_ascendcache.plugin.editions import edition_played
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.table import (
     CANN_CACHE,
@@ -70,12 +71,15 @@ def refuse_to_guess() -> None:
 
 def _reference(settings: Settings) -> Toolchain:
     """The embedded toolchain, with the defect or profile that was asked for."""
-    from pytest_ascendcache.qualification import defect_names, profile_names
+    from pytest_ascendcache.qualification import defect_names, is_mutant, profile_names
 
-    _known("--ascend-defect", settings.defect, "defect", defect_names)
+    if not is_mutant(settings.defect or ""):
+        _known("--ascend-defect", settings.defect, "defect", defect_names)
     _known("--ascend-profile", settings.profile, "profile", profile_names)
     flawed = settings.defect or settings.profile
-    toolchain = reference_toolchain(settings.start, settings.timeout, flawed, settings.soc)
+    toolchain = reference_toolchain(
+        settings.start, settings.timeout, flawed, settings.soc, edition_played(settings.editions)
+    )
     if settings.profile is not None:
         toolchain.name = f"reference with profile '{settings.profile}'"
     return toolchain

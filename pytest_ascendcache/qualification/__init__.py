@@ -20,3 +20,10 @@ def profile_names() -> list[str]:
     from pytest_ascendcache.qualification.loading import load_profiles
 
     return list(load_profiles())
+
+
+def is_mutant(name: str) -> bool:
+    """Whether this is a generated mutant of the reference."""
+    from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants
+
+    return name.startswith(PREFIX) and name in all_mutants()

@@ -1,10 +1,10 @@
 """Prints the kill matrix: which rules notice which defect.
 
 ``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``, or with
-``--mutants=N [--seed=S]`` for a sample of generated mutants of the reference. Exit status 0
-when every rule has a defect or a scene, every defect is noticed by each rule it claims to break,
-every scene by exactly those, each profile does what its list of known deviations says, and the
-clean reference breaks nothing.
+``--mutants=N [--seed=S]``, or names of mutants, for generated mutants of the reference. Exit
+status 0 when every rule has a defect or a scene, every defect is noticed by each rule it claims to
+break, every scene by exactly those, each profile does what its list of known deviations says, and
+the clean reference breaks nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
-from pytest_ascendcache.qualification.mutation import run_mutants
+from pytest_ascendcache.qualification.mutants import all_mutants
+from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
 
 _BROKEN = ("fail", "warn")
@@ -90,8 +93,14 @@ def main() -> int:
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
     )
     parser.add_argument("--seed", type=int, default=0, help="which of the mutants (default: 0)")
+    parser.add_argument(
+        "--reach",
+        type=Path,
+        metavar="FILE",
+        help="mutants: keep in FILE which checks reach which lines, or read it there",
+    )
     given = parser.parse_args()
-    if given.mutants is not None:
+    if given.mutants is not None or {*given.names} & {*all_mutants()}:
         return _mutants(parser, given)
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
@@ -107,6 +116,8 @@ def main() -> int:
         for name, each in defects.items()
         if name in given.names or (whole and (each.breaks or each.keeps))
     ]
+    # A defect is judged in each edition that it is one in.
+    chosen = [replace(each, editions=(name,)) for each in chosen for name in each.editions]
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
@@ -144,11 +155,19 @@ def main() -> int:
 
 
 def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
-    if given.mutants < 1 or given.names or given.full:
-        parser.error("--mutants takes a number from 1 on, and neither names nor --full beside it")
+    """Judge a sample of generated mutants, or those that are named."""
+    mutants = all_mutants()
+    sampled = given.mutants is not None and not given.names and given.mutants > 0
+    if given.full or not (sampled or (given.mutants is None and {*given.names} <= {*mutants})):
+        parser.error(
+            "--mutants takes a number from 1 on; beside it, and beside names of mutants, there "
+            "can be no other names and no --full"
+        )
+    named = [mutants[name] for name in given.names]
+    chosen = chosen_mutants(given.mutants, given.seed) if sampled else named
     runs = SuiteRuns(given.jobs)
     try:
-        return run_mutants(runs, given.mutants, given.seed)
+        return run_mutants(runs, chosen, measured_reach(runs, given.reach))
     finally:
         runs.close()
 
@@ -179,6 +198,8 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = T
     first. What needs a power loss to be found is also shown to stand everything simpler.
     """
     chosen = [f"--ascend-defect={defect.name}"]
+    if defect.editions != (DEFAULT_NAMES[CANN],):
+        chosen += [f"--ascend-edition={each}" for each in defect.editions]
     if STRESS_RULE in defect.breaks:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
@@ -271,6 +292,8 @@ def _report(killed: Killed) -> bool:
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
     state = "SURVIVED" if killed.survived else "killed" if killed.defect.breaks else "green"
     later = " (found later)" if killed.defect.found_later else ""
+    if (edition := killed.defect.editions[0]) != DEFAULT_NAMES[CANN]:
+        later += f" (CANN {edition})"
     print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")

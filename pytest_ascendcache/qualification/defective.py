@@ -2,7 +2,7 @@
 
 ``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``, where the
 program is ``run``, ``forkserver``, or one of ``reference.faulty``'s, there also as
-``faulty-atc`` and so on.
+``faulty-atc`` and so on. A generated mutant is named like a defect.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from pytest_ascendcache.qualification.catalogue import Defect, Profile
-from pytest_ascendcache.qualification.loading import load_defects, load_profiles
+from pytest_ascendcache.qualification.loading import everything, flawed
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
 from pytest_ascendcache.reference.static_kernel import op_compiler
@@ -55,8 +55,7 @@ def _programs_of_all(every: Mapping[str, Defect | Profile]) -> dict[str, forkser
 def main() -> int:
     """Entry point."""
     name, program, *arguments = sys.argv[1:]
-    every: dict[str, Defect | Profile] = {**load_defects(), **load_profiles()}
-    changed = _programs_of_all(every) if name == ANY else programs(every[name])
+    changed = _programs_of_all(everything()) if name == ANY else programs(flawed(name))
     if program == "forkserver":
         return forkserver.main(changed)
     return changed[program](arguments, os.environ)

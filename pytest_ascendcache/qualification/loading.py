@@ -13,6 +13,8 @@ from types import ModuleType
 
 from pytest_ascendcache.qualification import defects, scenes
 from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Profile, Scene
+from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants, mutant
+from pytest_ascendcache.qualification.reach import REACHED
 
 
 def _import_all(package: ModuleType) -> None:
@@ -32,6 +34,24 @@ def load_scenes() -> Mapping[str, Scene]:
     """Every scene by name."""
     _import_all(scenes)
     return dict(SCENES)
+
+
+def flawed(name: str) -> Defect | Profile:
+    """A defect, a profile or a generated mutant by name, or the reference that notes lines.
+
+    Raises:
+        KeyError: for a name that none has.
+    """
+    if name.startswith(PREFIX):
+        return mutant(name).defect
+    known: dict[str, Defect | Profile] = {**load_defects(), **load_profiles()}
+    return {**known, REACHED.name: REACHED}[name]
+
+
+def everything() -> Mapping[str, Defect | Profile]:
+    """All that :func:`flawed` knows."""
+    mutants = {name: each.defect for name, each in all_mutants().items()}
+    return {**load_defects(), **load_profiles(), REACHED.name: REACHED, **mutants}
 
 
 def load_profiles() -> Mapping[str, Profile]:

@@ -10,33 +10,40 @@ run can tell), *not promised* (a difference that no document speaks of), or *mis
 from __future__ import annotations
 
 import ast
-import os
+import hashlib
+import importlib
+import inspect
 import random
-import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest_ascendcache
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.reach import Lines
+from pytest_ascendcache.reference.policies import Policies
 
 _PACKAGE = Path(pytest_ascendcache.__file__).parent
-_COPIED = ("reference", "operators")
-"""The rooms a run of the reference needs."""
+PREFIX = "mutant-"
+"""What the name of a mutant begins with, and that of no seeded defect."""
 
-TARGETS: Mapping[str, tuple[str, ...]] = {
-    "reference/cache/*.py": ("cache_mode", "robustness"),
-    "reference/compiler.py": ("cache_mode", "impl_mode", "robustness"),
-    "reference/mode.py": ("cache_mode",),
-    "reference/debug.py": ("cache_mode",),
-    "reference/impl_mode.py": ("impl_mode", "cache_mode"),
-    "reference/incremental/[!w]*.py": ("incremental", "robustness"),
-    "reference/static_kernel/index*.py": ("static_kernel",),
-    "reference/static_kernel/registry.py": ("static_kernel",),
-    "reference/static_kernel/selection.py": ("static_kernel",),
-    "reference/static_kernel/compilation.py": ("static_kernel",),
-}
-"""Files of the reference -> the folders of the suite that speak of what they do."""
+TARGETS = (
+    "reference/cache/*.py",
+    "reference/compiler.py",
+    "reference/mode.py",
+    "reference/debug.py",
+    "reference/impl_mode.py",
+    "reference/incremental/[!w]*.py",
+    "reference/static_kernel/index*.py",
+    "reference/static_kernel/registry.py",
+    "reference/static_kernel/selection.py",
+    "reference/static_kernel/compilation.py",
+)
+"""The files of the reference that decide what the documents speak of."""
 
 _OPPOSITES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -61,76 +68,165 @@ _WORDS = 90
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: in which file, in which function, which of its changes, in words."""
+    """One change: in which file, in which function, which of its changes, in words.
+
+    ``span`` are the first and the last line of what is changed, as the file is today.
+    """
 
     path: str
     function: str
     number: int
     what: str
-    rooms: tuple[str, ...]
+    span: tuple[int, int]
 
     @property
-    def name(self) -> str:
-        """Names the change as long as its expression stays: independent of line numbers."""
+    def place(self) -> str:
+        """Says what is changed where; stays the same while that expression does."""
         return f"{self.path}::{self.function}: {self.what}"
 
-    def write(self, directory: Path) -> None:
-        """Copy the reference with this change into it below ``directory``."""
-        package = directory / _PACKAGE.name
-        for room in _COPIED:
-            shutil.copytree(
-                _PACKAGE / room, package / room, ignore=shutil.ignore_patterns("__pycache__")
-            )
-        shutil.copy(_PACKAGE / "__init__.py", package)
-        tree = ast.parse((_PACKAGE / self.path).read_text(encoding="utf-8"))
-        for number, (_, _, change) in enumerate(_changes(tree)):
-            if number == self.number:
-                change()
-        (package / self.path).write_text(ast.unparse(ast.fix_missing_locations(tree)))
+    @cached_property
+    def name(self) -> str:
+        """What it is called on command lines: its file, and a short digest of its place."""
+        digest = hashlib.sha256(self.place.encode()).hexdigest()[:8]
+        return f"{PREFIX}{Path(self.path).stem}-{digest}"
 
-    def asked(
-        self, rooms: Callable[[tuple[str, ...]], list[str]], most: int = 1
-    ) -> Callable[[Path], list[str]]:
-        """A run of the suite on it, up to ``most`` checks that do not pass."""
+    @property
+    def lines(self) -> Lines:
+        """The lines a process comes by that runs what is changed."""
+        pending, numbers = [self.function_code], set()
+        while pending:
+            each = pending.pop()
+            numbers |= {line for _, _, line in each.co_lines() if line is not None}
+            pending += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
+        first, last = self.span
+        # An expression may begin at no line of its own.
+        own = {line for line in numbers if first <= line <= last} or numbers
+        return frozenset((self.path, line) for line in own)
 
-        def ask(directory: Path) -> list[str]:
-            self.write(directory)
-            # Of the child that asks; the reference's processes inherit it.
-            os.environ["PYTHONPATH"] = str(directory)
-            limits = ("--ascend-timeout=120", "--ascend-strict", f"--maxfail={most}")
-            return ["--ascend-cache", *limits, *rooms(self.rooms)]
+    @property
+    def defect(self) -> Defect:
+        """The mutant as the reference's programs are started with it."""
+        return Defect(self.name, (), self.place, self._policies)
 
-        return ask
+    def _policies(self) -> Policies:
+        """The plain policies of a process whose code is changed."""
+        self.apply()
+        return Policies()
+
+    def apply(self) -> None:
+        """Change the function in this process, for good.
+
+        Its code object is replaced, so that everything that holds the function already, a
+        subclass or another module, calls the changed one.
+        """
+        function = _living(self.path, self.function)
+        function.__code__ = self.code(function.__code__)
+
+    def code(self, before: CodeType) -> CodeType:
+        """The function's code with the change, in place of ``before``."""
+        path = _PACKAGE / self.path
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        # All of them first: what a change puts in is no place for another.
+        _, node, change = list(_changes(tree))[self.number]
+        change.make()
+        # A change may leave out the only use of super(); the code has to have it still.
+        kept: list[ast.stmt] = [ast.Expr(ast.Name(each)) for each in before.co_freevars]
+        if kept:
+            node.body.append(ast.If(ast.Constant(False), kept, []))
+        for each in ast.walk(tree):
+            if isinstance(each, ast.Name) and not hasattr(each, "ctx"):
+                each.ctx = ast.Load()
+        changed = compile(ast.fix_missing_locations(tree), str(path), "exec", dont_inherit=True)
+        return _code(changed, before)
+
+    @property
+    def function_code(self) -> CodeType:
+        """The function's code as it is in use."""
+        return _living(self.path, self.function).__code__
+
+
+def _living(path: str, name: str) -> FunctionType:
+    """The function as it is in use, out of what wraps it."""
+    module = path.removesuffix(".py").replace("/", ".")
+    found: Any = importlib.import_module(f"{_PACKAGE.name}.{module}")
+    for part in name.split("."):
+        found = inspect.getattr_static(found, part)
+    if isinstance(found, property):
+        found = found.fget
+    found = getattr(found, "func", getattr(found, "__func__", found))
+    function = inspect.unwrap(found)
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"{path}: {name} is no function but {function!r}.")
+    return function
+
+
+def _code(module: CodeType, like: CodeType) -> CodeType:
+    """The code of the same function in another compilation of its module."""
+    pending = [module]
+    while pending:
+        code = pending.pop()
+        if (code.co_name, code.co_firstlineno) == (like.co_name, like.co_firstlineno):
+            return code
+        pending += [each for each in code.co_consts if isinstance(each, CodeType)]
+    raise LookupError(f"{like.co_filename} has no {like.co_name} at line {like.co_firstlineno}.")
 
 
 @lru_cache(maxsize=1)
-def all_mutants() -> tuple[Mutant, ...]:
-    """Every mutant of the reference's files, in a fixed order."""
-    return tuple(
-        Mutant(str(path.relative_to(_PACKAGE)), function, number, what, rooms)
-        for pattern, rooms in TARGETS.items()
-        for path in sorted(_PACKAGE.glob(pattern))
-        for number, (function, what, _) in enumerate(
-            _changes(ast.parse(path.read_text(encoding="utf-8")))
-        )
-    )
+def all_mutants() -> Mapping[str, Mutant]:
+    """Every mutant of the reference's files by name, in a fixed order."""
+    return {each.name: each for path in _files() for each in _mutants_of(path)}
+
+
+def mutant(name: str) -> Mutant:
+    """One of them; only its own file is read.
+
+    Raises:
+        KeyError: for a name that none has.
+    """
+    stem = name.removeprefix(PREFIX).rpartition("-")[0]
+    near = (each for path in _files() if path.stem == stem for each in _mutants_of(path))
+    return {each.name: each for each in near}[name]
+
+
+def _files() -> list[Path]:
+    return [path for pattern in TARGETS for path in sorted(_PACKAGE.glob(pattern))]
+
+
+def _mutants_of(path: Path) -> Iterator[Mutant]:
+    where = str(path.relative_to(_PACKAGE))
+    met: Counter[tuple[str, str]] = Counter()
+    changes = _changes(ast.parse(path.read_text(encoding="utf-8")))
+    for number, (name, _, change) in enumerate(changes):
+        met[name, change.words] += 1
+        nth = met[name, change.words]
+        said = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
+        yield Mutant(where, name, number, said, change.span)
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
     """Some of them, the same for one seed; each file in proportion to what it decides."""
-    every = all_mutants()
+    every = [*all_mutants().values()]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
-Change = Callable[[], None]
+@dataclass(frozen=True)
+class _Change:
+    """A change of one node: in words, what makes it, and the lines of what is changed."""
+
+    words: str
+    make: Callable[[], None]
+    span: tuple[int, int]
 
 
-def _changes(tree: ast.Module) -> Iterator[tuple[str, str, Change]]:
-    """Every change of a module: the function, the words, and what carries it out."""
+def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, _Change]]:
+    """Every change of a module, and the function it is in."""
     for name, function in _functions(tree):
         for node in _decisions(function):
-            for words, change in _changes_of(node):
-                yield name, words, change
+            shown = node.test if isinstance(node, (ast.If, ast.While)) else node
+            for words, make in _changes_of(node):
+                assert isinstance(shown, (ast.expr, ast.stmt))
+                last = shown.end_lineno or shown.lineno
+                yield name, function, _Change(words, make, (shown.lineno, last))
 
 
 def _functions(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -152,7 +248,7 @@ def _decisions(function: ast.FunctionDef) -> Iterator[ast.AST]:
         pending += ast.iter_child_nodes(node)
 
 
-def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
+def _changes_of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
     before = ast.unparse(node) if isinstance(node, (ast.expr, ast.stmt)) else ""
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPPOSITES:
         other = _OPPOSITES[type(node.ops[0])]()
@@ -160,7 +256,8 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Change]]:
     elif isinstance(node, ast.BoolOp):
         connective = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield _words(before, "and/or"), lambda: setattr(node, "op", connective)
-        shorter = node.values[:-1]
+        neutral = ast.Constant(isinstance(node.op, ast.And))  # a connective takes two at least
+        shorter = [*node.values[:-1], neutral]
         yield _words(before, "last left out"), lambda: setattr(node, "values", shorter)
     elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
         sign = _ARITHMETIC[type(node.op)]()

@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -26,9 +26,11 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification import defective
+from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -56,20 +58,13 @@ class SuiteRuns:
         self._server.warm()
         # Imports the suite, and says which file has the checks of which rule.
         index = _Index()
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            pytest.main(
-                [
-                    *_arguments(
-                        Path(tempfile.mkdtemp()),
-                        "--ascend-cache",
-                        "--ascend-toolchain=reference",
-                        PACKAGE,
-                    ),
-                    "--collect-only",
-                    "-s",
-                ],
-                plugins=[index],
-            )
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as said,
+            tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as empty,
+        ):
+            reference = ("--ascend-cache", "--ascend-toolchain=reference", PACKAGE)
+            collect = [*_arguments(Path(empty), *reference), "--collect-only", "-s"]
+            pytest.main(collect, plugins=[index])
         if not index.files:
             raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
         self._files = index.files
@@ -86,17 +81,15 @@ class SuiteRuns:
         return [f"{PACKAGE}.{name}" for name in sorted(names)] or [PACKAGE]
 
     def modules(self, rooms: Sequence[str]) -> list[str]:
-        """The modules of the suite in these folders, in the order of the folders."""
+        """The modules of the suite in these folders."""
         names = {name for each in self._files.values() for name in each}
-        return [
-            f"{PACKAGE}.{name}"
-            for room in rooms
-            for name in sorted(names)
-            if name.startswith(f"{room}.")
-        ]
+        found = sorted(name for name in names if name.partition(".")[0] in rooms)
+        return [f"{PACKAGE}.{name}" for name in found]
 
-    def __call__(self, runs: Sequence[Asked]) -> Iterator[Ended]:
-        """Do runs; their results, in the same order.
+    def __call__(self, runs: Iterable[Asked], *plugins: object) -> Iterator[Ended]:
+        """Do runs, with these plugins beside pytest's own; their results, in the same order.
+
+        A run sees the plugins, and ``runs`` is asked for the next one, when it begins.
 
         Raises:
             SystemExit: for a run that did not come about, with what it printed.
@@ -107,9 +100,9 @@ class SuiteRuns:
             # take for ever.
             while len(alive := [run for run in running if run.process.is_alive()]) >= self._jobs:
                 wait([run.process.sentinel for run in alive])
-            running.append(_Run(asked, self._server))
             while running and not running[0].process.is_alive():
                 yield running.popleft().ended()
+            running.append(_Run(asked, self._server, plugins))
         while running:
             yield running.popleft().ended()
 
@@ -117,11 +110,11 @@ class SuiteRuns:
 class _Run:
     """One child that runs pytest."""
 
-    def __init__(self, asked: Asked, server: ForkLauncher) -> None:
+    def __init__(self, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="ascendcache-qualify-")
         path = Path(self._directory.name)
         context = multiprocessing.get_context("fork")
-        self.process = context.Process(target=_run, args=(path, asked, server))
+        self.process = context.Process(target=_run, args=(path, asked, server, plugins))
         self.process.start()
 
     def ended(self) -> Ended:
@@ -130,12 +123,12 @@ class _Run:
         with self._directory as name:
             output = (Path(name) / "output").read_text(errors="replace")
             report = Path(name) / "report.json"
-            if self.process.exitcode not in (0, 1) or not report.exists():
+            if self.process.exitcode not in (0, 1, 2) or not report.exists():
                 raise SystemExit(f"the suite did not run:\n{output}")
             return Ended(json.loads(report.read_text(encoding="utf-8")), output)
 
 
-def _run(directory: Path, asked: Asked, server: ForkLauncher) -> None:
+def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:
     """The child: pytest with the run's arguments in this directory."""
     os.chdir(directory)
     output = os.open("output", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -145,7 +138,7 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher) -> None:
     scene = directory / "scene"
     scene.mkdir()
     given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *asked(scene))
-    sys.exit(pytest.main(given, plugins=[_SharedServer(server)]))
+    sys.exit(pytest.main(given, plugins=[_SharedServer(server), *plugins]))
 
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
@@ -178,7 +171,9 @@ class _SharedServer:
         name = settings.defect or settings.profile
         if name is None:
             return None
-        toolchain = reference_toolchain(settings.start, settings.timeout, name)
+        cann = [each.name for each in settings.editions if each.product == CANN]
+        edition = cann[0] if cann else DEFAULT_NAMES[CANN]
+        toolchain = reference_toolchain(settings.start, settings.timeout, name, edition=edition)
         toolchain.launcher = _OneOfMany(self._server, name)
         return toolchain
 
@@ -203,6 +198,10 @@ class _OneOfMany:
         umask: int | None,
     ) -> Running:
         """See :class:`Launcher`."""
+        if self.name == REACHED.name:
+            # A rank's and a package's environment begins with nothing of ours in it.
+            notes = {name: os.environ.get(name, "") for name in (CHECK, DIRECTORY)}
+            environment = {**environment, **notes}
         return self.server.start(f"{self.name}/{program}", arguments, environment, work, umask)
 
     def close(self) -> None:

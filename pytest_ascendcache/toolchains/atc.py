@@ -5,6 +5,7 @@ Source: documents C and I; facts ``cann-operator-cache`` section 6.
 
 from __future__ import annotations
 
+import copy
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import FaultRoute
+from pytest_ascendcache.faults import FaultPlan, FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
-from pytest_ascendcache.processes.launch import Launcher
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
@@ -114,6 +115,23 @@ class AtcToolchain(CommandToolchain):
     def fault_route(self) -> FaultRoute:
         """See :class:`Toolchain`."""
         return self._fault_route or super().fault_route()
+
+    def seen_by_strace(self, record: Path) -> AtcToolchain | None:
+        """The same toolchain under strace while it keeps its own ``record`` of file operations.
+
+        ``None`` where it keeps none, or strace cannot be used on this machine.
+        """
+        own = self._fault_route
+        if own is None or isinstance(own, Strace) or (strace := find_strace()) is None:
+            return None
+
+        def argv(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+            return self.launcher.argv(*own.command(FaultPlan(record), program, arguments))
+
+        seen = copy.copy(self)
+        seen.launcher = ProcessLauncher({"strace": (strace,)})
+        seen._fault_route = Strace(argv)
+        return seen
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
         """See :class:`CommandToolchain`."""

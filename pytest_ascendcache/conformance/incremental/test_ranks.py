@@ -19,9 +19,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.kit.gangs import (
+    EVERYTHING,
+    NETWORK,
+    Story,
+    ended_well,
+    ended_without,
+    named,
+    published,
+    wait,
+    wait_until,
+)
 from pytest_ascendcache.conformance.kit.texts import each_of, texts
 from pytest_ascendcache.conformance.kit.vocabulary import rule
-from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.ranks import (
     LONGEST_WAIT,
     SHORTEST_WAIT,
@@ -35,69 +45,12 @@ from pytest_ascendcache.observation import (
     Address,
     NetworkRun,
     NetworkUnderTest,
-    Watch,
     meeting_place,
     probe_network,
 )
-from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.ranks import Rank
-from pytest_ascendcache.toolchains import RankProcess, Toolchain
 
-NETWORK = probe_network("Square", "Exp")
-EVERYTHING = frozenset({"square", "exp"})
 TRAINING, INFERENCE = Phase.TRAINING, Phase.INFERENCE
-
-
-Story = Callable[[float], None]
-HANGS = 20.0
-"""True seconds, beside its timeout, after which a rank that has not ended will not end."""
-
-
-@pytest.fixture
-def rehearse(
-    request: pytest.FixtureRequest, toolchain: Toolchain, network: NetworkUnderTest
-) -> Callable[[Story], None]:
-    """Plays a story in which a timeout passes; it is told how long a second of waiting lasts.
-
-    Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
-    played once more with ten times of it, in directories of its own.
-    """
-    if request.getfixturevalue("ascend_session").settings.real_waits:
-        return lambda story: story(1.0)
-    if Capability.REHEARSED_WAITS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
-
-    def play(story: Story) -> None:
-        try:
-            story(1 / 400)
-        except AssertionError:
-            network.cache = network.site / "second-cache"
-            story(1 / 40)
-
-    return play
-
-
-def wait(watch: Watch, process: RankProcess, second: float) -> NetworkRun:
-    """How a rank ended that had a timeout of the shortest length to end in."""
-    run = watch.wait(process, HANGS + SHORTEST_WAIT * second)
-    if run.result.returncode is None:
-        rank = run.result.request.environment["RANK_ID"]
-        pytest.fail(f"rank {rank} waits for ever: {run.output.strip()[-300:]}")
-    return run
-
-
-def ended_well(*runs: NetworkRun) -> None:
-    """Every rank ended well, with the right outputs."""
-    for run in runs:
-        rank = run.result.request.environment.get("RANK_ID")
-        assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-300:]}"
-        assert run.wrong == {}, f"rank {rank} gives wrong outputs"
-
-
-def named(run: NetworkRun) -> set[int]:
-    """The ranks an error names: numbers after the word rank, however they are written."""
-    words = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", run.output, re.IGNORECASE)
-    return {int(number) for each in words for number in re.findall(r"\d+", each)}
 
 
 ENVIRONMENTS: dict[str, dict[str, str]] = {
@@ -309,7 +262,7 @@ def test_warm_ranks_wait_for_a_cold_one(
             ]
             for process in missing:
                 run = wait(watch, process, second)
-                _ended_without(run, 2)
+                ended_without(run, 2)
                 assert TIMEOUT in run.output, f"{TIMEOUT} is not named: {run.output.strip()}"
                 assert run.result.outputs is None, "a rank ran the network without rank 2"
                 assert run.disturbed == {}, "kernels of waiting ranks did not stay"
@@ -348,7 +301,7 @@ def test_a_warm_rank_waits_for_a_cold_rank_0(
             first = watch.start(network.request(NETWORK, 1, long, second=second))
             own = {"MS_COMPILER_CACHE_PATH": str(network.site / "other-gang")}
             other = watch.start(network.request(NETWORK, 1, short, own, second=second))
-            _ended_without(wait(watch, other, second), 0)
+            ended_without(wait(watch, other, second), 0)
             late = watch.start(network.request(NETWORK, 0, long, second=second))
             ended_well(*(wait(watch, process, second) for process in (first, late)))
 
@@ -364,7 +317,7 @@ def test_when_rank_0_is_cold_the_others_wait_for_it(
         with meeting_place(2, timeout) as gang, network.watch() as watch:
             process = watch.start(network.request(NETWORK, 1, gang, second=second))
             run = wait(watch, process, second)
-        _ended_without(run, 0)
+        ended_without(run, 0)
         assert TIMEOUT in run.output, f"{TIMEOUT} is not named: {run.output.strip()}"
 
     rehearse(story)
@@ -526,32 +479,12 @@ def test_a_killed_rank_ends_the_others(
                 # The last rank comes when the victim is gone: they cannot all meet before.
                 started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
                 if moment == "with-its-kernels":
-                    wait_until(lambda: len(_published(network, victim)) == len(EVERYTHING))
+                    wait_until(lambda: len(published(network, victim)) == len(EVERYTHING))
                 started[0].kill()
                 wait(watch, started[0], second)
                 for process in (started[1], watch.start(requests[2])):
-                    _ended_without(wait(watch, process, second), victim)
+                    ended_without(wait(watch, process, second), victim)
             again = [network.request(NETWORK, rank, gang) for rank in range(3)]
             ended_well(*network.together(*again))
 
     rehearse(story)
-
-
-def _published(network: NetworkUnderTest, rank: int) -> list[str]:
-    """Kernels of a rank that are whole."""
-    return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that is seen in files; a rank that does not come so far hangs."""
-    if not look_until(happened, HANGS):
-        pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")
-
-
-def _ended_without(run: NetworkRun, missing: int) -> None:
-    """A rank ended with an error that names the missing rank, and no other but itself."""
-    own = int(run.result.request.environment["RANK_ID"])
-    assert run.result.returncode, f"rank {own} {run.result.ending} without rank {missing}"
-    assert run.result.returncode > 0, f"rank {own} {run.result.ending}"
-    assert named(run) - {own} == {missing}, f"rank {missing} is missing: {run.output.strip()}"
-    assert run.result.left_behind == 0, "a rank left processes behind"

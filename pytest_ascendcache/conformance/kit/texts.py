@@ -7,9 +7,10 @@ its end. Every run tries the same texts; what fails is shrunk to the shortest te
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, example, settings
 from hypothesis import strategies as st
@@ -19,20 +20,104 @@ from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
 Check = TypeVar("Check", bound=Callable[..., None])
 
 
-def texts(examples: int) -> settings:
-    """Settings of a check that costs one run or two a text."""
-    return settings(
-        max_examples=examples,
-        derandomize=True,
-        deadline=None,
-        database=None,
-        # A cache is made once a check and serves all of its texts.
-        suppress_health_check=list(HealthCheck),
-        phases=(Phase.explicit, Phase.generate, Phase.shrink),
-        print_blob=False,
-        # Several failures at once would come as a group, which says nothing to a reader.
-        report_multiple_bugs=False,
-    )
+def texts(examples: int) -> Callable[[Check], Check]:
+    """Has a check try so many texts, each for one run or two, and tell every one it fails with.
+
+    A failure does not end the check: the other texts may show other differences. Those that were
+    written down are told first. Where only generated ones fail, the shortest text that does is
+    looked for, and told alone.
+    """
+
+    def decorate(check: Check) -> Check:
+        tried = settings(
+            max_examples=examples,
+            derandomize=True,
+            deadline=None,
+            database=None,
+            # A cache is made once a check and serves all of its texts.
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.explicit, Phase.generate, Phase.shrink),
+            print_blob=False,
+            # Several failures at once would come as a group, which says nothing to a reader.
+            report_multiple_bugs=False,
+        )(check)
+        inner = tried.hypothesis.inner_test  # type: ignore[attr-defined]
+        notes = _Notes(inner)
+
+        @functools.wraps(inner)
+        def noted(*arguments: Any, **named: Any) -> None:
+            notes.note(*arguments, **named)
+
+        tried.hypothesis.inner_test = noted  # type: ignore[attr-defined]
+
+        @functools.wraps(tried)
+        def telling(*arguments: Any, **named: Any) -> None:
+            notes.begin(_written(tried))
+            tried(*arguments, **named)
+            if notes.failures and not notes.of_written:
+                notes.begin(0, stop=True)
+                tried(*arguments, **named)
+            notes.tell()
+
+        return cast("Check", telling)
+
+    return decorate
+
+
+_GENERATED = 3
+"""How many generated texts are told beside those that were written down."""
+
+
+def _written(check: Callable[..., None]) -> int:
+    """How many texts of a check were written down."""
+    return len(getattr(check, "hypothesis_explicit_examples", ()))
+
+
+class _Notes:
+    """What a check said of each text, those that were written down first."""
+
+    def __init__(self, check: Callable[..., None]) -> None:
+        self._check = check
+        self.failures: list[str] = []
+        self.of_written = 0
+        self.begin(0)
+
+    def begin(self, written: int, stop: bool = False) -> None:
+        """Forget what was noted; ``stop`` at the first failure from now on."""
+        self.failures, self.of_written = [], 0
+        self._left, self._stop = written, stop
+
+    def note(self, *arguments: Any, **named: Any) -> None:
+        """Run the check on one text, and note how it fails."""
+        is_written = self._left > 0
+        self._left -= 1
+        try:
+            self._check(*arguments, **named)
+        except AssertionError as error:
+            if self._stop:
+                raise
+            # What pytest adds says how the assertion came to be false, and hides the next text.
+            said = str(error).partition("\nassert ")[0]
+            if said not in self.failures:
+                self.failures.append(said)
+                self.of_written += is_written
+
+    def tell(self) -> None:
+        """Fail with all that was noted, if anything was.
+
+        Raises:
+            AssertionError: with each difference of texts that were written down, and those of
+                the shortest generated ones.
+        """
+        generated = sorted(self.failures[self.of_written :], key=len)
+        told = [*self.failures[: self.of_written], *generated[:_GENERATED]]
+        if len(told) > 1:
+            head = f"{len(self.failures)} texts are not taken as they are written"
+            readings = {each.rpartition(": as ")[2] for each in self.failures}
+            # What all of them have in common is the cause, if they have anything.
+            told = [f"{head}, each as {readings.pop()}" if len(readings) == 1 else head, *told]
+        if told:
+            raise AssertionError("\n".join(told))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import union
-from pytest_ascendcache.faults import Action, CrashKind
+from pytest_ascendcache.faults import DAMAGES, Action, CrashKind
 from pytest_ascendcache.observation import (
     NetworkUnderTest,
     StaticKernelsUnderTest,
@@ -22,6 +22,14 @@ from pytest_ascendcache.observation import (
 )
 
 _STATES = 8
+_DAMAGES = {
+    "object-header-flipped",
+    "object-third-flipped",
+    "object-late-flipped",
+    "object-cut-in-half",
+    "object-one-byte-short",
+}
+"""What is done to an object that a loader may come to grief over."""
 
 
 @rule("robust/power-loss")
@@ -73,6 +81,25 @@ def test_a_rank_does_not_run_an_object_with_another_digest(network: NetworkUnder
     assert run.wrong == {}, "the kernel of another operator was run"
     left = {stem: each.problems() for stem, each in network.kernels(0).items()}
     assert not any(left.values()), f"it is not made good: {left}"
+
+
+@rule("security/verify-before-load")
+def test_a_rank_does_not_load_a_damaged_object(network: NetworkUnderTest) -> None:
+    """An object that was written by the toolchain, and damaged since in some way that may well
+    end the process that loads it. The digest tells before that."""
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    square = probe_network("Square")
+    network.run(square)
+    loaded = []
+    for damage in filter(lambda each: each.name in _DAMAGES, DAMAGES):
+        (kernel,) = network.kernels(0).values()
+        damage.apply(kernel)
+        run = network.attempt(network.request(square))
+        if run.wrong or not run.succeeded:
+            loaded.append(f"{damage.name}: the rank {run.result.ending}")
+            network.run(square)
+    assert loaded == [], "a damaged object was loaded"
 
 
 @rule("robust/disk-full")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,8 @@ from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.static_kernel import union
 from pytest_ascendcache.observation import StaticKernelsUnderTest
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.toolchains import ToolchainError
 
 TYPES = ("SoftmaxV2", "MatMulV2", "BatchMatMul", "TransposeD", "Flatten", "LayerNorm", "Exp")
 """Types with flags, lists, negative and float attributes."""
@@ -88,3 +93,87 @@ def test_another_package_of_the_same_name_is_not_there_already(
     assert differences(kernels.installed.index(), wanted) == [], (
         f"the second install {result.ending}"
     )
+
+
+OTHER_CHIP = "Ascend310P3"
+
+
+@rule("static-kernel/install-idempotent")
+def test_each_chip_has_an_index_of_its_own(kernels: StaticKernelsUnderTest) -> None:
+    """Two chips' packages share a key: neither chip is given the other's kernel, also when one
+    package goes."""
+    shared = operator("Abs", 2, 2)
+    own = kernels.package(shared, operator("Exp"), name="own")
+    try:
+        other = kernels.package(shared, operator("Neg"), name="other", soc=OTHER_CHIP)
+    except ToolchainError as error:
+        pytest.skip(f"no package can be compiled for {OTHER_CHIP}: {error}")
+    installed = [own, other]
+    kernels.install(*installed)
+    assert len(kernels.installed.chips) == 2, f"there are indexes of {kernels.installed.chips}"
+    while installed:
+        _chips_keep_apart(kernels, installed)
+        gone = installed.pop(0)
+        result = kernels.attempt(kernels.removal(gone.stem))
+        assert result.succeeded, f"uninstalling {gone.stem} {result.ending}"
+    assert kernels.installed.index() == {}
+
+
+def _chips_keep_apart(kernels: StaticKernelsUnderTest, installed: Sequence[Path]) -> None:
+    """Each index has the kernels of one package, all of them."""
+    found = {}
+    for chip in kernels.installed.chips:
+        index = kernels.installed.index(chip)
+        packages = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
+        assert len(packages) == 1, f"the index of {chip} has kernels of {sorted(packages)}"
+        found[packages.pop()] = index
+    assert sorted(found) == sorted(each.stem for each in installed)
+    for package in installed:
+        wrong = differences(found[package.stem], kernels.alone(package))
+        assert wrong == [], f"the index with the kernels of {package.stem}"
+
+
+def _constant(place: int) -> OperatorSpec:
+    """A sum of integers of which one is known when it is compiled."""
+    tensors = [TensorDesc.of("int32", 2), TensorDesc.of("int32", 2)]
+    tensors[place] = replace(tensors[place], is_const=True, const_value=(3, 5))
+    return OperatorSpec("Add", tuple(tensors), (TensorDesc.of("int32", 2),))
+
+
+@rule("static-kernel/install-idempotent")
+def test_values_that_any_package_depends_on_are_looked_at(kernels: StaticKernelsUnderTest) -> None:
+    """The index says by which inputs' values kernels of a type are found: those of every
+    package, not of the first or the last."""
+    names = ("first", "second")
+    kernels.install(*(kernels.package(_constant(n), name=each) for n, each in enumerate(names)))
+    assert kernels.installed.value_depends() == {"Add": {0, 1}}
+    result = kernels.attempt(kernels.removal("first"))
+    assert result.succeeded, f"uninstalling {result.ending}"
+    assert kernels.installed.value_depends() == {"Add": {1}}
+
+
+PLACES = {
+    "signs": ' it\'s  "an" opp; $HOME a*[b]? & #c ',
+    "letters": "算子-Größe",
+    "an-option": "-rf",
+}
+"""Names of directories that a shell, or a reader of options, takes for something else."""
+
+
+@rule("static-kernel/install-idempotent")
+def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUnderTest) -> None:
+    """And uninstall from there: all that was made goes, and nothing beside it does."""
+    package = kernels.package(operator("Abs"), name="pk")
+    alone, wrong, parent = kernels.alone(package), [], kernels.opp
+    for name, place in PLACES.items():
+        kernels.opp = parent / place
+        kernels.opp.mkdir()
+        result = kernels.attempt(kernels.installation(package))
+        if not result.succeeded or differences(kernels.installed.index(), alone):
+            wrong.append(f"{name}: below [{place}] installing {result.ending}")
+            continue
+        result = kernels.attempt(kernels.removal("pk"))
+        if not result.succeeded or any(kernels.opp.iterdir()):
+            wrong.append(f"{name}: below [{place}] uninstalling {result.ending}")
+    assert wrong == []
+    assert sorted(each.name for each in parent.iterdir()) == sorted(PLACES.values())

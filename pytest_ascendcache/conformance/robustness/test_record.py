@@ -1,0 +1,92 @@
+"""Whether a toolchain that says itself what it does to files says the truth.
+
+States after a crash are rebuilt from its own record of file operations. A sync that it announces
+and does not do, or a rename that it does and does not announce, would be in none of them; strace
+sees both, in one run of each command.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.packages import operator
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.faults import Act, FaultPlan, Operation
+from pytest_ascendcache.observation import CacheUnderTest, StaticKernelsUnderTest
+from pytest_ascendcache.observation.interruption import Interruption
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.toolchains import Toolchain
+
+_SYNCS = {Act.SYNC, Act.SYNC_DIRECTORY}
+_NAMES = {Act.CREATE, Act.RENAME, Act.MAKE_DIRECTORY, Act.REMOVE_DIRECTORY}
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The toolchain with strace looking on, and where it keeps its own record meanwhile."""
+
+    toolchain: Toolchain
+    seen: Toolchain
+    record: Path
+
+    def differences(self, recorded: Interruption[Any]) -> list[str]:
+        """What one run said and did not do, or did and did not say."""
+        said = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
+        return _differences(said, recorded.operations)
+
+
+@pytest.fixture
+def witness(toolchain: Toolchain, tmp_path: Path) -> Witness:
+    """Both views of one run."""
+    look = getattr(toolchain, "seen_by_strace", None)
+    seen = look(tmp_path / "said") if look is not None else None
+    if seen is None:
+        pytest.skip(f"{toolchain.name}: it keeps no record of its own, or strace cannot be used")
+    return Witness(toolchain, seen, tmp_path / "said")
+
+
+@rule("robust/power-loss")
+def test_what_an_install_says_it_syncs_is_synced(
+    kernels: StaticKernelsUnderTest, witness: Witness
+) -> None:
+    package = kernels.package(operator("Abs"), name="pk")
+    kernels.toolchain = witness.seen
+    assert witness.differences(kernels.interruption(package, "install")) == []
+
+
+@rule("robust/power-loss")
+def test_what_a_compile_says_it_syncs_is_synced(
+    cache: CacheUnderTest, witness: Witness, add: OperatorSpec
+) -> None:
+    cache.toolchain = witness.seen
+    assert witness.differences(cache.interruption(add, mode=ENABLE)) == []
+
+
+def _differences(said: Sequence[Operation], done: Sequence[Operation]) -> list[str]:
+    """Syncs that are said and not done, and changes of names that are done and not said."""
+    missing = _of(said, _SYNCS) - _of(done, _SYNCS)
+    # A lock's file is made by opening it, which is said to be a lock.
+    hidden = _of(done, _NAMES) - _of(said, _NAMES) - _of(said, {Act.LOCK}, Act.CREATE)
+    lines = [f"the sync of {path} is announced and not done" for _, path in sorted(missing)]
+    lines += [f"a {act} of {path} is done and not announced" for act, path in sorted(hidden)]
+    return lines
+
+
+def _of(
+    operations: Iterable[Operation], acts: set[Act], called: Act | None = None
+) -> Counter[tuple[str, str]]:
+    """How often each of these acts befell each path."""
+    return Counter(
+        (
+            "sync" if each.act in _SYNCS else (called or each.act).value,
+            each.path,
+        )
+        for each in operations
+        if each.act in acts
+    )

@@ -1,0 +1,149 @@
+"""Which checks of the suite reach which lines of the reference.
+
+A mutant can only be noticed by a check that runs the line it changes. One run of the suite on the
+reference as it is, whose processes note the lines they come by, says which those are, and how long
+each check takes. A check that finds fault there would find fault with every mutant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest_ascendcache
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.reference.policies import Policies
+
+_PACKAGE = Path(pytest_ascendcache.__file__).parent
+FILES = tuple(sorted(str(each) for each in (_PACKAGE / "reference").rglob("*.py")))
+"""The files of the reference, by their numbers in the notes."""
+DIRECTORY, CHECK = "ASCENDCACHE_REACHED_IN", "PYTEST_CURRENT_TEST"
+"""Environment variables: where processes leave their notes, and on behalf of which check."""
+_NOTE = struct.Struct("<HH")
+
+Lines = frozenset[tuple[str, int]]
+"""Files, named from the package's directory on, and numbers of their lines."""
+
+
+def check_id(node: str) -> str:
+    """A check's node id, the same wherever pytest was started."""
+    return SUITE_NODES + node.partition(" (")[0].rpartition(SUITE_NODES)[2]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the checks come by, and how long each takes; what finds fault is left out."""
+
+    lines: Mapping[str, Lines]
+    seconds: Mapping[str, float]
+    faults: Sequence[str]
+
+    def checks(self, wanted: Lines) -> list[str]:
+        """The checks that come by one of these lines, the quickest first.
+
+        A check that left no note has its processes started some other way, and may come by all.
+        """
+        found = {name for each in wanted for name in self._checks.get(each, ())}
+        found |= {name for name in self.seconds if not self.lines.get(name)}
+        return sorted(found & set(self.seconds), key=lambda name: (self.seconds[name], name))
+
+    @cached_property
+    def _checks(self) -> Mapping[tuple[str, int], set[str]]:
+        found: dict[tuple[str, int], set[str]] = {}
+        for name, lines in self.lines.items():
+            for line in lines:
+                found.setdefault(line, set()).add(name)
+        return found
+
+    @classmethod
+    def read(cls, directory: Path, reports: Iterable[Mapping[str, Any]]) -> Reach:
+        """From the notes of processes, and the JSON reports of the runs that left them."""
+        checks = [each for report in reports for each in report["checks"]]
+        seconds: dict[str, float] = {}
+        faults = []
+        for each in checks:
+            name = check_id(each["check"])
+            if each["verdict"] == "pass":
+                seconds[name] = each["seconds"]
+            elif each["verdict"] != "not applicable":
+                faults.append(f"{name}: {each['verdict']}, {each['message'].splitlines()[:1]}")
+        lines = {name: _notes(directory / _file(name)) for name in seconds}
+        return cls(lines, seconds, faults)
+
+    def save(self, path: Path) -> None:
+        """Write it for a later run."""
+        lines = {name: sorted(each) for name, each in self.lines.items()}
+        document = {"lines": lines, "seconds": self.seconds, "faults": self.faults}
+        path.write_text(json.dumps(document), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Reach:
+        """Read what :meth:`save` wrote."""
+        document = json.loads(path.read_text(encoding="utf-8"))
+        lines = {
+            name: frozenset((file, number) for file, number in each)
+            for name, each in document["lines"].items()
+        }
+        return cls(lines, document["seconds"], document["faults"])
+
+
+def _file(check: str) -> str:
+    return hashlib.sha256(check.encode()).hexdigest()[:24]
+
+
+def _notes(path: Path) -> Lines:
+    if not path.exists():
+        return frozenset()
+    data = path.read_bytes()
+    whole = data[: len(data) // _NOTE.size * _NOTE.size]
+    names = [str(Path(each).relative_to(_PACKAGE)) for each in FILES]
+    return frozenset((names[file], line) for file, line in _NOTE.iter_unpack(whole))
+
+
+def _noting() -> Policies:
+    """The plain policies of a process that notes by which lines it comes."""
+    directory, check = os.environ.get(DIRECTORY), os.environ.get(CHECK)
+    if directory and check:
+        path = Path(directory) / _file(check_id(check))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        trace = _Tracer(os.open(path, flags, 0o666))
+        threading.settrace(trace)
+        sys.settrace(trace)
+    return Policies()
+
+
+class _Tracer:
+    """Notes each line of the reference once, at once: a process may be killed at any moment."""
+
+    def __init__(self, notes: int) -> None:
+        self._notes = notes
+        self._numbers = {name: number for number, name in enumerate(FILES)}
+        self._seen: set[tuple[int, int]] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> _Tracer | None:
+        file = self._numbers.get(frame.f_code.co_filename)
+        if file is None:
+            return None
+        place = (file, frame.f_lineno)
+        if event == "line" and place not in self._seen:
+            self._seen.add(place)
+            # The process may have used up what it may write.
+            with contextlib.suppress(OSError):
+                os.write(self._notes, _NOTE.pack(*place))
+        return self
+
+
+REACHED = Defect("reached-lines", (), "it notes by which lines it comes", _noting)
+"""The reference as it is, noting by which lines it comes."""
