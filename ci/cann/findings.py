@@ -65,7 +65,8 @@ def run(finding: Finding, toolkit: Toolkit) -> str:
             timeout=120,
             check=False,
         )
-        return ended.stdout.replace(name, "$PWD").replace(str(toolkit.root), "$TOOLKIT")
+        said = re.sub(r"(story\.sh: line \d+:) +\d+ ", r"\1 ", ended.stdout)  # numbers of processes
+        return said.replace(name, "$PWD").replace(str(toolkit.root), "$TOOLKIT")
 
 
 def place(finding: Finding, checkout: Checkout) -> str:
