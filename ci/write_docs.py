@@ -1,4 +1,4 @@
-"""Writes docs/rules.md, docs/options.md and docs/api.md, which are made from the code."""
+"""Writes docs/rules.md, options.md, api.md and upgrading.md, which are made from the code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from api_reference import api_reference
 
+from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.option import Group
 from pytest_ascendcache.plugin.options.table import OPTIONS
 from pytest_ascendcache.reports.rule_reference import rule_reference
+from pytest_ascendcache.reports.upgrade import upgrade_page
 
 _DOCS = Path(__file__).parent.parent / "docs"
 _HEAD = """\
@@ -51,6 +53,8 @@ def main() -> int:
         "rules.md": rule_reference(),
         "options.md": option_reference(),
         "api.md": api_reference(),
+        "upgrading.md": upgrade_page(Language.ENGLISH),
+        "zh/upgrading.md": upgrade_page(Language.CHINESE),
     }
     for name, text in pages.items():
         place = _DOCS / name

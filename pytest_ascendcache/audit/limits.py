@@ -11,19 +11,15 @@ from dataclasses import dataclass, field
 from heapq import heappush, heappushpop
 
 from pytest_ascendcache.contract.aging import (
-    ENV_RATIO,
-    ENV_SIZE,
     HALF_AN_HOUR,
-    INI_RATIO,
-    INI_SIZE,
     CacheLimits,
     expected_limits,
     ini_limits,
 )
+from pytest_ascendcache.contract.editions import Edition, default, foreign_names
 
 SECTION = "op_compiler_cache"
 _STAMPS = ("adk_version", "ops_version")
-_OBSOLETE = ("ascend_max_op_cache_size", "ascend_remain_cache_size_ratio")
 _NAMED = 3
 
 
@@ -40,8 +36,9 @@ class Ini:
         return {name: self.values[name] for name in _STAMPS if self.values.get(name)}
 
 
-def read_ini(data: bytes) -> Ini:
-    """Read a file as CANN does: line by line, a section only at the start of its line."""
+def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
+    """Read a file as CANN does: line by line, a section only at the start of its line. What is
+    wrong with it is what is wrong in an edition of the documents."""
     text = data.decode("utf-8", "replace")
     values: dict[str, str] = {}
     section, stray, other = "", "", ""
@@ -55,7 +52,7 @@ def read_ini(data: bytes) -> Ini:
                 stray = stray or (key if not section else "")
             else:
                 other = min(other or section, section)
-    return Ini(values, (*_of_text(text, stray, other), *_of_values(values)))
+    return Ini(values, (*_of_text(text, stray, other), *_of_values(values, edition or default())))
 
 
 def _of_text(text: str, stray: str, other: str) -> Iterator[str]:
@@ -74,31 +71,38 @@ def _of_text(text: str, stray: str, other: str) -> Iterator[str]:
         yield f"has a section [{other}]: CANN meets it first and ignores the whole file"
 
 
-def _of_values(values: Mapping[str, str]) -> Iterator[str]:
-    given = [name for name in (INI_SIZE, INI_RATIO) if name in values]
+def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
+    given = [name for name in edition.ini if name in values]
     if len(given) == 1:
-        missing = INI_RATIO if given == [INI_SIZE] else INI_SIZE
+        (missing,) = (name for name in edition.ini if name not in given)
         yield f"sets {given[0]} and not {missing}: it counts only with both"
-    elif given and ini_limits(values) is None:
-        wanted = f"{INI_SIZE} takes -1 or 1 and more (MB), {INI_RATIO} 1 to 100 (percent)"
+    elif given and ini_limits(values, edition) is None:
+        size, ratio = edition.ini
+        wanted = f"{size} takes -1 or 1 and more (MB), {ratio} 1 to 100 (percent)"
         set_to = ", ".join(f"{name}={values[name][:30]!r}" for name in given)
         yield f"sets {set_to}, which does not count: {wanted}"
-    for name in _OBSOLETE:
-        if name in values:
-            yield f"sets {name}, a name no toolchain reads any more"
+    for name, (other, instead) in foreign_names(edition).items():
+        if name in values and name in other.ini:
+            how = f"write {instead}" if instead in edition.ini else f"export {instead}"
+            yield f"sets {name}, a key of {other} that {edition} does not read: {how}"
     stamped = [name for name in _STAMPS if values.get(name)]
     if len(stamped) == 1:
         absent = next(name for name in _STAMPS if name not in stamped)
         yield f"has {stamped[0]} and not {absent}: kernels of another version are not noticed"
 
 
-def limits_of(inis: Mapping[str, Ini], environment: Mapping[str, str]) -> tuple[CacheLimits, str]:
+def limits_of(
+    inis: Mapping[str, Ini], environment: Mapping[str, str], edition: Edition | None = None
+) -> tuple[CacheLimits, str]:
     """The limits of a cache, and where they come from. The first file that counts wins."""
+    edition = edition or default()
     for path, ini in inis.items():
-        if (limits := ini_limits(ini.values)) is not None:
+        if (limits := ini_limits(ini.values, edition)) is not None:
             return limits, path
-    named = any(name in environment for name in (ENV_SIZE, ENV_RATIO))
-    return expected_limits(None, environment), "the environment" if named else "the default"
+    named = any(name in environment for name in edition.variables)
+    return expected_limits(
+        None, environment, edition
+    ), "the environment" if named else "the default"
 
 
 @dataclass
@@ -127,14 +131,16 @@ class Aging:
         """The entries that go first."""
         return [path for _, path in sorted(self._oldest, reverse=True)]
 
-    def would_go(self, limits: CacheLimits, now: float) -> tuple[int, int]:
+    def would_go(
+        self, limits: CacheLimits, now: float, idle: int = HALF_AN_HOUR
+    ) -> tuple[int, int]:
         """How many entries the next run lets age, and their bytes: the oldest first, while more
-        than the retained share is left, and none that was used in the last half hour."""
+        than the retained share is left, and none that was used in the last ``idle`` seconds."""
         if limits.bytes is None or self.total <= limits.bytes or not self.sizes:
             return 0, 0
         gone, left = 0, self.total
         for index in sorted(range(len(self.sizes)), key=self.accessed.__getitem__):
-            if left <= limits.retained or now - self.accessed[index] <= HALF_AN_HOUR:
+            if left <= limits.retained or now - self.accessed[index] <= idle:
                 break
             left -= self.sizes[index]
             gone += 1

@@ -28,6 +28,8 @@ from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.audit.summary import conclude
 from pytest_ascendcache.audit.walk import Visit, Walk
 from pytest_ascendcache.caches.recognition import Kind, Place, split
+from pytest_ascendcache.contract import Edition
+from pytest_ascendcache.contract.editions import default
 
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
@@ -38,14 +40,16 @@ def audit(
     *,
     environment: Mapping[str, str] | None = None,
     suggest: Callable[[Removal], None] | None = None,
+    edition: Edition | None = None,
 ) -> Audit:
     """Look at every file below ``directory`` once.
 
     ``environment`` is where limits are looked up that no file sets (this process's own by
-    default); ``suggest`` is told of files whose removal mends something.
+    default); ``suggest`` is told of files whose removal mends something. ``edition`` of CANN's
+    documents says what ini files and variables mean.
     """
     scan = _Scan(directory.absolute(), Ledger(suggest))
-    return scan.run(os.environ if environment is None else environment)
+    return scan.run(os.environ if environment is None else environment, edition or default())
 
 
 class _Scan:
@@ -56,13 +60,13 @@ class _Scan:
         self._owners: dict[int, list[str]] = {}
         self._owned: Counter[int] = Counter()
 
-    def run(self, environment: Mapping[str, str]) -> Audit:
+    def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
         walk = Walk(result.directory, self._reader, self._failed, result.changed.add)
         for visit in walk:
             self._directory(visit)
         self._mixed_owners()
-        conclude(result, self._ledger, self._reader, environment, time.time())
+        conclude(result, self._ledger, self._reader, environment, time.time(), edition)
         result.renewed = self._reader.renewed
         return result
 

@@ -16,6 +16,7 @@ from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reade
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels
 from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, Kind, rank_of, split
+from pytest_ascendcache.contract import Edition
 
 _NO_CANN = "there is no operator cache of CANN in it"
 _NO_RANKS = "there are no caches of several ranks in it"
@@ -24,12 +25,17 @@ _NAMED = 5
 
 
 def conclude(
-    result: Audit, ledger: Ledger, reader: Reader, environment: Mapping[str, str], now: float
+    result: Audit,
+    ledger: Ledger,
+    reader: Reader,
+    environment: Mapping[str, str],
+    now: float,
+    edition: Edition,
 ) -> None:
     """Add what follows from all files together to findings, notes and what does not apply."""
     socs = {unit: each for unit, each in result.units.items() if isinstance(each, SocCache)}
     if socs:
-        _limits(result, ledger, reader, socs, environment, now)
+        _limits(result, ledger, reader, socs, environment, now, edition)
     else:
         result.inapplicable |= dict.fromkeys((Check.INI, Check.SIZE), _NO_CANN)
     for unit, judge in result.units.items():
@@ -56,14 +62,17 @@ def _limits(
     socs: Mapping[str, SocCache],
     environment: Mapping[str, str],
     now: float,
+    edition: Edition,
 ) -> None:
     notes = result.notes.setdefault(Check.SIZE, [])
     parents = {unit: _kernel_cache(result.directory, unit) for unit in socs}
-    inis = {parent: _inis(result, ledger, reader, parent) for parent in {*parents.values()}}
+    inis = {
+        parent: _inis(result, ledger, reader, parent, edition) for parent in {*parents.values()}
+    }
     for unit, soc in sorted(socs.items()):
-        limits, origin = limits_of(inis[parents[unit]], environment)
+        limits, origin = limits_of(inis[parents[unit]], environment, edition)
         name = printable(unit or result.directory.name)
-        gone, size = soc.aging.would_go(limits, now)
+        gone, size = soc.aging.would_go(limits, now, edition.idle)
         if limits.bytes is None:
             notes.append(f"{name}: {megabytes(soc.aging.total)}, aging is off ({origin})")
             continue
@@ -84,7 +93,9 @@ def _kernel_cache(directory: Path, unit: str) -> Path | None:
     return parent if unit or parent.name == "kernel_cache" else None
 
 
-def _inis(result: Audit, ledger: Ledger, reader: Reader, cache: Path | None) -> dict[str, Ini]:
+def _inis(
+    result: Audit, ledger: Ledger, reader: Reader, cache: Path | None, edition: Edition
+) -> dict[str, Ini]:
     """The files that set limits, in the order they are asked: where the document has it, then
     where CANN does. What is wrong with them is noted."""
     found: dict[str, Ini] = {}
@@ -97,7 +108,8 @@ def _inis(result: Audit, ledger: Ledger, reader: Reader, cache: Path | None) -> 
             data = _small_file(result, reader, place, name)
             if data is None or (name == "version.info" and place != cache):
                 continue
-            ini = read_ini(data if name == "op_cache.ini" else b"[op_compiler_cache]\n" + data)
+            text = data if name == "op_cache.ini" else b"[op_compiler_cache]\n" + data
+            ini = read_ini(text, edition)
             path = _relative(result.directory, place / name)
             stamped[path] = ini.stamps
             if name == "op_cache.ini":

@@ -10,11 +10,12 @@ import pytest
 from pytest_ascendcache.caches import KERNEL_META
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
-from pytest_ascendcache.contract import Capability, Rule, load_rules
+from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as beside
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
+    NotDecidable,
     StaticKernelsUnderTest,
 )
 from pytest_ascendcache.operators import OperatorSpec
@@ -28,7 +29,11 @@ def _rule_of(request: pytest.FixtureRequest) -> Rule:
 @pytest.fixture(autouse=True)
 def _capabilities(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
-    needed = _rule_of(request).capabilities
+    rule = _rule_of(request)
+    # An audit needs no toolchain, and what no edition changes needs none either.
+    if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
+        raise NotDecidable(why)
+    needed = rule.capabilities
     if not needed:
         return  # and an audit needs no toolchain at all
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
@@ -83,6 +88,13 @@ def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: Operat
     if reason := cache.lacks(soc, add):
         pytest.skip(f"{cache.toolchain.name}: {reason}")
     return soc
+
+
+@pytest.fixture
+def edition(request: pytest.FixtureRequest) -> Edition:
+    """The edition of CANN's documents that is judged by."""
+    judged_by: Edition = request.getfixturevalue("ascend_session").judged_by.cann
+    return judged_by
 
 
 @pytest.fixture

@@ -10,10 +10,13 @@ from pytest_ascendcache.contract.aging import (
     expected_aging,
     expected_limits,
 )
+from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
+    is_overridden,
     is_under_debug,
+    list_excepts,
 )
 from pytest_ascendcache.contract.impl_mode import ImplModeTables, ModeTable
 from pytest_ascendcache.contract.options import (
@@ -43,14 +46,17 @@ __all__ = [
     "CacheLimits",
     "CacheMode",
     "Capability",
+    "Chosen",
     "CompileOptions",
     "DebugConfig",
     "Delivered",
+    "Edition",
     "EntryState",
     "Fate",
     "ImplModeTables",
     "Level",
     "ModeTable",
+    "NoEditionError",
     "Outcome",
     "PrecisionFile",
     "Rule",
@@ -61,7 +67,9 @@ __all__ = [
     "expected_aging",
     "expected_limits",
     "expected_outcomes",
+    "is_overridden",
     "is_under_debug",
+    "list_excepts",
     "load_rules",
     "other_soc",
     "rules_for",

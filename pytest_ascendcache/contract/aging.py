@@ -1,7 +1,7 @@
 """What the document says of limits and aging, as pure functions.
 
 Source: document C (``--op_compiler_cache_mode``), section on ``op_cache.ini`` and the
-environment variables.
+environment variables, in the edition that is given; the default one where none is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+
+from pytest_ascendcache.contract.editions import Edition, default
 
 MEGABYTE = 2**20
 """Bytes of one MB of a limit."""
@@ -60,24 +62,35 @@ class Aging:
         return self.must_go <= names and not names & self.must_stay
 
 
-def ini_limits(ini: Mapping[str, str]) -> CacheLimits | None:
-    """What ``op_cache.ini`` sets; ``None`` where it does not count: it takes two valid values."""
-    size, ratio = _size(ini.get(INI_SIZE)), _ratio(ini.get(INI_RATIO))
+def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheLimits | None:
+    """What ``op_cache.ini`` sets; ``None`` where it does not count: it takes two valid values,
+    under the keys of the edition, and an edition that knows such a file."""
+    keys = (edition or default()).ini
+    if not keys:
+        return None
+    size, ratio = _size(ini.get(keys[0])), _ratio(ini.get(keys[1]))
     return None if size is None or ratio is None else CacheLimits(size, ratio)
 
 
-def expected_limits(ini: Mapping[str, str] | None, environment: Mapping[str, str]) -> CacheLimits:
+def expected_limits(
+    ini: Mapping[str, str] | None,
+    environment: Mapping[str, str],
+    edition: Edition | None = None,
+) -> CacheLimits:
     """Which limits a run goes by.
 
     The file takes effect only if both of its values are valid; it is preferred to the
     environment; what neither sets is 500 MB and 50 %.
     """
-    if ini is not None and (limits := ini_limits(ini)) is not None:
+    edition = edition or default()
+    if ini is not None and (limits := ini_limits(ini, edition)) is not None:
         return limits
-    size, ratio = _size(environment.get(ENV_SIZE)), _ratio(environment.get(ENV_RATIO))
-    default = CacheLimits()
+    size_name, ratio_name = edition.variables
+    share = environment.get(ratio_name, "").removesuffix(edition.ratio_unit)
+    size, ratio = _size(environment.get(size_name)), _ratio(share)
+    unset = CacheLimits()
     return CacheLimits(
-        default.megabytes if size is None else size, default.ratio if ratio is None else ratio
+        unset.megabytes if size is None else size, unset.ratio if ratio is None else ratio
     )
 
 
@@ -96,14 +109,23 @@ def _whole_number(text: str | None) -> int | None:
     return int(text or "") if digits.isascii() and digits.isdigit() else None
 
 
-def expected_aging(entries: Iterable[AgedEntry], other: int, limits: CacheLimits) -> Aging:
+def expected_aging(
+    entries: Iterable[AgedEntry],
+    other: int,
+    limits: CacheLimits,
+    edition: Edition | None = None,
+) -> Aging:
     """Which entries must be gone after a run, and which must be there.
+
+    An edition that speaks of no idle time lets entries go that were just used; that it has them
+    go is not said either.
 
     ``other`` is the bytes of files in the SoC's directory that belong to none of ``entries``
     and are not idle. At exact boundaries both readings of the document are accepted: a cache of
     exactly its limit ("exceeds", "reaches"), an entry idle for exactly half an hour, a cache
     that has come to exactly its retained share; so is either order of equally old entries.
     """
+    may_go_from = (edition or default()).idle
     listed = sorted(entries, key=lambda each: each.idle, reverse=True)
     everything = frozenset(each.name for each in listed)
     total = other + sum(each.size for each in listed)
@@ -117,7 +139,7 @@ def expected_aging(entries: Iterable[AgedEntry], other: int, limits: CacheLimits
         for each in equals:
             # The turn of one of equally old entries comes first at the earliest, last at the
             # latest; it goes while more than the retained share is left.
-            if idle >= HALF_AN_HOUR and left >= limits.retained:
+            if (not may_go_from or idle >= may_go_from) and left >= limits.retained:
                 may.add(each.name)
             if idle > HALF_AN_HOUR and left - (together - each.size) > limits.retained:
                 must.add(each.name)

@@ -10,6 +10,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pytest_ascendcache.contract.editions import (
+    DEFAULT_NAMES,
+    Edition,
+    NoEditionError,
+    address_of,
+    default,
+    editions_of,
+    named,
+)
 from pytest_ascendcache.contract.toml import tomllib
 
 
@@ -91,7 +100,10 @@ class Rule:
     """One promise. Titles are short sentences, statements whole ones, both in two languages.
 
     ``rests_on`` is the id of a rule that explains this one where both are broken: what is not
-    where it has to be is not read either.
+    where it has to be is not read either. ``product`` is the one whose documents make it, empty
+    for what no edition changes; ``differs`` says that its editions do not all say the same.
+    ``promised_by`` is the edition that promises it where the one that is judged by does not: the
+    level is *info* then.
     """
 
     id: str
@@ -103,6 +115,9 @@ class Rule:
     capabilities: frozenset[Capability]
     statement_zh: str = ""
     rests_on: str = ""
+    product: str = ""
+    differs: bool = False
+    promised_by: str = ""
 
 
 class RuleFileError(ValueError):
@@ -110,36 +125,43 @@ class RuleFileError(ValueError):
 
 
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "rests_on"}
-_DOCUMENT = {"document", "document_zh", "address"}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "since", "until", "edition"}
+_DOCUMENT = {"document", "document_zh", "address", "product", "page", "since"}
+_SPAN = {"from", "until"}
+_VARIED = _FIELDS - {"id"} | {"statement_zh"}
 
 
-@lru_cache(maxsize=1)
-def load_rules() -> Mapping[str, Rule]:
-    """Every rule by its id, in the order of the files.
+@lru_cache(maxsize=32)
+def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
+    """Every rule by its id, in the order of the files, as editions of the documents have it.
+
+    A product of which no edition is given is judged by its default one.
 
     Raises:
         RuleFileError: for a missing or unknown field, or an id used twice.
     """
+    editions = {product: default(product) for product in DEFAULT_NAMES}
+    editions |= {each.product: each for each in judged_by}
     rules: dict[str, Rule] = {}
     for path in sorted((Path(__file__).parent / "rules").glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         if not {"document", "rule"} <= set(content) <= {"rule", *_DOCUMENT}:
             raise RuleFileError(
                 f"{path.name}: needs one 'document' and a list of 'rule', and may have "
-                "'document_zh' and 'address'."
+                "'document_zh', 'address', 'product', 'page' and 'since'."
             )
+        edition = editions.get(content.get("product", ""))
         for fields in content["rule"]:
-            rule = _rule(fields, content, path.name)
+            rule = _rule(fields, content, path.name, edition)
             if rule.id in rules:
                 raise RuleFileError(f"{path.name}: the rule '{rule.id}' exists twice.")
             rules[rule.id] = rule
     return MappingProxyType(rules)
 
 
-@lru_cache(maxsize=8)
-def rules_for(toolchain: str) -> Mapping[str, Rule]:
-    """The rules as they are for a toolchain's cache, by its name.
+@lru_cache(maxsize=32)
+def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
+    """The rules as they are for a toolchain's cache, by its name, in editions of the documents.
 
     A cache that has documents of its own is judged by those: a file below ``other_caches/`` says
     which level, statement and source a rule then has.
@@ -147,7 +169,7 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
     Raises:
         RuleFileError: for a file that does not say that.
     """
-    rules = dict(load_rules())
+    rules = dict(load_rules(*judged_by))
     for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         if content["toolchain"] != toolchain:
@@ -161,6 +183,8 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
                 statement=fields["statement"],
                 statement_zh=fields.get("statement_zh", ""),
                 source=_source(content, fields["section"]),
+                differs=False,
+                promised_by="",
             )
     return MappingProxyType(rules)
 
@@ -168,28 +192,78 @@ def rules_for(toolchain: str) -> Mapping[str, Rule]:
 _OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 
-def _rule(fields: dict[str, Any], document: Mapping[str, Any], origin: str) -> Rule:
+def _rule(
+    fields: dict[str, Any], document: Mapping[str, Any], origin: str, edition: Edition | None
+) -> Rule:
     name = fields.get("id", "without id")
     wrong = (set(fields) ^ _FIELDS) - _OPTIONAL
     if wrong:
         raise RuleFileError(f"{origin}: rule '{name}': missing or unknown {sorted(wrong)}.")
     try:
-        return Rule(
+        varied = fields if edition is None else _in_edition(fields, edition)
+        rule = Rule(
             id=fields["id"],
-            level=Level(fields["level"]),
-            title_en=fields["title_en"],
-            title_zh=fields["title_zh"],
-            statement=fields["statement"],
-            statement_zh=fields.get("statement_zh", ""),
-            source=_source(document, fields["section"]),
+            level=Level(varied["level"]),
+            title_en=varied["title_en"],
+            title_zh=varied["title_zh"],
+            statement=varied["statement"],
+            statement_zh=varied.get("statement_zh", ""),
+            source=_source(document, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
             rests_on=fields.get("rests_on", ""),
+            product=document.get("product", ""),
+            differs=bool({"since", "until", "edition"} & (set(fields) | set(document))),
         )
-    except ValueError as error:
+        return rule if edition is None else _where_promised(rule, fields, document, edition)
+    except (ValueError, NoEditionError) as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
 
 
-def _source(document: Mapping[str, Any], section: str) -> Source:
-    """A section of the document that a file of rules is about."""
-    names = (document.get(each, "") for each in ("document_zh", "address"))
-    return Source(document["document"], section, *names)
+def _in_edition(fields: Mapping[str, Any], edition: Edition) -> Mapping[str, Any]:
+    """A rule's fields with what an edition says in other words, or on another level."""
+    for variant in fields.get("edition", ()):
+        if unknown := set(variant) - _VARIED - _SPAN:
+            raise ValueError(f"an edition has unknown {sorted(unknown)}")
+        if not _SPAN & set(variant):
+            raise ValueError("an edition needs 'from' or 'until'")
+        if _within(variant.get("from"), variant.get("until"), edition):
+            return {**fields, **variant}
+    return fields
+
+
+def _within(first: str | None, last: str | None, edition: Edition) -> bool:
+    not_before = first is None or named(first) <= edition
+    return not_before and (last is None or edition <= named(last))
+
+
+def _where_promised(
+    rule: Rule, fields: Mapping[str, Any], document: Mapping[str, Any], edition: Edition
+) -> Rule:
+    """The rule as an edition has it that may not promise it: *info* then, and who does."""
+    since, until = fields.get("since", document.get("since")), fields.get("until")
+    if _within(since, until, edition):
+        return rule
+    family = editions_of(edition.product)
+    promising = next(each for each in family if _within(since, until, each))
+    if not _within(since, None, edition):
+        said, said_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
+    else:
+        promising = next(each for each in reversed(family) if _within(since, until, each))
+        said, said_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
+    then = load_rules(promising)[rule.id] if promising != default(edition.product) else rule
+    return replace(
+        rule,
+        level=Level.INFO,
+        statement=f"{promising} {said.format(edition)}: {then.statement}",
+        statement_zh=f"{promising} {said_zh.format(edition)}：{then.statement_zh}",
+        promised_by=str(promising),
+    )
+
+
+def _source(document: Mapping[str, Any], section: str, edition: Edition | None = None) -> Source:
+    """A section of the document that a file of rules is about, in an edition."""
+    names = [document.get(each, "") for each in ("document", "document_zh", "address")]
+    if edition is not None:
+        names = [each.replace("{edition}", str(edition)) for each in names]
+        names[2] = names[2] or address_of(document.get("page", ""), edition)
+    return Source(names[0], section, *names[1:])

@@ -36,6 +36,11 @@ class Gate:
             return False
         return bool(os.read(self._reached, 64))
 
+    def abandon(self) -> None:
+        """Nobody will come: who waits need not. Any thread may say so, at any time."""
+        with contextlib.suppress(OSError):  # closed: nobody waits
+            os.close(os.open(self.reached, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+
     def release(self) -> None:
         """Let it go on, now or as soon as it comes."""
         os.write(self._go, b"g")

@@ -20,7 +20,8 @@ from pytest_ascendcache.caches import (
     read_entries,
 )
 from pytest_ascendcache.caches.entry import sha256
-from pytest_ascendcache.contract import CacheMode, CompileOptions, Fate
+from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
+from pytest_ascendcache.contract.editions import default
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -93,6 +94,9 @@ class WatchedCache:
     itself which kernels were reused; ``marks = False`` leaves them as the toolchain wrote them,
     to compare bytes. Compiles are processes of the toolchain under test. ``as_model = True`` has
     operators compiled as nodes of one model, see ``CompileRequest``.
+
+    The variables of limits go by the names of the default edition of the documents here; the
+    toolchain is given those of ``edition``.
     """
 
     def __init__(
@@ -102,8 +106,10 @@ class WatchedCache:
         control: PositiveControl,
         evidence: Evidence | None = None,
         shared: Shared | None = None,
+        edition: Edition | None = None,
     ) -> None:
         self.toolchain = toolchain
+        self.edition = edition or default()
         self.sandbox = sandbox
         self.root = sandbox / "cache"
         self.home = sandbox / "home"
@@ -190,7 +196,7 @@ class WatchedCache:
             output=self.new_output(),
             work=self.work,
             home=self.home,
-            environment=environment or {},
+            environment=self.edition.limits_in(environment or {}),
             unset=unset,
             raw_mode=raw_mode,
             debug_file=debug_file,
@@ -348,7 +354,9 @@ class WatchedCache:
 
     def elsewhere(self: _Cache, root: Path) -> _Cache:
         """The same sandbox and toolchain, watching another cache directory."""
-        other = type(self)(self.toolchain, self.sandbox, self._control, self.evidence, self._shared)
+        other = type(self)(
+            self.toolchain, self.sandbox, self._control, self.evidence, self._shared, self.edition
+        )
         other.root, other.layout = root, CacheLayout(root)
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
@@ -359,7 +367,9 @@ class WatchedCache:
 
         What is served there does not depend on where it was compiled.
         """
-        other = type(self)(self.toolchain, sandbox, self._control, self.evidence, self._shared)
+        other = type(self)(
+            self.toolchain, sandbox, self._control, self.evidence, self._shared, self.edition
+        )
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
         return other

@@ -137,6 +137,7 @@ class Interruption(Generic[Result]):
         held = Held(self._start, FaultPlan(self._log(), Action.HOLD, at, gate, behind), gate)
         if not held.stands and not may_end:
             held.__exit__()
+            held.result()  # says why, where it could not even be started
             raise NotDecidable(f"held at {at}: it did not get there")
         return held
 
@@ -162,6 +163,7 @@ class Held(Generic[Result]):
         self._gate = gate
         self._pool = ThreadPoolExecutor(1)
         self._result = self._pool.submit(start, plan)
+        self._result.add_done_callback(lambda _: gate.abandon())
         self.stands = self._gate.wait(time.monotonic() + _PATIENCE)
 
     def __enter__(self) -> Held[Result]:

@@ -99,13 +99,13 @@ class ScriptUnderTest:
         may_hang: bool = False,
         work: Path | None = None,
         keep: bool = False,
-        patience: float = 0.0,
+        patience: float | None = None,
     ) -> WatchedRun:
         """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
 
         ``work`` is a working directory that was used before. With ``keep`` what it leaves
         installed stays, to see what the next run does with it; ``left`` always names all that was
-        not there before the check. ``patience`` is the least time, in seconds, it is given.
+        not there before the check. ``patience`` is the time, in seconds, it is given.
 
         Raises:
             ToolchainError: where a card does not end.
@@ -120,7 +120,7 @@ class ScriptUnderTest:
         may_hang: bool = False,
         work: Path | None = None,
         keep: bool = False,
-        patience: float = 0.0,
+        patience: float | None = None,
     ) -> list[WatchedRun]:
         """Several jobs at once, in a directory each and with one op_compiler, which counts the
         calls of all of them."""

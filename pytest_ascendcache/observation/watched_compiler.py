@@ -75,6 +75,7 @@ if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; 
     sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
     chmod +x "$directory/uninstall.sh"
 fi
+[ "$status" != 0 ] || date +%s.%N >> "$notes/installed"
 echo "installed $name $status" >> "$notes/events"
 {installed}
 exit $status
@@ -166,6 +167,12 @@ class WatchedCompiler:
         return tuple(
             each.package for each in self.events if (each.what, each.how) == ("installed", "0")
         )
+
+    @property
+    def moments(self) -> tuple[float, ...]:
+        """When packages were installed, in seconds of the system's clock."""
+        path = self.notes / "installed"
+        return tuple(map(float, path.read_text().split())) if path.exists() else ()
 
     def asked(self, call: int) -> list[Path]:
         """The files op_compiler was given in one call, counted from 1."""

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from pytest_ascendcache.audit import Audit, RemovalPlan, audit
 
 if TYPE_CHECKING:
+    from pytest_ascendcache.contract import Edition
     from pytest_ascendcache.plugin.options.audit import AuditSettings
 
 
 class Audits:
     """Made on first use; one a process, so that every xdist worker looks for itself."""
 
-    def __init__(self, settings: AuditSettings) -> None:
+    def __init__(self, settings: AuditSettings, edition: Edition) -> None:
         self._settings = settings
+        self._edition = edition
         self._known: dict[Path, Audit] = {}
         self._plans: dict[Path, RemovalPlan] = {}
 
@@ -30,7 +32,7 @@ class Audits:
         if self._settings.fix is not None:
             self._plans[directory] = RemovalPlan(directory)
             suggest = self._plans[directory].add
-        return audit(directory, suggest=suggest)
+        return audit(directory, suggest=suggest, edition=self._edition)
 
     def plan(self) -> list[RemovalPlan]:
         """What to remove of all directories; those another process looked at are looked at now."""

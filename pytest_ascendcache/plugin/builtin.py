@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_ascendcache.plugin.editions import edition_played
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.plugin.options.table import (
     CANN_CACHE,
@@ -76,7 +77,9 @@ def _reference(settings: Settings) -> Toolchain:
         _known("--ascend-defect", settings.defect, "defect", defect_names)
     _known("--ascend-profile", settings.profile, "profile", profile_names)
     flawed = settings.defect or settings.profile
-    toolchain = reference_toolchain(settings.start, settings.timeout, flawed, settings.soc)
+    toolchain = reference_toolchain(
+        settings.start, settings.timeout, flawed, settings.soc, edition_played(settings.editions)
+    )
     if settings.profile is not None:
         toolchain.name = f"reference with profile '{settings.profile}'"
     return toolchain

@@ -68,6 +68,9 @@ class Collector:
         if self._toolchain is not None and (details := self._toolchain.details):
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
+        judged_by = ascend_session_of(self._config).judged_by
+        lines.append(f"ascendcache: by the documents of {judged_by.told}")
+        lines += [f"ascendcache: {each}" for each in judged_by.notices]
         if settings_of(self._config).smoke:
             lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
         audited = settings_of(self._config).audit.directories
@@ -118,6 +121,13 @@ class Collector:
     def _records(self) -> list[VerdictRecord]:
         """One record a check; ranks that were tests of workers are one check again."""
         return [*self._alone, *(whole_gang(name, each) for name, each in self._gangs.items())]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """End at once: pytest reads the source of every line on the way to where it was
+        interrupted, which takes seconds, and shows the last one."""
+        if not self._config.getoption("fulltrace", False):
+            excinfo.traceback = excinfo.traceback[-1:]
 
     def adopt(self, records: Sequence[VerdictRecord]) -> None:
         """Take over what an earlier run decided."""
@@ -232,7 +242,8 @@ class Collector:
 
     @property
     def _results(self) -> list[RuleResult]:
-        return by_rule(self._records, rules_for(settings_of(self._config).toolchain))
+        editions = ascend_session_of(self._config).judged_by.editions
+        return by_rule(self._records, rules_for(settings_of(self._config).toolchain, *editions))
 
     @property
     def _news(self) -> News | None:
@@ -248,6 +259,8 @@ class Collector:
                 **(self._toolchain.details if self._toolchain is not None else {}),
             },
             "judged": judged(settings_of(self._config), self._toolchain),
+            "editions": self._editions(),
+            "edition_notices": ascend_session_of(self._config).judged_by.notices,
             "host": self.host(),
             "exit_status": exit_status,
             "started": self._started.isoformat(timespec="seconds"),
@@ -264,6 +277,12 @@ class Collector:
         if news := self._news:
             description["baseline"] = news.as_dict()
         return description
+
+    def _editions(self) -> list[str]:
+        """The editions of those documents whose promises were judged."""
+        judged = {result.rule.product for result in self._results}
+        editions = ascend_session_of(self._config).judged_by.editions
+        return [str(each) for each in editions if each.product in judged]
 
     def _matrix(self) -> list[str]:
         """Which combinations were tried, and what they cover."""

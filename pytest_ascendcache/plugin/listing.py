@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
-from pytest_ascendcache.contract import Rule, load_rules
+from pytest_ascendcache.contract import Edition, Rule, load_rules
 from pytest_ascendcache.language import Language, translated
 from pytest_ascendcache.language import text as say
 from pytest_ascendcache.reports.answer import counted
+from pytest_ascendcache.reports.upgrade import compared
 from pytest_ascendcache.words import nearest
 from pytest_ascendcache.words.layout import WIDTH, columns, wrapped
 
@@ -22,8 +23,15 @@ _ASKED_FOR = {
 """Rules with checks only where something else is asked for, by the beginning of their names."""
 
 
-def rule_list(items: Iterable[pytest.Item], text: str, language: Language) -> list[str]:
+def rule_list(
+    items: Iterable[pytest.Item],
+    text: str,
+    language: Language,
+    editions: Sequence[Edition] = (),
+) -> list[str]:
     """The lines that list the rules that ``text`` occurs in (all, where it is empty).
+
+    Rules are those of the editions; two of one product are compared.
 
     ``items`` are the checks of the suite as it would run.
 
@@ -32,7 +40,9 @@ def rule_list(items: Iterable[pytest.Item], text: str, language: Language) -> li
     """
     markers = (item.get_closest_marker("ascend_rule") for item in items)
     checks = Counter(marker.args[0] for marker in markers if marker)
-    rules = load_rules()
+    if len(editions) == 2 and editions[0].product == editions[1].product:
+        return compared(editions[0], editions[1], language)
+    rules = load_rules(*editions)
     found = [rule for rule in rules.values() if text.casefold() in _searched(rule).casefold()]
     if not found:
         near = nearest(text, rules)

@@ -25,7 +25,7 @@ def _look(config: pytest.Config, session: pytest.Session) -> int | None:
     settings = settings_of(config)
     items = [item for item in session.items if item.get_closest_marker("ascend_rule")]
     if settings.listed is not None:
-        for line in rule_list(items, settings.listed, language_of(config)):
+        for line in rule_list(items, settings.listed, language_of(config), settings.editions):
             reporter.line(line)
     if not settings.doctor:
         return None

@@ -29,6 +29,7 @@ from pytest_ascendcache.observation.script import ScriptUnderTest, UndisturbedRu
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
+from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.toolchains import (
     Toolchain,
@@ -82,6 +83,12 @@ class AscendSession:
     def _uncaptured(self) -> AbstractContextManager[None]:
         capture = self._config.pluginmanager.getplugin("capturemanager")
         return capture.global_and_fixture_disabled() if capture else nullcontext()
+
+    @cached_property
+    def judged_by(self) -> JudgedBy:
+        """The editions of the documents that the run judges by."""
+        needed = self.settings.needs_toolchain or self.made_toolchain is not None
+        return judged_by(self.settings, self.toolchain if needed else None)
 
     @property
     def made_toolchain(self) -> Toolchain | None:
@@ -146,7 +153,7 @@ class AscendSession:
     @cached_property
     def audits(self) -> Audits:
         """What ``--ascend-audit`` looks at."""
-        return Audits(self.settings.audit)
+        return Audits(self.settings.audit, self.judged_by.cann)
 
     @property
     def base(self) -> Path:
@@ -220,7 +227,8 @@ class AscendSession:
         evidence.control = self.control.reason
         if not self.control.compiles:
             raise ToolchainError(f"no check can tell anything: {self.control.reason}")
-        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared)
+        edition = self.judged_by.cann
+        return CacheUnderTest(self.toolchain, sandbox, self.control, evidence, self.shared, edition)
 
     def networks(self, sandbox: Path, evidence: Evidence) -> NetworkUnderTest:
         """Networks under test in a sandbox.

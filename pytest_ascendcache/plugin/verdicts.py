@@ -18,7 +18,7 @@ from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.harm import observed_harm
 from pytest_ascendcache.plugin.collection import SuiteModule
-from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, settings_of
+from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
 from pytest_ascendcache.reports.records import VerdictRecord
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
@@ -79,7 +79,8 @@ def rule_of(item: pytest.Item) -> Rule:
     marker = item.get_closest_marker("ascend_rule")
     assert marker is not None
     name = str(marker.args[0]) if marker.args else ""
-    rules = rules_for(settings_of(item.config).toolchain)
+    judged_by = ascend_session_of(item.config).judged_by
+    rules = rules_for(settings_of(item.config).toolchain, *judged_by.editions)
     if name not in rules:
         raise pytest.UsageError(
             f"{item.nodeid}: ascend_rule({name!r}) names no rule; "
@@ -103,6 +104,9 @@ def judge(
     message = _message(call, report) if not report.passed else ""
     harm = _harm(item, call, report, evidence, message)
     verdict = _verdict(rule, call, report, strict, harm)
+    if _is_later_promise(rule, verdict, harm):
+        verdict = Verdict.NOT_APPLICABLE
+        message = f"{rule.promised_by} promises this, the judged edition does not: {message}"
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
     deviation = _deviation(item, fault, evidence.observed, verdict)
@@ -113,6 +117,9 @@ def judge(
     if verdict in (Verdict.WARN, Verdict.KNOWN_DEVIATION):
         report.outcome = "passed"
         report.longrepr = None
+    elif verdict is Verdict.NOT_APPLICABLE and report.failed:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1] or 0, f"Skipped: {message}")
     elif report.failed and item.getparent(SuiteModule) is not None:
         _shorten(item, call, report)
     record = VerdictRecord(
@@ -203,6 +210,12 @@ def _verdict(
     if (broken and report.when == "call") or harm is not None:
         return broken_promise(rule.level, strict, harm)
     return Verdict.UNDECIDED
+
+
+def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
+    """Whether what was not kept is another edition's promise, and did no harm that fails."""
+    kept = verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE)
+    return bool(rule.promised_by) and not kept and not (harm is not None and harm.fails)
 
 
 def _deviation(

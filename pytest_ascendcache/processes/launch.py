@@ -71,7 +71,8 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True)
 class ProcessLauncher:
-    """Starts each program as a fresh process. ``programs`` are the first words of each.
+    """Starts each program as a fresh process. ``programs`` are the first words of each; another
+    is started by its path.
 
     Each has a guard (``guard.py``) between it and this process, which ends it with all its
     descendants when this process goes, however it goes.
@@ -81,7 +82,8 @@ class ProcessLauncher:
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """See :class:`Launcher`."""
-        return (*self.programs[program], *arguments)
+        words = (program,) if "/" in program else self.programs[program]
+        return (*words, *arguments)
 
     def start(
         self,
@@ -105,7 +107,7 @@ class ProcessLauncher:
             return guarded
         guarded.wait(0.0)
         why = os.strerror(int(number)) if what == "failed" else "its guard gives no sign of life"
-        raise ToolchainError(f"'{self.programs[program][0]}' cannot be started: {why}.")
+        raise ToolchainError(f"'{self.argv(program, ())[0]}' cannot be started: {why}.")
 
     def close(self) -> None:
         """Nothing is kept running."""

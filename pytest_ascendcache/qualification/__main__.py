@@ -14,12 +14,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
@@ -115,6 +116,8 @@ def main() -> int:
         for name, each in defects.items()
         if name in given.names or (whole and (each.breaks or each.keeps))
     ]
+    # A defect is judged in each edition that it is one in.
+    chosen = [replace(each, editions=(name,)) for each in chosen for name in each.editions]
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
@@ -195,6 +198,8 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = T
     first. What needs a power loss to be found is also shown to stand everything simpler.
     """
     chosen = [f"--ascend-defect={defect.name}"]
+    if defect.editions != (DEFAULT_NAMES[CANN],):
+        chosen += [f"--ascend-edition={each}" for each in defect.editions]
     if STRESS_RULE in defect.breaks:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
@@ -287,6 +292,8 @@ def _report(killed: Killed) -> bool:
     others = [rule for rule in killed.by if rule not in killed.defect.breaks]
     state = "SURVIVED" if killed.survived else "killed" if killed.defect.breaks else "green"
     later = " (found later)" if killed.defect.found_later else ""
+    if (edition := killed.defect.editions[0]) != DEFAULT_NAMES[CANN]:
+        later += f" (CANN {edition})"
     print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reference.policies import Policies
 
@@ -23,7 +24,8 @@ class Defect:
     finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
     see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
     is another rule's business, or nobody's. ``found_later`` says that the
-    suite did not notice it when it was first tried.
+    suite did not notice it when it was first tried. ``editions`` are the releases of CANN it is
+    judged as; in others it may be right.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Defect:
     harm: Harm | None = None
     keeps: tuple[str, ...] = ()
     found_later: bool = False
+    editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],)
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -48,6 +51,7 @@ def defect(
     harm: Harm | None = None,
     keeps: tuple[str, ...] = (),
     found_later: bool = False,
+    editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],),
 ) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
     """Register a defect: a function or class whose name becomes the defect's.
 
@@ -76,7 +80,7 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later)
+        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later, editions)
         return make
 
     return register

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification import defective
@@ -170,7 +171,9 @@ class _SharedServer:
         name = settings.defect or settings.profile
         if name is None:
             return None
-        toolchain = reference_toolchain(settings.start, settings.timeout, name)
+        cann = [each.name for each in settings.editions if each.product == CANN]
+        edition = cann[0] if cann else DEFAULT_NAMES[CANN]
+        toolchain = reference_toolchain(settings.start, settings.timeout, name, edition=edition)
         toolchain.launcher = _OneOfMany(self._server, name)
         return toolchain
 

@@ -6,11 +6,13 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.errors import ToolchainError
@@ -18,6 +20,7 @@ from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
+from pytest_ascendcache.reference import edition as played
 from pytest_ascendcache.reference.impl_mode import BUILT_IN
 from pytest_ascendcache.reference.kernels import elementwise
 from pytest_ascendcache.reference.static_kernel import installer, op_compiler
@@ -53,6 +56,8 @@ def probe(_, x):
 
 class ReferenceToolchain(AtcToolchain):
     """The reference behind ATC's interface; it also knows how its surroundings change."""
+
+    releases: Mapping[str, Mapping[str, str]] = {}
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
         """See :class:`Toolchain`."""
@@ -136,11 +141,13 @@ def reference_toolchain(
     deadline: float = 60.0,
     defect: str | None = None,
     soc: str | None = None,
+    edition: str = DEFAULT_NAMES[CANN],
 ) -> AtcToolchain:
     """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
 
     ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``);
-    ``soc`` is the chip it is judged for, ``Ascend910B1`` unless given.
+    ``soc`` is the chip it is judged for, ``Ascend910B1`` unless given; ``edition`` the release of
+    CANN it plays.
     """
     programs = {program: _words(module) for program, module in _MODULES.items()}
     programs.update(
@@ -154,6 +161,7 @@ def reference_toolchain(
         ForkLauncher(server, programs) if start == "fork" else ProcessLauncher(programs)
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
+    environment[played.VARIABLE] = edition
     toolchain = ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
         version=_version(),
@@ -165,4 +173,5 @@ def reference_toolchain(
         fault_route=FaultPoints(),
     )
     toolchain.soc = soc or DEFAULT_SOC
+    toolchain.releases = {CANN: {"reference": edition}}
     return toolchain

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from pytest_ascendcache.operators import SingleOpError, read_single_op
+from pytest_ascendcache.reference.edition import played
 from pytest_ascendcache.reference.errors import EXIT_FAILED, EXIT_SUCCESS, AtcError
 from pytest_ascendcache.reference.log import Log
 from pytest_ascendcache.reference.policies import Policies
@@ -23,6 +24,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     """Carry out one command line; the exit status is ATC's: 0, or 255 with the reason said."""
     policies = policies or Policies()
     try:
+        policies.play(played(environ))
         options = policies.options.parse(argv)
         operators = read_single_op(options.singleop)
         # The compiler loads LLVM; a bad command line is refused before that.

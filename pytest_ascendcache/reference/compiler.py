@@ -129,7 +129,7 @@ class Compiler:
             data = kernel.object
             if cache is not None and use.store:
                 self._publish(EntryFiles(cache, stem), data, metadata, use)
-            if debug.active:
+            if debug.keep_binary:
                 self._keep(stem, kernel, metadata, debug)
         digest = hashlib.sha256(data).hexdigest()
         return Model(

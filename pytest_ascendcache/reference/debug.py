@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.reference.edition import PRESENT, Played
 from pytest_ascendcache.reference.errors import AtcError
 
 SWITCHES = ("oom", "dump_cce", "dump_loc", "ccec_O0", "ccec_g", "check_flag")
@@ -37,6 +38,8 @@ class DebugRequest:
 
 class DebugPolicy:
     """Which operators are debugged, and what that means for them."""
+
+    edition: Played = PRESENT
 
     def read(self, path: str) -> DebugConfig | None:
         """Read the file ``--op_debug_config`` names; ``None`` where the option is empty.
@@ -102,7 +105,7 @@ class DebugPolicy:
         if not level and not covered:
             return DebugRequest()
         return DebugRequest(
-            active=True,
+            active=covered or level in self.edition.levels,
             optimise=level != 2 and "ccec_O0" not in switches,
             debug_info=level == 2 or "ccec_g" in switches,
             check_arguments="oom" in switches,

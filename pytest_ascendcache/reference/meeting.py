@@ -10,8 +10,14 @@ import socket
 import time
 from typing import Any
 
-_LINE_LIMIT = 65_536
-"""Bytes; what sends longer lines is none of our ranks."""
+_LINE_LIMIT = 1 << 24
+"""Bytes; what sends longer lines is none of our ranks. A thousand of them name a path each."""
+
+_CHUNK = 1 << 16
+"""Bytes that are received at once."""
+
+_SENDING = 5.0
+"""Seconds the other side may take to make room for a message."""
 
 _RETRY = 0.01
 """Seconds between attempts to connect."""
@@ -28,9 +34,16 @@ class Line:
         connection.setblocking(False)
 
     def send(self, message: Message) -> None:
-        """Send a message; one that is gone does not get it."""
-        with contextlib.suppress(OSError):
+        """Send a message whole; one that is gone, or does not read, does not get it."""
+        try:
+            self.connection.settimeout(_SENDING)
             self.connection.sendall(json.dumps(message).encode() + b"\n")
+        except OSError:
+            # Half of it may be under way: nothing may follow as if it were the other half.
+            with contextlib.suppress(OSError):
+                self.connection.shutdown(socket.SHUT_WR)
+        finally:
+            self.connection.setblocking(False)
 
     def receive(self) -> list[Message] | None:
         """What has arrived; ``None`` where the other side has gone, or is none of ours.
@@ -38,7 +51,7 @@ class Line:
         What it said before it went comes first.
         """
         try:
-            chunk = self.connection.recv(_LINE_LIMIT)
+            chunk = self.connection.recv(_CHUNK)
         except BlockingIOError:
             return []
         except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
+from pytest_ascendcache.reference.edition import PRESENT, Played
 
 
 @dataclass(frozen=True)
@@ -22,13 +23,17 @@ class CacheUse:
 class ModePolicy:
     """The cache mode and the debug switches that override it."""
 
+    edition: Played = PRESENT
+
     def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
         """Whether the cache directory is touched at all in this run.
 
         A debug level, or a debug configuration without a list, takes every operator out of
         the cache's reach; then not even force removes anything.
         """
-        if level or (config is not None and config.listed is None):
+        if level in self.edition.levels:
+            return False
+        if config is not None and (config.listed is None or not self.edition.list_excepts):
             return False
         return mode != "disable"
 

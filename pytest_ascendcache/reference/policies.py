@@ -16,6 +16,7 @@ from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.edition import Played
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.installation import InstallationPolicy
@@ -47,3 +48,8 @@ class Policies:
     static_kernel: StaticKernelPolicies = field(default_factory=StaticKernelPolicies)
     client: ClientPolicies = field(default_factory=ClientPolicies)
     fs: Fs = field(default_factory=Fs)
+
+    def play(self, edition: Played) -> None:
+        """Have those that differ between releases decide as one release does."""
+        for policy in (self.debug, self.mode, self.directory, self.limits, self.aging):
+            policy.edition = edition

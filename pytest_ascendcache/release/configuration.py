@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.aging import (
-    ENV_RATIO,
-    ENV_SIZE,
-    INI_RATIO,
-    INI_SIZE,
     CacheLimits,
     expected_limits,
 )
+from pytest_ascendcache.contract.editions import Edition, default, foreign_names
 from pytest_ascendcache.contract.options import DEFAULT_CACHE_MODE
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import CACHE_PATH, TUNE_BANK, Release
@@ -35,14 +32,6 @@ DEBUGGING = {
     "ASCEND_OP_COMPILE_SAVE_KERNEL_META": "kernels with debug information get into the cache",
 }
 """Variables that bring debugging in, and what they do (facts, sections 1.6 and 3.2)."""
-
-_FORMER = {
-    "MAX_OP_CACHE_SIZE": ENV_SIZE,
-    "REMAIN_CACHE_SIZE_RATIO": ENV_RATIO,
-    "ascend_max_op_cache_size": INI_SIZE,
-    "ascend_remain_cache_size_ratio": INI_RATIO,
-}
-"""Names of older releases of CANN that are no longer read."""
 
 _REFUSED = re.compile(r"[^A-Za-z0-9._/\u0080-\U0010ffff-]")
 """What ATC does not take in the path of a cache (E40023)."""
@@ -82,14 +71,16 @@ def debug_problems(release: Release) -> list[Problem]:
     return found
 
 
-def contradictions(release: Release) -> list[Problem]:
-    """Options, environment and ini files that do not say the same, or that nothing reads."""
+def contradictions(release: Release, edition: Edition | None = None) -> list[Problem]:
+    """Options, environment and ini files that do not say the same, or that nothing reads in an
+    edition of CANN's documents."""
+    edition = edition or default()
     return [
         *_twice(release, atc.CACHE_DIR, CACHE_PATH),
         *_twice(release, atc.OP_BANK, TUNE_BANK),
         *_refused_path(release),
-        *_unread(release),
-        *_limits(release),
+        *_unread(release, edition),
+        *_limits(release, edition),
     ]
 
 
@@ -112,52 +103,59 @@ def _refused_path(release: Release) -> Iterator[Problem]:
             )
 
 
-def _unread(release: Release) -> Iterator[Problem]:
-    for variable in release.environment:
-        if variable in _FORMER:
-            yield Problem(f"{variable} is set, which is no longer read", _FORMER[variable])
+def _unread(release: Release, edition: Edition) -> Iterator[Problem]:
+    yield from _foreign("", release.environment, edition)
 
 
-def _limits(release: Release) -> Iterator[Problem]:
-    environment = {
-        key: release.environment[key] for key in (ENV_SIZE, ENV_RATIO) if key in release.environment
-    }
-    default = CacheLimits()
-    asked = expected_limits(None, environment)
-    for key, value, used in (
-        (ENV_SIZE, asked.megabytes, default.megabytes),
-        (ENV_RATIO, asked.ratio, default.ratio),
+def _foreign(where: str, names: Iterable[str], edition: Edition) -> Iterator[Problem]:
+    """Names of limits that are another edition's."""
+    foreign = foreign_names(edition)
+    for name in names:
+        if name in foreign:
+            other, instead = foreign[name]
+            later = f"which {edition} does not read yet" if other > edition else ""
+            yield Problem(f"{where}{name} is set, {later or 'which is no longer read'}", instead)
+
+
+def _limits(release: Release, edition: Edition) -> Iterator[Problem]:
+    given = release.environment
+    environment = {key: given[key] for key in edition.variables if key in given}
+    unset, asked = CacheLimits(), expected_limits(None, environment, edition)
+    size_name, ratio_name = edition.variables
+    for key, value, used, unit in (
+        (size_name, asked.megabytes, unset.megabytes, ""),
+        (ratio_name, asked.ratio, unset.ratio, edition.ratio_unit),
     ):
         text = environment.get(key, str(value))
-        if value == used and text.strip() != str(used):
+        if value == used and text.strip().removesuffix(unit) != str(used):
             yield Problem(
                 f"{key}={text} is no value for it, so {used} is used",
                 "1 to 100, a percentage"
-                if key == ENV_RATIO
+                if key == ratio_name
                 else "MB from 1 on, or -1 for no aging",
             )
     for cache in release.caches:
-        yield from _ini_limits(cache, environment)
+        yield from _ini_limits(cache, environment, edition)
 
 
-def _ini_limits(cache: Path, environment: dict[str, str]) -> Iterator[Problem]:
+def _ini_limits(cache: Path, environment: dict[str, str], edition: Edition) -> Iterator[Problem]:
     """What ini files in effect say beside the environment; others are the audit's to judge."""
     for path in _ini_files(cache):
         ini = _read_ini(path)
-        for key in sorted(set(ini) & set(_FORMER)):
-            yield Problem(f"{path}: {key} is set, which is no longer read", _FORMER[key])
-        limits = expected_limits(ini, {})
-        if limits == _literal(ini):
-            yield from _unlike_environment(path, limits, environment)
+        yield from _foreign(f"{path}: ", sorted(ini), edition)
+        limits = expected_limits(ini, {}, edition)
+        if limits == _literal(ini, edition):
+            yield from _unlike_environment(path, limits, environment, edition)
 
 
 def _unlike_environment(
-    path: Path, limits: CacheLimits, environment: dict[str, str]
+    path: Path, limits: CacheLimits, environment: dict[str, str], edition: Edition
 ) -> Iterator[Problem]:
-    asked = expected_limits(None, environment)
+    asked = expected_limits(None, environment, edition)
+    size_name, ratio_name = edition.variables
     for key, there, here in (
-        (ENV_SIZE, limits.megabytes, asked.megabytes),
-        (ENV_RATIO, limits.ratio, asked.ratio),
+        (size_name, limits.megabytes, asked.megabytes),
+        (ratio_name, limits.ratio, asked.ratio),
     ):
         if key in environment and there != here:
             yield Problem(
@@ -182,9 +180,9 @@ def _read_ini(path: Path) -> dict[str, str]:
         return {}
 
 
-def _literal(ini: dict[str, str]) -> CacheLimits | None:
+def _literal(ini: dict[str, str], edition: Edition) -> CacheLimits | None:
     """The limits as they are written, where they are numbers."""
     try:
-        return CacheLimits(int(ini[INI_SIZE]), int(ini[INI_RATIO]))
+        return CacheLimits(*(int(ini[key]) for key in edition.ini)) if edition.ini else None
     except (KeyError, ValueError):
         return None

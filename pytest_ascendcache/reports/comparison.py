@@ -14,6 +14,7 @@ from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.records import beneath, tally, tally_text
+from pytest_ascendcache.words import count
 
 ABSENT = "-"
 """The verdict of a rule that a report does not have."""
@@ -168,9 +169,13 @@ def as_text(comparison: Comparison) -> str:
         for row in differing:
             cells = "  ".join(f"{cell.text:<{wide}}" for cell in row.cells)
             lines.append(f"{row.rule:<{width}}  {cells}".rstrip())
-    counts = [f"{len(differing)} rules differ", f"{len(comparison.groups['agree'])} are alike"]
-    if partly := comparison.groups["partly"]:
-        counts.append(f"{len(partly)} are not in every report")
+    alike, partly = (comparison.groups[each] for each in ("agree", "partly"))
+    counts = [
+        f"{count(len(differing), 'rule')} {'differs' if len(differing) == 1 else 'differ'}",
+        f"{len(alike)} {'is' if len(alike) == 1 else 'are'} alike",
+    ]
+    if partly:
+        counts.append(f"{len(partly)} {'is' if len(partly) == 1 else 'are'} not in every report")
     lines += ["", ", ".join(counts), *comparison.silent]
     return "\n".join(lines) + "\n"
 

@@ -15,7 +15,8 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     """The report as plain data.
 
     Fields: ``schema``; ``plugin``, ``toolchain``, ``host``; ``judged``, what the run judged
-    (``what``, ``version``, ``path``, and ``text``, one line for people); ``started``, when, with
+    (``what``, ``version``, ``path``, and ``text``, one line for people); ``editions`` of the
+    documents it was judged by, with ``edition_notices``; ``started``, when, with
     the zone; ``totals`` of rules and checks for all six verdicts; ``causes``, the broken checks by
     what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
     what became of each (empty where only a part of the suite was run); ``matrix``, which

@@ -90,6 +90,7 @@ class TerminalReport:
         decided = answer(self.report, self.causes)
         for part in ("rules", "checks"):
             self._totals(part)
+        self._editions()
         self.write_incomplete()
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
         lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
@@ -106,6 +107,13 @@ class TerminalReport:
         releases = [translated(each, self.language) for each in self.answers]
         for sentence in releases or [decided.sentence(self.language)]:
             self.paragraph(sentence, **_ANSWERS[decided.kind])
+
+    def _editions(self) -> None:
+        """By which editions of the documents was judged, and what is to be known of that."""
+        if judged_by := self.report.get("editions"):
+            self.paragraph(self.say("t_editions", editions=", ".join(judged_by)))
+        for notice in self.report.get("edition_notices", ()):
+            self.paragraph(translated(notice, self.language), yellow=True)
 
     def write_incomplete(self) -> None:
         """Say that a run was cut short, where it was; it may have no verdict at all."""
@@ -401,7 +409,7 @@ def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_la
         terminal.labelled("t_observed", told)
     changes = [f"{path}: {change}" for path, change in step["changes"].items()]
     for told in changes[:_CHANGES] if is_last else ():
-        terminal.labelled("t_changed", shortened(told))
+        terminal.labelled("t_changed", say(shortened(told)))
     if is_last and len(changes) > _CHANGES:
         terminal.labelled("", f"+{len(changes) - _CHANGES}")
     _said(terminal, step["output"], 5)

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
+from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.errors import ToolchainError
@@ -64,6 +65,19 @@ class Installation:
                 if value := _value(path, "Version"):
                     return value
         return "version unknown"
+
+    @property
+    def releases(self) -> dict[str, str]:
+        """The release of CANN that toolkit and operator package say they belong to; empty texts
+        where they hide it. ``version_dir`` names it; ``Version`` may count packages instead."""
+        files = [
+            path
+            for directory in self._above
+            for path in (directory / "version.info", directory / "compiler" / "version.info")
+        ]
+        found = (_value(path, "version_dir") or _value(path, "Version") for path in files)
+        opp = _value(self.opp / "version.info", "version_dir") if self.opp is not None else ""
+        return {"toolkit": next(filter(None, found), ""), "opp": opp}
 
     @property
     def opp_version(self) -> str:
@@ -132,6 +146,11 @@ class InstalledAtc(AtcToolchain):
             "soc": self.soc,
         }
         return {name: value for name, value in found.items() if value}
+
+    @property
+    def releases(self) -> Mapping[str, Mapping[str, str]]:
+        """See :class:`Toolchain`."""
+        return {CANN: self.installation.releases}
 
     @property
     def installed_socs(self) -> frozenset[str] | None:

@@ -108,9 +108,11 @@ class StagedChange:
 class Toolchain(Protocol):
     """One system under test. Every compile is another process.
 
-    Two attributes may be left out: ``network_layout``, where networks keep what they compile in
-    another way than document M's, and ``unusable``, why nothing can be run here and the command
-    that helps (empty where it can).
+    Three attributes may be left out: ``network_layout``, where networks keep what they compile in
+    another way than document M's; ``unusable``, why nothing can be run here and the command
+    that helps (empty where it can); and ``releases``, which releases of which product it is of,
+    for the edition of the documents it is judged by: a mapping like ``{"cann": {"toolkit":
+    "8.0.0", "opp": "8.0.0"}}``, with empty texts for a part that hides it.
     """
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher, Running
 from pytest_ascendcache.toolchains.base import BaseToolchain
@@ -25,27 +27,55 @@ _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WO
 COMPILER = "op_compiler"
 
 
+_OPENED = re.compile(
+    r'(?P<moment>\d+\.\d+) openat\([^,]*, "(?P<path>[^"]+)", (?P<flags>\w+).* = \d+$'
+)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A file that was opened at ``moment`` (seconds of the system's clock)."""
+
+    moment: float
+    path: Path
+    to_read: bool
+
+
 @dataclass(frozen=True)
 class Card:
     """One card of a run of several that are started one by one.
 
     ``local_world_size`` is ``LOCAL_WORLD_SIZE`` as it is given, ``None`` for not at all;
-    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH.
+    ``has_compiler`` says whether there is an ``op_compiler`` on its PATH. ``opened`` is a file for
+    what it opens itself and when, written by ``strace``.
     """
 
     local_world_size: str | None
     has_compiler: bool = True
+    opened: Path | None = None
+
+    def openings(self) -> list[Opening]:
+        """What it has opened itself, in order."""
+        if self.opened is None or not self.opened.exists():
+            return []
+        found = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
+        return [
+            Opening(float(each["moment"]), Path(each["path"]), each["flags"] == "O_RDONLY")
+            for each in found
+            if each
+        ]
 
 
 @dataclass(frozen=True)
 class ScriptRun:
     """How the processes of one run ended: exit status, negative for a signal, ``None`` where the
-    deadline (seconds) passed and it was killed."""
+    deadline passed and it was killed; and how many ``seconds`` that took."""
 
     work: Path
     commands: tuple[str, ...]
     returncodes: tuple[int | None, ...]
     outputs: tuple[str, ...]
+    seconds: float
 
     @property
     def succeeded(self) -> bool:
@@ -72,15 +102,17 @@ class Started:
     commands: tuple[str, ...]
     deadline: float
 
-    def wait(self, patience: float = 0.0) -> ScriptRun:
-        """Wait for the end of every process, at least ``patience`` seconds."""
-        until = time.monotonic() + max(self.deadline, patience)
+    def wait(self, patience: float | None = None) -> ScriptRun:
+        """Wait for the end of every process, for ``deadline`` seconds or those of ``patience``."""
+        began = time.monotonic()
+        until = began + (self.deadline if patience is None else patience)
         ended = [each.wait(until) for each in self.running]
         return ScriptRun(
             self.work,
             self.commands,
             tuple(each.returncode for each in ended),
             tuple(each.output for each in ended),
+            time.monotonic() - began,
         )
 
 
@@ -102,6 +134,11 @@ class TorchairToolchain(BaseToolchain):
         programs: dict[str, tuple[str, ...]] = {"python": (sys.executable, str(script))}
         if self._torchrun is not None:
             programs["torchrun"] = (self._torchrun,)
+        strace = find_strace()
+        self.traces = strace is not None
+        """Whether it can be told what a card opens."""
+        if strace is not None:
+            programs["strace"] = (str(strace), "-qq", "-ttt", "-e", "trace=openat")
         self._launcher = ProcessLauncher(programs)
 
     @property
@@ -159,7 +196,11 @@ class TorchairToolchain(BaseToolchain):
                     environment["LOCAL_WORLD_SIZE"] = card.local_world_size
             if not card.has_compiler:
                 environment["PATH"] = _without_compiler(base["PATH"])
-            yield "python", [], environment
+            if card.opened is None:
+                yield "python", [], environment
+            else:
+                traced = [sys.executable, str(self.script)]
+                yield "strace", ["-o", str(card.opened), *traced], environment
 
     def _shown(
         self, program: str, arguments: list[str], environment: Mapping[str, str], work: Path

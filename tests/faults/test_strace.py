@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from pytest_ascendcache.faults import Act, Action, CrashKind, Strace, TraceError
 from pytest_ascendcache.faults.strace import _works
 from pytest_ascendcache.faults.syscalls import operations, read_calls
 from pytest_ascendcache.observation import Interruption, NotDecidable
+from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
 
 STRACE = find_strace()
 traced = pytest.mark.skipif(STRACE is None, reason="no strace, or ptrace is refused here")
@@ -158,13 +161,17 @@ class Toy:
         self.root.mkdir()
         self.command = [str(Path(sys.executable).resolve()), "-I", "-S", "-c", WRITER]
         self.command += [style, str(self.root)]
-        self.route = Strace(lambda *_: tuple(self.command))
+        programs = {"strace": (str(STRACE),), "toy": tuple(self.command)}
+        self.launcher = ProcessLauncher(programs)
+        self.route = Strace(self.launcher.argv)
+        self.program = ""
         self.interruption = Interruption(self.root, tmp_path / "logs", self.route, self.start)
 
     def start(self, plan):
         program, arguments = self.route.command(plan, "toy", [])
-        ended = subprocess.run([program, *arguments], check=False, capture_output=True)
-        return Ended(ended.returncode)
+        program = self.program or program
+        running = self.launcher.start(program, arguments, os.environ, self.root.parent, None)
+        return Ended(running.wait(time.monotonic() + 60).returncode)
 
     def recovers(self):
         return subprocess.run(self.command, check=False, capture_output=True).returncode == 0
@@ -244,6 +251,17 @@ def test_a_held_command_dies_with_its_gate(tmp_path):
     with toy.interruption.held(write) as held:
         held.kill()
         assert held.result().returncode != 0
+
+
+@traced
+def test_a_command_that_cannot_be_started_says_so_at_once(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    write = next(each for each in toy.interruption.holdable if each.act is Act.WRITE)
+    toy.program = str(tmp_path / "missing")
+    began = time.monotonic()
+    with pytest.raises(ToolchainError, match="/missing' cannot be started"):
+        toy.interruption.held(write)
+    assert time.monotonic() - began < 55, "it waited for what never comes"
 
 
 @traced

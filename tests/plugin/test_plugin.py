@@ -83,20 +83,41 @@ def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
         [
             "*cause 1: cache-mode/default-is-disable*",
             "promise  The default is disable: no option given*",
+            "broken   fail; cache-mode/default-is-disable: 3 checks",
+            "harm     lost work: an old kernel is used; the next runs work",
             "why      *reused, entry kept; expected: compiled, entry kept",
-            "*cause 2: cache-mode/default-is-disable*",
-            "why      *compiled, entry stored; expected: compiled, entry absent",
+            "also     *compiled, entry stored; expected: compiled, entry absent",
             "check    test_default_*",
             "request *--singleop=*--op_compiler_cache_dir=*",
-            "changed *te_add_*.json: added",
+            "changed *te_add_*.json: touched*",
             "repeat   * --ascend-cache --ascend-defect=default-is-enable --pyargs *",
             "*= answer =*",
             "1 rule: 0 pass, 1 fail*",
-            " 1  fail  lost work  1 check in cache-mode/default-is-disable",
-            " 2  fail  misplaced files  2 checks in cache-mode/default-is-disable",
-            "Do not ship: 2 causes, 3 checks broken.",
+            " 1  fail  lost work  3 checks in cache-mode/default-is-disable",
+            "Do not ship: 1 cause, 3 checks broken.",
         ]
     )
+
+
+def test_the_same_story_in_chinese(suite: pytest.Pytester) -> None:
+    result = _run(suite, RULE, "--ascend-defect=default-is-enable", "--ascend-language=zh")
+    result.stdout.fnmatch_lines(
+        [
+            "ascendcache：reference with defect *，运行于 *",
+            "为确认危害另外运行 * 次，用时 * 秒",
+            "危害     缓存失效，重复编译: 使用了旧的 kernel；此后的运行正常",
+            "实际     Add(*): 命中缓存，缓存未变",
+            "不可发布：1 个原因，3 项检查未通过。",
+            "判定对象：reference with defect *，内置参考实现，不代表 CANN",
+        ]
+    )
+
+
+def test_help_is_chinese_too(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess("--help", "--ascend-language=zh")
+    result.stdout.fnmatch_lines(["昇腾算子编译缓存: 判定对象:", "*用内置套件判定工具链的编译缓存*"])
+    english = suite.runpytest_subprocess("--help", "--ascend-language=en")
+    english.stdout.fnmatch_lines(["Ascend operator compile caches: what is judged:"])
 
 
 def test_the_repeat_command_repeats(suite: pytest.Pytester) -> None:

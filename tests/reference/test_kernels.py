@@ -305,6 +305,35 @@ def rotary(x: Array, cosine: Array, sine: Array) -> Array:
     return x * cosine + np.concatenate([-high, low], -1) * sine
 
 
+def attention(layout: str, heads: int, scale: float) -> Callable[..., tuple[Array, ...]]:
+    """Softmax of scaled products, times the values; of ``layout`` as ``input_layout`` has it."""
+    order = [layout.replace("H", "ND").index(each) for each in "BNSD"]
+
+    def split(x: Array, number: int) -> Array:
+        if layout[-1] == "H":
+            x = x.reshape(*x.shape[:-1], number, -1)
+        return x.transpose(order)
+
+    def function(q: Array, k: Array, v: Array, mask: Array | None = None) -> tuple[Array, ...]:
+        query = split(q, heads)
+        own = k.shape[-1] // query.shape[-1]
+        key, value = (np.repeat(a, heads // a.shape[1], 1) for a in (split(k, own), split(v, own)))
+        scores = query @ key.swapaxes(-1, -2) * scale
+        if mask is not None:
+            scores = np.where(mask != 0, -np.inf, scores)
+        most = scores.max(-1, keepdims=True)
+        powers = np.exp(scores - most)
+        total = powers.sum(-1, keepdims=True)
+        mixed = (powers / total @ value).transpose(np.argsort(order)).reshape(q.shape)
+        return most.repeat(8, -1), total.repeat(8, -1), np.zeros(0), mixed
+
+    return function
+
+
+def gather(axis: int) -> Callable[..., Array]:
+    return lambda x, places, _: np.take(x, places.astype(int), axis)
+
+
 def swish_gated(x: Array) -> Array:
     first, second = np.split(x, 2, -1)
     return first * sigmoid(first) * second
@@ -424,6 +453,10 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         (operator("FlattenV2", [of(2, 3, 4)], of(6, 4), axis=0, end_axis=1),
          lambda x: x.reshape(6, 4)),
     ]  # fmt: skip
+
+    def weights(*rows: int) -> list[TensorDesc]:
+        return [tensor("float32", *rows, 8), tensor("float32", *rows, 8), of(0)]
+
     heads, one_head = of(2, 3, 5, 8), of(2, 1, 5, 8)
     cases += [
         (operator("MatMulV3", [of(5, 16), of(7, 16), of(7), absent], of(5, 7), transpose_x2=True),
@@ -434,6 +467,18 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         (operator("SwiGlu", [of(3, 14)], of(3, 7)), swish_gated),
         (operator("RmsNorm", [of(5, 24), of(24)], of(5, 24), tensor("float32", 5, 1)), rms_norm),
         (operator("RotaryMul", [heads, one_head, one_head], heads), rotary),
+        (operator("GatherV2", [of(2, 6), tensor("int64", 3, 5), constant(0)], of(3, 5, 6)),
+         gather(0)),
+        (operator("GatherV2", [of(4, 2, 3), tensor("int32", 7), constant(-2)], of(4, 7, 3),
+                  batch_dims=0), gather(1)),
+        (operator("FlashAttentionScore", [of(2, 3, 5, 8), of(2, 3, 7, 8), of(2, 3, 7, 8)],
+                  *weights(2, 3, 5), of(2, 3, 5, 8), head_num=3, input_layout="BNSD",
+                  scale_value=0.35), attention("BNSD", 3, 0.35)),
+        (operator("FlashAttentionScore",
+                  [of(2, 5, 32), of(2, 7, 16), of(2, 7, 16), absent, absent, absent,
+                   tensor("bool", 2, 1, 5, 7)],
+                  *weights(2, 4, 5), of(2, 5, 32), head_num=4, input_layout="BSH"),
+         attention("BSH", 4, 1.0)),
         (operator("LayerNormV3", norm, *normed, begin_norm_axis=1, begin_params_axis=1),
          later_layer_norm),
         (operator("LayerNormV4", [of(5, 24), constant(24), of(24), of(24)], *normed),

@@ -108,7 +108,7 @@ def test_what_an_audit_found_is_told_file_by_file() -> None:
     broken = record("a", "audit/digests", Verdict.FAIL, "1 fault", findings=[found], notes=["n"])
     data = Page(html_report(report(broken))).data
     assert data["stories"]["0"]["findings"] == [found]
-    assert data["notes"] == {"0": ["n"]}
+    assert data["notes"] == {"0": [["n"]]}
 
 
 def test_both_languages_have_every_text() -> None:

@@ -38,8 +38,9 @@ def test_the_summary_is_appended_where_github_says(
     assert text.startswith("# before\n## Ascend cache contract: reference with defect")
     assert "| rules | 0 | 1 | 0 | 0 | 0 | 0 |" in text
     assert f"<code>{RULE}</code>" in text
-    assert "**Do not ship: 2 causes, 3 checks broken.**" in text
-    assert "compiled, entry stored; expected: compiled, entry absent (2 checks in" in text
+    assert "**Do not ship: 1 cause, 3 checks broken.**" in text
+    assert "reused, entry kept; expected: compiled, entry kept (3 checks in" in text
+    assert "- with no cache mode: compiled, entry stored; expected: compiled, entry absent" in text
     assert "::error" not in result.stdout.str()
 
 
@@ -56,11 +57,11 @@ def test_one_annotation_a_cause(run: pytest.Pytester, monkeypatch: pytest.Monkey
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     result = _run(run, DEFECT)
     lines = [line for line in result.outlines if line.startswith("::")]
-    assert len(lines) == 2  # an entry is served, which loses work, and one is stored
-    assert all(line.startswith(f"::error title=fail%3A {RULE} (") for line in lines)
-    assert "compiled, entry stored; expected: compiled, entry absent (2 checks in" in lines[1]
-    assert "%0A" in lines[1]  # the command that repeats it
-    assert "--ascend-defect=default-is-enable" in lines[1]
+    (line,) = lines  # an entry is served, and one is stored: both lose work
+    assert line.startswith(f"::error title=fail%3A {RULE} (lost work)::")
+    assert "reused, entry kept; expected: compiled, entry kept (3 checks in" in line
+    assert "%0A" in line  # the command that repeats it
+    assert "--ascend-defect=default-is-enable" in line
 
 
 def test_other_ci_systems_are_told_nothing(

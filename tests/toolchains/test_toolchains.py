@@ -768,3 +768,24 @@ def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
     finally:
         ours.close()
         server.wait(30)
+
+
+IGNORED = """
+import pathlib, signal, sys, time
+from pytest_ascendcache.processes.launch import ProcessLauncher
+for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    signal.signal(each, signal.SIG_IGN)
+told = "import signal; print([signal.getsignal(each).name for each in (1, 3)])"
+launcher = ProcessLauncher({"it": (sys.executable, "-c", told)})
+running = launcher.start("it", (), {}, pathlib.Path(), None)
+ended = running.wait(time.monotonic() + 60)
+print(ended.returncode, ended.output)
+"""
+
+
+def test_what_nohup_ignores_still_ends_a_toolchain(tmp_path: Path) -> None:
+    """nohup, and the background of a shell, ignore signals, which commands would inherit."""
+    ended = subprocess.run(
+        [sys.executable, "-c", IGNORED], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.strip() == "0 ['SIG_DFL', 'SIG_DFL']"

@@ -119,6 +119,8 @@ def test_limits_are_what_file_and_variables_say(
     spelling: Spelling,
 ) -> None:
     """Six entries of 100 MB, idle for hours: who goes tells by which limits a run went."""
+    if not cache.edition.ini:
+        pytest.skip(f"{cache.edition} has no op_cache.ini")
     if not cache.root.exists():
         keep_access_times(cache.sandbox, keep=False)
         cache.warm(add)
@@ -126,7 +128,8 @@ def test_limits_are_what_file_and_variables_say(
     shelf = Shelf(cache).lay("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
     found = [path for path in cache.layout.ini_candidates if path.exists()]
     path = found[0] if found else cache.layout.ini_candidates[-1]
-    path.write_bytes(spelling.write(list(ini.items()), "[op_compiler_cache]"))
+    named = cache.edition.ini_values(ini)
+    path.write_bytes(spelling.write(list(named.items()), "[op_compiler_cache]"))
     given_variables = environment(size, ratio)
     run = cache.compile(add, mode=ENABLE, environment=given_variables)
     expected = expected_limits(ini or None, given_variables)

@@ -31,7 +31,9 @@ from pytest_ascendcache.contract import (
     bystander_fates,
     expected_limits,
     expected_outcomes,
+    is_overridden,
     is_under_debug,
+    list_excepts,
 )
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
@@ -219,9 +221,11 @@ def outcome_problems(observed: Observed, cell: Cell) -> list[str]:
 
 def _allowed(observed: Observed, cell: Cell) -> frozenset[Outcome]:
     options, operator = observed.options, cell.operator
-    debug = is_under_debug(options, operator.type, operator.name)
-    listed = debug and observed.options.debug_config is not None and not options.debug_level
-    listed = listed and options.debug_config is not None and options.debug_config.listed is not None
+    edition = observed.cache.edition
+    debug = is_under_debug(options, operator.type, operator.name, edition)
+    config = options.debug_config
+    listed = list_excepts(edition) and debug is not False and not options.debug_level
+    listed = listed and config is not None and config.listed is not None
 
     def table(state: EntryState) -> frozenset[Outcome]:
         return expected_outcomes(options.effective_mode, debug, state, listed)
@@ -242,7 +246,7 @@ def _allowed(observed: Observed, cell: Cell) -> frozenset[Outcome]:
     if same is False:
         return none
     # Where nothing is reused or stored, whose entry it is cannot be seen, and does not matter.
-    return none | valid if same is None or debug else valid | _untouched(none)
+    return none | valid if same is None or debug is not False else valid | _untouched(none)
 
 
 def _untouched(outcomes: frozenset[Outcome]) -> frozenset[Outcome]:
@@ -257,7 +261,7 @@ def _same_kernel(observed: Observed, operator: OperatorSpec) -> bool | None:
 
 def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
     """Entries nobody asked for: the bystander's, and another mode's."""
-    allowed = set(bystander_fates(observed.options))
+    allowed = set(bystander_fates(observed.options, observed.cache.edition))
     if observed.all_listed:
         allowed.add(Fate.KEPT)
     operator, run = cell.operator, observed.run
@@ -275,13 +279,16 @@ def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
 
 
 def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
+    edition = observed.cache.edition
     limits = expected_limits(cell.ini or None, cell.environment)
     aging = shelf.expected(observed.run, limits)
     options = observed.options
     gone, torn = set(shelf.gone()), shelf.torn()
-    purged = bystander_fates(options) == {Fate.REMOVED}
-    closed = options.effective_mode.value == "disable" or bool(options.debug_level)
-    closed |= options.debug_config is not None and options.debug_config.listed is None
+    purged = bystander_fates(options, edition) == {Fate.REMOVED}
+    overridden = is_overridden(options, edition)
+    closed = options.effective_mode.value == "disable" or overridden is True
+    if overridden is None and not closed:
+        return []  # the document does not say whether the cache is used
     if purged:
         fine, expected = gone == set(_IDLE), "all (purged)"
     elif closed:
@@ -332,7 +339,9 @@ def healing_problems(observed: Observed, cell: Cell) -> list[str]:
         return [observed.failure]
     expected = expected_outcomes(
         observed.options.effective_mode,
-        is_under_debug(observed.options, cell.operator.type, cell.operator.name),
+        is_under_debug(
+            observed.options, cell.operator.type, cell.operator.name, observed.cache.edition
+        ),
         EntryState.DAMAGED,
     )
     outcome = observed.run[cell.operator]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_ascendcache.caches.static_kernels import INDEX
 from pytest_ascendcache.contract.static_kernel import ROOTS, TREES
 from pytest_ascendcache.observation import NotDecidable
 from pytest_ascendcache.observation.script import WatchedRun
 from pytest_ascendcache.operators.opinfo import OpInfoError
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
+from pytest_ascendcache.toolchains.torchair import Card
 
 
 def compiled(run: WatchedRun) -> None:
@@ -51,6 +54,34 @@ def folders(work: Path) -> list[Path]:
         if any(each.glob("*_debug")) or any(each.glob("*.run"))
     ]
     return sorted(found, key=lambda each: each.name)
+
+
+def compiles(work: Path) -> list[int]:
+    """How many compiles each process has begun, by the process ids in the folders' names."""
+    begun = [
+        found["pid"]
+        for root in ROOTS
+        for each in (work / root).glob("*_outputs")
+        for names in TREES
+        if (found := names.outputs.fullmatch(each.name))
+    ]
+    return list(Counter(begun).values())
+
+
+def reads_after(card: Card, moment: float) -> bool:
+    """Whether the next a card does after an install is to read the index, and not to write the
+    operators of its next compile."""
+    for each in card.openings():
+        if each.moment > moment:
+            if each.to_read and each.path.name == INDEX:
+                return True
+            if not each.to_read and each.path.suffix == ".json" and _is_dumped(each.path):
+                return False
+    return False
+
+
+def _is_dumped(path: Path) -> bool:
+    return any(root in path.parts for root in ROOTS)
 
 
 def is_named(folder: Path) -> bool:

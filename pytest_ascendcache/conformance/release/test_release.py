@@ -17,7 +17,7 @@ from pytest_ascendcache.conformance.kit.release_compiles import (
     release_tables,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
-from pytest_ascendcache.contract import Capability, ImplModeTables
+from pytest_ascendcache.contract import Capability, Edition, ImplModeTables
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
@@ -165,8 +165,8 @@ def test_kernels_are_newer_than_the_knowledge_base(release: Release) -> None:
 
 
 @rule("release/settings-agree")
-def test_settings_agree(release: Release) -> None:
-    _judge(contradictions(release))
+def test_settings_agree(release: Release, edition: Edition) -> None:
+    _judge(contradictions(release, edition))
 
 
 @rule("release/every-card-has-a-cache")

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
+from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
 from pytest_ascendcache.plugin.options.option import Access
 from pytest_ascendcache.plugin.options.places import check_places
@@ -28,6 +29,7 @@ from pytest_ascendcache.plugin.options.table import (
 from pytest_ascendcache.plugin.options.values import Values, files_of, typed_options
 
 if TYPE_CHECKING:
+    from pytest_ascendcache.contract import Edition
     from pytest_ascendcache.contract.deviations import Deviation
     from pytest_ascendcache.reports.baseline import Baseline
 
@@ -60,7 +62,8 @@ class Settings:
     project says which toolchain is judged; ``typed``: the command line does. ``timeout`` is
     seconds one process may take; ``ranks`` the size of gangs, ``None`` where it was not given.
     ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
-    ``resume`` is where verdicts are kept as they are found.
+    ``resume`` is where verdicts are kept as they are found. ``editions`` are those of
+    ``--ascend-edition``.
     """
 
     folders: tuple[str, ...]
@@ -88,6 +91,7 @@ class Settings:
     doctor: bool
     listed: str | None
     resume: Path | None
+    editions: tuple[Edition, ...] = ()
     reports: ReportSettings = field(default_factory=ReportSettings)
     deviations: tuple[Deviation, ...] = ()
     stress: StressSettings = field(default_factory=StressSettings)
@@ -161,6 +165,7 @@ def read_settings(config: pytest.Config) -> Settings:
         doctor=values["--ascend-doctor"],
         listed=values["--ascend-rules"],
         resume=values["--ascend-resume"],
+        editions=read_editions(values["--ascend-edition"], values.given("--ascend-rules")),
         reports=ReportSettings(
             json=values["--ascend-report"],
             html=values["--ascend-html"],

@@ -136,6 +136,18 @@ _TABLE = (
         asks=True,
     ),
     Option(
+        "--ascend-edition",
+        Group.JUDGED,
+        "judge by this edition of the documents, such as 7.0 or torchair-26.0, instead of that of "
+        "the toolchain's version; the reference plays it. With --ascend-rules: list its rules, or "
+        "what is different between two",
+        "NAME",
+        TEXT,
+        repeatable=True,
+        ini=True,
+        asks=True,
+    ),
+    Option(
         "--ascend-start",
         Group.JUDGED,
         "fork or process: how the reference is started, by fork from a warm parent (default) or as "

@@ -18,8 +18,9 @@ from pathlib import Path
 from pytest_ascendcache.reference.cache.entry import LOCK_NAME
 from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 from pytest_ascendcache.reference.cache.limits import Limits
+from pytest_ascendcache.reference.edition import HALF_AN_HOUR_NS, PRESENT, Played
 
-IDLE_NS = 1800 * 10**9
+IDLE_NS = HALF_AN_HOUR_NS
 """Nanoseconds without an access after which an entry may go: half an hour."""
 
 _PARTS = (".json", ".o", ".h")
@@ -65,6 +66,8 @@ class AgingPolicy:
     opening does not do, and no compile is held up or refused.
     """
 
+    edition: Played = PRESENT
+
     def renews(self, limits: Limits) -> bool:
         """Whether a hit notes the access."""
         return not limits.off
@@ -108,8 +111,8 @@ class AgingPolicy:
         return size > limits.size
 
     def is_idle(self, unit: Unit, now_ns: int) -> bool:
-        """Whether a unit was not accessed for more than half an hour."""
-        return now_ns - unit.accessed_ns > IDLE_NS
+        """Whether a unit was not accessed for more than half an hour, where that matters."""
+        return not self.edition.idle_ns or now_ns - unit.accessed_ns > self.edition.idle_ns
 
     def order(self, units: Sequence[Unit]) -> list[Unit]:
         """Least recently used first."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.edition import PRESENT, Played
 from pytest_ascendcache.reference.errors import AtcError, invalid_path
 
 _REFUSED = re.compile(r"[^A-Za-z0-9.\-_/\x80-\U0010ffff]")
@@ -19,11 +20,14 @@ _INI = "[op_compiler_cache]\n"
 class DirectoryPolicy:
     """Finds and prepares the cache directory."""
 
+    edition: Played = PRESENT
+
     def origin(self, option: str, environ: Mapping[str, str]) -> str:
         """What names the directory: the option, else the environment, else the home."""
         if option:
             return "--op_compiler_cache_dir"
-        return "ASCEND_CACHE_PATH" if environ.get("ASCEND_CACHE_PATH", "").strip(" \t") else "HOME"
+        named = self.edition.cache_path and environ.get("ASCEND_CACHE_PATH", "").strip(" \t")
+        return "ASCEND_CACHE_PATH" if named else "HOME"
 
     def root(self, option: str, environ: Mapping[str, str]) -> Path:
         """The directory to use: ``--op_compiler_cache_dir``, else ``ASCEND_CACHE_PATH``, else
@@ -68,7 +72,7 @@ class DirectoryPolicy:
         except OSError as error:
             raise self.cannot_create(directory, origin, error) from None
         ini = root / "op_cache.ini"
-        if not ini.exists():
+        if self.edition.ini and not ini.exists():
             try:
                 temporary = fs.write_temporary("open.ini", ini, _INI.encode())
                 fs.replace("open.ini.rename", temporary, ini)

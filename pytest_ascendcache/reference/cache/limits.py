@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.edition import PRESENT, Played
 
 MEGABYTE = 1024 * 1024
 """Bytes of what the document calls MB."""
 
 SECTION = "op_compiler_cache"
-SIZE_KEY, RATIO_KEY = "max_op_cache_size", "remain_cache_size_ratio"
-SIZE_VARIABLE, RATIO_VARIABLE = "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"
+SIZE_KEY, RATIO_KEY = PRESENT.ini
+SIZE_VARIABLE, RATIO_VARIABLE = PRESENT.variables
 
 _INTEGER = re.compile(r"-?[0-9]+")
 _LARGEST = 2**31 - 1
@@ -63,6 +64,7 @@ class LimitPolicy:
     """
 
     default = Limits(500, 50)
+    edition: Played = PRESENT
 
     def places(self, root: Path, kernel_cache: Path) -> tuple[Path, ...]:
         """Where ``op_cache.ini`` is looked for: where the document puts it, then where CANN
@@ -72,7 +74,7 @@ class LimitPolicy:
     def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
         """The limits for one run."""
         said: list[str] = []
-        for path in self.places(root, kernel_cache):
+        for path in self.places(root, kernel_cache) if self.edition.ini else ():
             limits = self.of_file(fs, path, said)
             if limits is not None:
                 break
@@ -89,7 +91,7 @@ class LimitPolicy:
         except OSError as error:
             said.append(f"[{path}] cannot be read ({error.strerror}) and does not count")
             return None
-        values, stray = parse_ini(data.decode("utf-8-sig", "replace"))
+        values, stray = parse_ini(data.decode("utf-8-sig", "replace"), self.edition.ini)
         if stray and not values:
             said.append(f"[{path}] sets {stray} outside of [{SECTION}] and does not count")
         return self.of_values(values, path, said) if values else None
@@ -97,17 +99,18 @@ class LimitPolicy:
     def of_values(self, values: Mapping[str, str], path: Path, said: list[str]) -> Limits | None:
         """What a file's values are worth together: both valid, or nothing."""
         wrong = []
-        for key, valid in ((SIZE_KEY, self.size), (RATIO_KEY, self.ratio)):
+        size_key, ratio_key = self.edition.ini
+        for key, valid in ((size_key, self.size), (ratio_key, self.ratio)):
             if key not in values:
                 wrong.append(f"{key} is missing")
             elif valid(values[key]) is None:
                 wrong.append(f"value [{values[key]}] for {key} is invalid")
-        size, ratio = (values.get(key, "") for key in (SIZE_KEY, RATIO_KEY))
+        size, ratio = (values.get(key, "") for key in (size_key, ratio_key))
         megabytes, percent = self.size(size), self.ratio(ratio)
         if megabytes is None or percent is None:
             said.append(
-                f"{' and '.join(wrong)} in [{path}], which does not count; {SIZE_KEY} takes "
-                f"{_SIZES}, {RATIO_KEY} {_RATIOS}"
+                f"{' and '.join(wrong)} in [{path}], which does not count; {size_key} takes "
+                f"{_SIZES}, {ratio_key} {_RATIOS}"
             )
             return None
         return Limits(megabytes, percent)
@@ -115,16 +118,17 @@ class LimitPolicy:
     def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
         """What the two variables set, each on its own, else the default."""
         megabytes, ratio = self.default.megabytes, self.default.ratio
-        if SIZE_VARIABLE in environ:
-            size = self.size(environ[SIZE_VARIABLE])
+        size_name, ratio_name = self.edition.variables
+        if size_name in environ:
+            size = self.size(environ[size_name])
             if size is None:
-                said.append(self.bad_variable(SIZE_VARIABLE, environ[SIZE_VARIABLE], _SIZES))
+                said.append(self.bad_variable(size_name, environ[size_name], _SIZES))
             else:
                 megabytes = size
-        if RATIO_VARIABLE in environ:
-            percent = self.ratio(environ[RATIO_VARIABLE])
+        if ratio_name in environ:
+            percent = self.ratio(environ[ratio_name].removesuffix(self.edition.share_unit))
             if percent is None:
-                said.append(self.bad_variable(RATIO_VARIABLE, environ[RATIO_VARIABLE], _RATIOS))
+                said.append(self.bad_variable(ratio_name, environ[ratio_name], _RATIOS))
             else:
                 ratio = percent
         return Limits(megabytes, ratio)
@@ -151,7 +155,7 @@ class LimitPolicy:
         return int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
 
 
-def parse_ini(text: str) -> tuple[dict[str, str], str]:
+def parse_ini(text: str, keys: tuple[str, ...] = PRESENT.ini) -> tuple[dict[str, str], str]:
     """The values of the section, and the first known key outside of it.
 
     Tolerant, since people write this file: comments, blanks around names, CRLF, a section
@@ -167,7 +171,7 @@ def parse_ini(text: str) -> tuple[dict[str, str], str]:
             continue
         key, assigned, value = line.partition("=")
         key = key.strip()
-        if not assigned or key not in (SIZE_KEY, RATIO_KEY):
+        if not assigned or key not in keys:
             continue
         if section == SECTION:
             values[key] = value.strip()

@@ -1,12 +1,13 @@
 """The reference toolchain's kernel compiler: an operator in, an ELF object and its C text out.
 
 Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
-``movement``, ``transformer``) are traced into rows (``trace``), which are printed as C
-(``c_text``) and as LLVM IR (``llvm_ir``) and compiled by llvmlite (``objects``). Kernels are run by
-``execute``, which is not imported here: it needs numpy and belongs into a throw-away process.
+``movement``, ``transformer``, ``attention``) are traced into rows (``trace``), which are printed as
+C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled by llvmlite (``objects``). Kernels are run
+by ``execute``, which is not imported here: it needs numpy and belongs into a throw-away process.
 """
 
 from pytest_ascendcache.reference.kernels import (  # noqa: F401  (they fill the registry)
+    attention,
     elementwise,
     matrix,
     movement,

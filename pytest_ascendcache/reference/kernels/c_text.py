@@ -69,6 +69,7 @@ _EXPRESSIONS = {
     "asfloat": "float_of({0})",
     "sitofp": "(float)(int32_t){0}",
     "fptosi": "(uint32_t)(int32_t){0}",
+    "sext": "(int64_t)(int32_t){0}",
     "read": "{0}",
 }
 

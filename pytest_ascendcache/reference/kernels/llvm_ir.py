@@ -41,6 +41,7 @@ _CASTS = {
     "asfloat": "bitcast i32 {0} to float",
     "sitofp": "sitofp i32 {0} to float",
     "fptosi": "fptosi float {0} to i32",
+    "sext": "sext i32 {0} to i64",
     "fneg": "fneg float {0}",
     "fnan": "fcmp uno float {0}, {0}",
     "fsqrt": "call float @llvm.sqrt.f32(float {0})",

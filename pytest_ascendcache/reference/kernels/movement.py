@@ -8,6 +8,7 @@ from math import prod
 from pytest_ascendcache.reference.kernels.layout import merge, offset, row_major
 from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
+from pytest_ascendcache.reference.kernels.trace import select
 
 
 def _copy(op: KernelContext, extents: Sequence[int], of: tuple[int, ...]) -> None:
@@ -81,3 +82,37 @@ def flatten_v2(op: KernelContext) -> None:
     extents = (*shape[:first], prod(shape[first : last + 1]), *shape[last + 1 :])
     op.expect_shape(op.output(), extents, op.input(0).dtype)
     _copy(op, extents, row_major(extents))
+
+
+@register(
+    "GatherV2",
+    dtypes=(*STORABLE, "int64"),
+    attributes=("batch_dims", "negative_index_support", "is_preprocessed"),
+    inputs=(3, 3),
+    constant_inputs=(2,),
+)
+def gather(op: KernelContext) -> None:
+    """Slices of input 0 at the indices of input 1, along the axis of the constant input 2.
+
+    A negative index counts from the end. One that is out of range takes the nearest slice:
+    nothing outside of input 0 is read.
+    """
+    source, places, target = op.input(0), op.input(1), op.output()
+    if source.dtype == "int64" or places.dtype not in ("int32", "int64"):
+        op.fail(f"cannot take {places.dtype} places of {source.dtype}; use int32 or int64 places")
+    given = op.constant_integers(2, "axis") or ()
+    if len(given) != 1 or op.integer("batch_dims", 0):
+        op.fail("takes one axis, and 0 for batch_dims")
+    (axis,) = op.axes(given, len(source.shape), "axis")
+    before, extent, after = source.shape[:axis], source.shape[axis], source.shape[axis + 1 :]
+    if not extent:
+        op.fail(f"has nothing to take from {list(source.shape)}; use positive extents")
+    op.expect_shape(target, (*before, *places.shape, *after), source.dtype)
+    outer, count, inner = prod(before), prod(places.shape), prod(after)
+    trace, words = op.trace, places.bits // 32  # the low word of an index comes first
+    with trace.nest((outer, count, inner)) as (first, number, last):
+        place = trace.load(places.pointer, number * words, 32).to_index()
+        place = select(place < 0, place + extent, place)
+        place = select(place < 0, 0, select(place < extent, place, extent - 1))
+        word = source.load_bits((first * extent + place) * inner + last)
+        target.store_bits((first * count + number) * inner + last, word)

@@ -167,6 +167,10 @@ class Value:
         """Float to signed word, towards zero. The value must fit: the caller clamps it."""
         return self.trace.emit("fptosi", Type.WORD, (self,))
 
+    def to_index(self) -> Value:
+        """Signed word to an offset."""
+        return self.trace.emit("sext", Type.INDEX, (self,))
+
     def absolute(self) -> Value:
         """Float without its sign."""
         return (self.bits() & 0x7FFFFFFF).as_float()

@@ -35,11 +35,15 @@ export PATH="$here/bin:$PATH" ASCEND_OPP_PATH="$here/opp"
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A built toolkit, laid out as CANN's: ``bin/atc``, ``lib64``, ``opp``, ``version.info``."""
+    """A built toolkit, laid out as CANN's: ``bin/atc``, ``lib64``, ``opp``, ``version.info``.
+
+    ``release`` is the release of CANN it was built from; empty where that cannot be told.
+    """
 
     root: Path
     version: str
     commit: str
+    release: str = ""
 
     @property
     def atc(self) -> Path:
@@ -90,12 +94,12 @@ class Builder:
         compiler = Compiler.find(self.plan, self.store / "objects")
         root = self.store / "toolkits" / self._key(checkout, compiler)
         if root.is_dir():
-            return Toolkit(root, checkout.version, checkout.commit)
+            return Toolkit(root, checkout.version, checkout.commit, checkout.release)
         with self._locked():
             if not root.is_dir():  # another build may have made it meanwhile
                 objects = self._objects(checkout, compiler)
                 self._publish(checkout, compiler, objects, root)
-            return Toolkit(root, checkout.version, checkout.commit)
+            return Toolkit(root, checkout.version, checkout.commit, checkout.release)
 
     def _key(self, checkout: Checkout, compiler: Compiler) -> str:
         parts = [checkout.digest, checkout.version, self.plan.digest, compiler.identity]

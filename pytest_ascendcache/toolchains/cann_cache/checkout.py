@@ -6,6 +6,7 @@ Source: facts ``building-real-parts`` section 1.
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pytest_ascendcache.contract.editions import version_key
 from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
 """What makes a directory a checkout of ``ge``, in every public release."""
+_PACKAGE_VERSION = re.compile(r'set_cann_package\([^)]*VERSION\s+"([^"]+)"')
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,17 @@ class Checkout:
             return f"files {self.digest[:12]}"
         tag = self._git("describe", "--tags", "--exact-match")
         return (tag or self.commit[:12]) + ("+changes" if self.is_changed else "")
+
+    @cached_property
+    def release(self) -> str:
+        """The release of CANN it is of: that of its tag, else of its version.cmake; empty where
+        neither says."""
+        if version_key(self.version) is not None:
+            return self.version
+        path = self.root / "version.cmake"
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        match = _PACKAGE_VERSION.search(text)
+        return match[1] if match else ""
 
     @cached_property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
+from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace, find_strace
 from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
@@ -26,6 +27,11 @@ class CannCache(InstalledAtc):
     def details(self) -> Mapping[str, str]:
         """See :class:`Toolchain`."""
         return {**super().details, "commit": self.toolkit.commit or "unknown"}
+
+    @property
+    def releases(self) -> Mapping[str, Mapping[str, str]]:
+        """See :class:`Toolchain`."""
+        return {CANN: {"ge": self.toolkit.release}}
 
     @property
     def installed_socs(self) -> frozenset[str]:

@@ -1,8 +1,19 @@
-"""The memory of captured graphs."""
+"""The memory of captured graphs, and the dump that npugraph_ex starts and stops here."""
 
 import ctypes
+import os
 
 import torch
+
+from torch_npu import dump
+
+
+def _aclop_start_dump(path):
+    dump.start(path, os.getpid())
+
+
+def _aclop_stop_dump():
+    dump.stop()
 
 
 def _npu_getCheckpointState(device, pool):

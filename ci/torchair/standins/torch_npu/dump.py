@@ -85,6 +85,31 @@ def _softmax(x, axis, half_to_float):
     return "SoftmaxV2", [x], _attributes(axes=[axis % x.dim()], half_to_float=half_to_float)
 
 
+def _embedding(weight, places, *_, **__):
+    axis = torch.tensor([0])
+    axis.value_depend = True  # a constant input, whose value is dumped
+    return "GatherV2", [weight, places, axis], _attributes(batch_dims=0)
+
+
+def _attention(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, scale=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    mask = attn_mask
+    if causal:
+        mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu(1)
+    attributes = _attributes(scale_value=scale, head_num=query.shape[1], input_layout="BNSD")
+    return "FlashAttentionScore", [query, key, value, None, None, None, mask], attributes
+
+
+def _with_sums(attention):
+    """Attention after the maxima and the sums of its rows, eight times each, and nothing."""
+    rows = torch.empty(*attention.shape[:-1], 8)
+    return [rows, rows, torch.empty(0, dtype=attention.dtype), attention]
+
+
+def _mean(x, axes, keep=False, **_):
+    return "ReduceMean", [x], _attributes(axes=[each % x.dim() for each in axes], keep_dims=keep)
+
+
 OPERATORS = {
     aten.mm.default: _matmul,
     aten.addmm.default: _addmm,
@@ -100,6 +125,13 @@ OPERATORS = {
     aten.exp.default: _unary("Exp"),
     aten.native_layer_norm.default: _layer_norm,
     aten._softmax.default: _softmax,
+    aten.embedding.default: _embedding,
+    aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
+    aten.mean.dim: _mean,
+    aten.silu.default: _unary("Swish"),
+    aten.rsqrt.default: _unary("Rsqrt"),
+    aten.sqrt.default: _unary("Sqrt"),
+    aten.neg.default: _unary("Neg"),
 }
 
 
@@ -120,6 +152,8 @@ class _Recorder(TorchDispatchMode):
         if describe is not None:
             kind, inputs, attributes = describe(*args, **(kwargs or {}))
             outputs = [each for each in tree_flatten(results)[0] if isinstance(each, torch.Tensor)]
+            if kind == "FlashAttentionScore":
+                outputs = _with_sums(outputs[0])
             self._note(kind, inputs, outputs, attributes)
         return results
 
@@ -143,6 +177,7 @@ def _tensor(tensor, index):
     if tensor is None:
         return None
     shape = list(tensor.shape)
+    constant = getattr(tensor, "value_depend", False)
     return {
         "name": f"x{index}",
         "index": index,
@@ -152,8 +187,9 @@ def _tensor(tensor, index):
         "shape": shape,
         "origin_shape": shape,
         "origin_format": "ND",
-        "value_depend": False,
+        "value_depend": constant,
         "is_view": False,
+        **({"const_data": tensor.tolist()} if constant else {}),
     }
 
 

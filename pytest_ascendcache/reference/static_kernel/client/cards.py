@@ -71,8 +71,9 @@ class CardsPolicy:
             ) from None
 
     def excuse(self, world: World, reason: str) -> None:
-        """Tell rank 0, if it listens, why a card that does not know its rank does not come."""
-        connection = connect(world.host, world.port, time.monotonic() + _GRACE)
+        """Tell rank 0, once it listens, why a card that does not know its rank does not come."""
+        deadline = time.monotonic() + self.patience(world, MEETING)
+        connection = connect(world.host, world.port, deadline)
         if connection is not None:
             line = Line(connection)
             line.send({"failed": reason})
@@ -123,6 +124,7 @@ class Host:
         self._news: dict[int, Message] = {}
         self._excused = 0
         self._waited = False
+        self._reason: str | None = None
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
         """See :class:`Cards`."""
@@ -149,6 +151,7 @@ class Host:
         if self._waited:
             self._hub.close(_GRACE)  # nobody else has come for as long as any card waits
             return
+        self._reason = self._reason or reason
         if self._expected:
             print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
         told: set[Line] = set()  # not descriptors: the next card gets one that was closed
@@ -157,7 +160,7 @@ class Host:
         while listening:
             for line in self._hub.lines.values():
                 if line not in told:
-                    line.send({"failed": reason})
+                    line.send({"failed": self._reason})
                     told.add(line)
             if not self._expected:
                 break
@@ -165,6 +168,8 @@ class Host:
                 listening = self._listen(deadline)
             except CardsError:
                 continue  # it is told the first reason
+        if not listening:
+            print(f"[ERROR] {self._policy.late(self._absent, MEETING)}", flush=True)
         self._hub.close(_GRACE)
 
     def close(self) -> None:
@@ -172,13 +177,22 @@ class Host:
         self._hub.close()
 
     @property
+    def _absent(self) -> list[int]:
+        """The cards that have neither come nor ended; of those that came without a rank it is not
+        known which they are."""
+        known = self._gone | set(self._ranks.values())
+        return [rank for rank in range(1, self._world.size) if rank not in known]
+
+    @property
     def _expected(self) -> bool:
         """Whether there are cards that have neither come nor ended."""
-        known = len(self._gone | set(self._ranks.values())) + self._excused
-        return known < self._world.size - 1
+        return len(self._absent) > self._excused
 
     def _give_up(self, error: CardsError) -> NoReturn:
-        self._hub.tell({"failed": str(error)})
+        if self._reason is None:
+            # What follows from it, such as cards that leave, is no reason to be told.
+            self._reason = str(error)
+            self._hub.tell({"failed": self._reason})
         raise error
 
     def _listen(self, deadline: float | None, descriptor: int = -1) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 
 import torch
@@ -166,12 +167,12 @@ def _get_deterministic_level():
 
 
 def _aclnn_reselect_static_kernel():
-    """Read the index as CANN's runtime does: one that is missing or torn is no error."""
+    """Read this chip's index as CANN's runtime does: one that is missing or torn is no error."""
     base = Path(os.environ["ASCEND_OPP_PATH"], "static_kernel/ai_core/config")
+    index = base / re.match(r"ascend\d+[a-z]?", SOC.lower())[0] / "binary_info_config.json"
     found = 0
-    for index in sorted(base.glob("*/binary_info_config.json")):
-        with contextlib.suppress(OSError, ValueError):
-            found += sum(len(each["staticList"]) for each in json.loads(index.read_text()).values())
+    with contextlib.suppress(OSError, ValueError):
+        found = sum(len(each["staticList"]) for each in json.loads(index.read_text()).values())
     print(f"reselected {found} static kernels", flush=True)
 
 

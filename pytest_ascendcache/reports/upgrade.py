@@ -1,0 +1,128 @@
+"""What changes between editions of the documents, as text and as the page ``docs/upgrading.md``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import pairwise
+
+from pytest_ascendcache.contract import Edition, Rule
+from pytest_ascendcache.contract.changes import Change, Kind, advice, changes
+from pytest_ascendcache.contract.editions import DEFAULT_NAMES, editions, editions_of, pages
+from pytest_ascendcache.language import Language, text
+from pytest_ascendcache.words.layout import wrapped
+
+
+def upgrade_page(language: Language) -> str:
+    """Every step from one edition to the next, and the pages that were read, as Markdown."""
+    parts = [f"# {text('u_title', language)}\n\n{text('u_intro', language)}\n"]
+    for product in DEFAULT_NAMES:
+        family = editions_of(product)
+        parts += _opens(family[0], language)
+        for before, after in pairwise(family):
+            title = text("u_from_to", language, before=before, after=after)
+            parts.append(f"\n## {title}\n")
+            parts += _step(before, after, language)
+            parts += _opens(after, language)
+    parts += _pages(language)
+    return "".join(parts)
+
+
+def compared(before: Edition, after: Edition, language: Language) -> list[str]:
+    """The lines of a terminal that compare two editions."""
+    found = changes(before, after)
+    lines = [text("u_from_to", language, before=before, after=after)]
+    for change in found:
+        kind = text(f"u_{change.kind.value}", language)
+        lines.append(f"{change.after.id}  [{kind}]")
+        lines += wrapped(_says(change, before, after, language), 4)
+        lines += wrapped(f"[{_promising(change).source}]", 4)
+        if address := _promising(change).source.address:
+            lines.append(f"    {address}")
+    if not found:
+        lines += wrapped(text("u_same", language), 4)
+    if todo := _todo(before, after, language):
+        lines.append(text("u_todo", language))
+        lines += [line for each in todo for line in wrapped(f"- {each}", 4)]
+    return [*lines, _count(found, language)]
+
+
+def _step(before: Edition, after: Edition, language: Language) -> Iterator[str]:
+    found = changes(before, after)
+    if not found:
+        yield f"\n{text('u_same', language)}\n"
+    for change in found:
+        kind = text(f"u_{change.kind.value}", language)
+        source = _promising(change).source
+        document = _document(_promising(change), language)
+        link = f"[{document}]({source.address})" if source.address else document
+        said = _says(change, before, after, language)
+        yield f"\n* **{change.after.id}** ({kind}) {said} {link}\n"
+    if todo := _todo(before, after, language):
+        yield f"\n{text('u_todo', language)}\n\n" + "".join(f"* {each}\n" for each in todo)
+
+
+def _says(change: Change, before: Edition, after: Edition, language: Language) -> str:
+    """What both editions say, the promise alone where only one makes it."""
+    if change.kind is Kind.NEW:
+        return _statement(change.after, language)
+    if change.kind is Kind.GONE:
+        return _statement(change.before, language)
+    return " ".join(
+        text(
+            "u_was",
+            language,
+            before=edition,
+            level=text(f"l_{rule.level.value}", language),
+            statement=_statement(rule, language),
+        )
+        for edition, rule in ((before, change.before), (after, change.after))
+    )
+
+
+def _promising(change: Change) -> Rule:
+    return change.before if change.kind is Kind.GONE else change.after
+
+
+def _statement(rule: Rule, language: Language) -> str:
+    return rule.statement_zh if language is Language.CHINESE else rule.statement
+
+
+def _document(rule: Rule, language: Language) -> str:
+    source = rule.source
+    name = source.document_zh if language is Language.CHINESE else source.document
+    return f"{name}: {source.section}"
+
+
+def _todo(before: Edition, after: Edition, language: Language) -> list[str]:
+    values = {
+        "old_variables": ", ".join(before.variables),
+        "new_variables": ", ".join(after.variables),
+        "old_ini": ", ".join(before.ini),
+        "new_ini": ", ".join(after.ini),
+        "old_levels": ", ".join(map(str, sorted(before.debug_levels))),
+        "new_levels": ", ".join(map(str, sorted(after.debug_levels))),
+    }
+    return [text(f"u_{each.value}", language, **values) for each in advice(before, after)]
+
+
+def _opens(edition: Edition, language: Language) -> Iterator[str]:
+    notes = edition.notes_zh if language is Language.CHINESE else edition.notes_en
+    if notes:
+        yield f"\n{text('u_open', language, edition=edition)}\n\n"
+        yield "".join(f"* {each}\n" for each in notes)
+
+
+def _pages(language: Language) -> Iterator[str]:
+    titles = {each.name: str(each) for each in editions()}
+    head = [text(f"u_{name}", language) for name in ("page", "edition", "date", "seen")]
+    yield f"\n## {text('u_pages', language)}\n\n| {' | '.join(head)} |\n|---|---|---|---|\n"
+    for page in pages():
+        seen = text(f"u_seen_{page.seen}", language)
+        link = f"[{page.title}]({page.address})"
+        yield f"| {link} | {titles[page.edition]} | {page.date} | {seen} |\n"
+
+
+def _count(found: list[Change], language: Language) -> str:
+    counts = Counter(change.kind for change in found)
+    return text("u_count", language, **{kind.value: counts[kind] for kind in Kind})

@@ -1,0 +1,122 @@
+"""Processes that meet: what each of them is told, in whatever order they come and go.
+
+The other sides are plain sockets that have said everything before anybody listens to them, so the
+order of events is the same in every run.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import closing
+
+import pytest
+
+from pytest_ascendcache.observation import meeting_place
+from pytest_ascendcache.reference.meeting import Line, poll
+from pytest_ascendcache.reference.static_kernel.client import CardsError
+from pytest_ascendcache.reference.static_kernel.client.cards import MEETING, CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.world import World
+
+
+def arrive(world, rank, *more):
+    """A card that says who it is and these messages."""
+    card = socket.create_connection((world.host, world.port))
+    hello = {"rank": rank, "size": world.size, "local": str(world.size)}
+    for message in (hello, *more):
+        card.sendall(json.dumps(message).encode() + b"\n")
+    return card
+
+
+def leave(card):
+    """It says no more; it can still hear."""
+    card.shutdown(socket.SHUT_WR)
+    return card
+
+
+def heard(card):
+    """All it is told, until the line is closed."""
+    with card, card.makefile() as lines:
+        return [json.loads(line) for line in lines]
+
+
+@pytest.fixture
+def world():
+    with meeting_place(4) as place:
+        yield World(size=4, port=place.port)
+
+
+def test_every_card_hears_the_first_reason_whoever_leaves_meanwhile(world):
+    """While one comes, another leaves; that is no reason of its own, nor is it told first."""
+    host = CardsPolicy().open(world, "4")
+    cards = [leave(arrive(world, rank)) for rank in (1, 2, 3)]
+    host.fail("rank[0] failed: no network")
+    said = [heard(card) for card in cards]
+    assert said == [[{"failed": "rank[0] failed: no network"}]] * 3
+
+
+def test_cards_that_come_late_hear_of_the_one_that_was_lost(world):
+    host = CardsPolicy().open(world, "4")
+    leave(arrive(world, 1)).close()
+    early = leave(arrive(world, 2, {"news": {}}))
+    with pytest.raises(CardsError, match=r"rank\[1\] ended before") as raised:
+        host.exchange({}, MEETING)
+    late = leave(arrive(world, 3))
+    host.fail(str(raised.value))
+    assert heard(late) == [{"failed": str(raised.value)}]
+    assert {"failed": str(raised.value)} in heard(early)
+
+
+@pytest.mark.parametrize("way", ["exchange", "fail"])
+def test_a_card_that_was_killed_before_it_came_is_named(capsys, way):
+    with meeting_place(3) as place:
+        world = World(size=3, port=place.port, second=0.002)
+        host = CardsPolicy().open(world, "3")
+        with arrive(world, 1, {"news": {}}) as card:
+            if way == "fail":
+                leave(card)
+                host.fail("rank[0] failed: no network")
+                told = capsys.readouterr().out
+            else:
+                with pytest.raises(CardsError) as raised:
+                    host.exchange({}, MEETING)
+                host.close()
+                told = str(raised.value)
+    assert "waited 180 s for rank[2]; check why they do not come." in told
+
+
+def test_a_message_that_fills_the_line_arrives_whole():
+    """The other side reads only once the line is full, as one that is busy does."""
+    ours, theirs = socket.socketpair()
+    message = {"go": ["x" * 100] * 20_000}
+    reading, received = Line(theirs), []
+
+    def read():
+        while not received:
+            poll([theirs.fileno()], None)
+            arrived = reading.receive()
+            if arrived is None:
+                return
+            received.extend(arrived)
+
+    reader = threading.Thread(target=read)
+    with closing(Line(ours)) as line:
+        reader.start()
+        line.send(message)
+        reader.join()
+    reading.close()
+    assert received == [message]
+
+
+def test_after_half_a_message_there_is_no_other(monkeypatch):
+    """A side that does not read gets no line that is made of two."""
+    monkeypatch.setattr("pytest_ascendcache.reference.meeting._SENDING", 0.001)
+    ours, theirs = socket.socketpair()
+    with closing(Line(ours)) as line, closing(Line(theirs)) as other:
+        line.send({"go": ["x" * 100] * 20_000})
+        line.send({"failed": "late"})
+        received = []
+        while (messages := other.receive()) is not None:
+            received += messages
+    assert received == []
