@@ -124,7 +124,7 @@ def _judged(
     ended = runs(asked(), _StopAtFault(), chosen)
     for mutant in mutants:
         state, by = _state(mutant, next(ended).report if met[mutant] else {"checks": ()})
-        if state == NOTICED:
+        if by in met[mutant]:
             noticed[mutant.path][by] += 1
         yield mutant, state, by
 
@@ -141,6 +141,9 @@ def _state(mutant: Mutant, report: Mapping[str, Any]) -> tuple[str, str]:
     for each in checks:
         if each["verdict"] in _BROKEN:
             return NOTICED, check_id(each["check"])
+    if checks and all(each["verdict"] == "undecided" for each in checks):
+        # A toolchain that does nothing any more: the run is red, and no check passes.
+        return NOTICED, f"all of {len(checks)} checks, which are undecided"
     said = verdicts().get(mutant.place)
     unclear = next((each for each in checks if each["verdict"] == "undecided"), None)
     if said is None and unclear is not None:

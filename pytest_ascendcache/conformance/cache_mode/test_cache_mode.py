@@ -196,6 +196,20 @@ def test_force_removes_halves_too(
     assert cache.fate(run, mul) is REMOVED
 
 
+@rule("cache-mode/force-purges-soc")
+def test_force_removes_entries_beside_a_stray_directory(
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
+) -> None:
+    """What becomes of a directory that is no entry is not said; entries go all the same."""
+    cache.warm(add, mul)
+    for name in ("a", "z"):  # before and behind the entries, in whatever order they are removed
+        (cache.entry(add).directory / name).mkdir()
+        (cache.entry(add).directory / name / "file").touch()
+    run = cache.compile(add, mode=FORCE)
+    assert run[add] == Outcome(COMPILED, REWRITTEN)
+    assert cache.fate(run, mul) is REMOVED
+
+
 @rule("cache-mode/force-spares-other-soc")
 @pytest.mark.parametrize("other_soc", OTHER_SOCS, indirect=True)
 def test_force_spares_other_soc(

@@ -1,4 +1,4 @@
-"""What showed in none of the suite's rooms when it was first tried: waits, packages, crashes."""
+"""What showed in none of the suite's rooms when it was first tried."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.key import KeyPolicy
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugRequest
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rendezvous import (
@@ -194,3 +195,11 @@ class PackagesAreNotSynced(Fs):
 class SyncsAreOnlyAnnounced(Fs):
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         _written(self, point, path, data, mode, said=True)
+
+
+@defect("cache-mode/force-purges-soc", overrides=PurgePolicy.remove, found_later=True)
+def purge_stops_at_a_directory(self, right, fs, entry):
+    """A directory that is not empty keeps force from purging what comes after it."""
+    if not entry.is_dir(follow_symlinks=False):
+        return right(fs, entry)
+    return fs.remove_directory("purge.rmdir", Path(entry.path))
