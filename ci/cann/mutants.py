@@ -143,7 +143,7 @@ def judge(
                 *(sys.executable, "-m", "pytest", "--ascend-cache", "-q", "-p", "no:cacheprovider"),
                 *(f"--ascend-cann-source={source}", f"--ascend-report={report}"),
                 *(f"--ascend-deviations={each}" for each in _KNOWN),
-                *("--ascend-strict", "--ascend-timeout=60", *arguments),
+                *("--ascend-edition=8.0.RC3", "--ascend-strict", "--ascend-timeout=60", *arguments),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
