@@ -85,7 +85,7 @@ class CacheWitness:
     def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
         """What lies beside the cache in the sandbox and is named by no request: nobody may
         change it."""
-        self._lay_there = {path.name for path in self._cache.work.iterdir()}
+        self._lay_there = _names(self._cache.work)
         words = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
@@ -104,11 +104,10 @@ class CacheWitness:
     def compare(self, before: dict[Path, Snapshot]) -> None:
         """Note what became of bystanders, and what is new in the working directory; reading, and
         the times a read moves, is no harm."""
-        new = (path.name for path in sorted(self._cache.work.iterdir()))
         self._litter.update(
             (name, None)
-            for name in new
-            if name not in self._lay_there and not name.startswith("kernel_meta")
+            for name in sorted(_names(self._cache.work) - self._lay_there)
+            if not name.startswith("kernel_meta")
         )
         for root, then in before.items():
             for path, change in then.disturbed(Snapshot.take(root)).items():
@@ -307,3 +306,8 @@ def _is_plain(run: Run) -> bool:
     """Whether a run was asked for what options can say, and nothing that might be refused."""
     request = run.result.request
     return not (request.debug_file or request.raw_options or request.raw_mode)
+
+
+def _names(directory: Path) -> set[str]:
+    """What lies in a directory; nothing before the first run has made it."""
+    return {path.name for path in directory.iterdir()} if directory.is_dir() else set()

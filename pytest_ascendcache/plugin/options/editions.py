@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ascendcache.contract import Edition, NoEditionError
-from pytest_ascendcache.contract.editions import editions, named
-from pytest_ascendcache.words import instead
+if TYPE_CHECKING:
+    from pytest_ascendcache.contract import Edition
 
 
 def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
@@ -17,6 +17,12 @@ def read_editions(names: Sequence[str], compares: bool) -> tuple[Edition, ...]:
     Raises:
         pytest.UsageError: for one that does not exist, and for too many.
     """
+    if not names:
+        return ()  # most runs: who only has the plugin installed pays for no contract
+    from pytest_ascendcache.contract import NoEditionError
+    from pytest_ascendcache.contract.editions import editions, named
+    from pytest_ascendcache.words import instead
+
     found: list[Edition] = []
     for name in names:
         try:
