@@ -10,11 +10,13 @@ from pytest_ascendcache.contract.rules import Rule, load_rules
 
 
 class Kind(str, Enum):
-    """How a promise changes from one edition to another."""
+    """How a promise changes from one edition to another. ``UNREAD``: what the earlier one says of
+    it could not be read, so it may be new or not."""
 
     NEW = "new"
     GONE = "gone"
     DIFFERENT = "different"
+    UNREAD = "unread"
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,11 @@ def changes(before: Edition, after: Edition) -> list[Change]:
     found = []
     for name, was in old.items():
         now = new[name]
-        if was.promised_by and now.promised_by:
-            continue
-        if was.promised_by or now.promised_by:
+        if now.unread or (was.promised_by and now.promised_by):
+            continue  # nothing can be said of it, or there is nothing yet
+        if was.unread:
+            found += [] if now.promised_by else [Change(Kind.UNREAD, was, now)]
+        elif was.promised_by or now.promised_by:
             found.append(Change(Kind.NEW if was.promised_by else Kind.GONE, was, now))
         elif (was.level, was.statement) != (now.level, now.statement):
             found.append(Change(Kind.DIFFERENT, was, now))

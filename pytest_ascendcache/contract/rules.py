@@ -102,8 +102,9 @@ class Rule:
     ``rests_on`` is the id of a rule that explains this one where both are broken: what is not
     where it has to be is not read either. ``product`` is the one whose documents make it, empty
     for what no edition changes; ``differs`` says that its editions do not all say the same.
-    ``promised_by`` is the edition that promises it where the one that is judged by does not: the
-    level is *info* then.
+    ``promised_by`` is the edition that promises it where the one that is judged by does not;
+    ``unread`` says that the page of the edition that is judged by was not found, or not its part
+    on this. The level is *info* in both cases.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Rule:
     product: str = ""
     differs: bool = False
     promised_by: str = ""
+    unread: bool = False
 
 
 class RuleFileError(ValueError):
@@ -125,8 +127,9 @@ class RuleFileError(ValueError):
 
 
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "since", "until", "edition"}
-_DOCUMENT = {"document", "document_zh", "address", "product", "page", "since"}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "since", "until", "unread", "edition"}
+_DOCUMENT = {"document", "document_zh", "address", "product", "page", "unread"}
+_DIFFERING = {"since", "until", "unread", "edition"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
 
@@ -148,7 +151,7 @@ def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
         if not {"document", "rule"} <= set(content) <= {"rule", *_DOCUMENT}:
             raise RuleFileError(
                 f"{path.name}: needs one 'document' and a list of 'rule', and may have "
-                "'document_zh', 'address', 'product', 'page' and 'since'."
+                "'document_zh', 'address', 'product', 'page' and 'unread'."
             )
         edition = editions.get(content.get("product", ""))
         for fields in content["rule"]:
@@ -185,6 +188,7 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
                 source=_source(content, fields["section"]),
                 differs=False,
                 promised_by="",
+                unread=False,
             )
     return MappingProxyType(rules)
 
@@ -212,9 +216,13 @@ def _rule(
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
             rests_on=fields.get("rests_on", ""),
             product=document.get("product", ""),
-            differs=bool({"since", "until", "edition"} & (set(fields) | set(document))),
+            differs=bool(_DIFFERING & (set(fields) | set(document))),
         )
-        return rule if edition is None else _where_promised(rule, fields, document, edition)
+        if edition is None:
+            return rule
+        if edition in map(named, fields.get("unread", document.get("unread", ()))):
+            return _unread(rule, edition)
+        return _where_promised(rule, fields, edition)
     except (ValueError, NoEditionError) as error:
         raise RuleFileError(f"{origin}: rule '{name}': {error}.") from None
 
@@ -236,11 +244,20 @@ def _within(first: str | None, last: str | None, edition: Edition) -> bool:
     return not_before and (last is None or edition <= named(last))
 
 
-def _where_promised(
-    rule: Rule, fields: Mapping[str, Any], document: Mapping[str, Any], edition: Edition
-) -> Rule:
+def _unread(rule: Rule, edition: Edition) -> Rule:
+    """The rule as it is observed where nobody could read what an edition says of it."""
+    return replace(
+        rule,
+        level=Level.INFO,
+        statement=f"What {edition} says of this could not be read; observed: {rule.statement}",
+        statement_zh=f"未能读到 {edition} 对此的说明，仅记录：{rule.statement_zh}",
+        unread=True,
+    )
+
+
+def _where_promised(rule: Rule, fields: Mapping[str, Any], edition: Edition) -> Rule:
     """The rule as an edition has it that may not promise it: *info* then, and who does."""
-    since, until = fields.get("since", document.get("since")), fields.get("until")
+    since, until = fields.get("since"), fields.get("until")
     if _within(since, until, edition):
         return rule
     family = editions_of(edition.product)

@@ -106,7 +106,10 @@ def judge(
     verdict = _verdict(rule, call, report, strict, harm)
     if _is_later_promise(rule, verdict, harm):
         verdict = Verdict.NOT_APPLICABLE
-        message = f"{rule.promised_by} promises this, the judged edition does not: {message}"
+        why = f"{rule.promised_by} promises this, the judged edition does not"
+        if rule.unread:
+            why = "what the judged edition says of this could not be read"
+        message = f"{why}: {message}"
     evidence.observed, evidence.expected = _part(message, "observed"), _part(message, "expected")
     fault = Fault(rule.id, item.stash.get(GANG, item.nodeid), evidence.factors, message, harm)
     deviation = _deviation(item, fault, evidence.observed, verdict)
@@ -213,9 +216,11 @@ def _verdict(
 
 
 def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
-    """Whether what was not kept is another edition's promise, and did no harm that fails."""
+    """Whether what was not kept is, for all that could be read, not a promise of the edition that
+    is judged by, and did no harm that fails."""
     kept = verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE)
-    return bool(rule.promised_by) and not kept and not (harm is not None and harm.fails)
+    harmless = harm is None or not harm.fails
+    return bool(rule.promised_by or rule.unread) and not kept and harmless
 
 
 def _deviation(

@@ -66,6 +66,7 @@ RELEASES: Mapping[str, Played] = {
     "8.2": PRESENT,
     "8.5": PRESENT,
     "9.0": PRESENT,
+    "9.1": PRESENT,
 }
 """What can be played, by release."""
 

@@ -64,7 +64,7 @@ def _step(before: Edition, after: Edition, language: Language) -> Iterator[str]:
 
 def _says(change: Change, before: Edition, after: Edition, language: Language) -> str:
     """What both editions say, the promise alone where only one makes it."""
-    if change.kind is Kind.NEW:
+    if change.kind in (Kind.NEW, Kind.UNREAD):
         return _statement(change.after, language)
     if change.kind is Kind.GONE:
         return _statement(change.before, language)

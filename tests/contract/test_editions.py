@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from itertools import pairwise
 
 import pytest
 
@@ -51,7 +52,8 @@ CHINESE = re.compile("[\u4e00-\u9fff]")
         ("5.0.4.6", "5.0"),
         ("5.1.RC2", "5.0"),
         ("6.0.1", "6.0"),
-        ("6.3.RC2", "7.0"),
+        ("6.3.RC1", "6.0"),
+        ("6.2.RC2", "7.0"),
         ("23.0.RC2", "7.0"),
         ("7.0.0", "7.0"),
         ("8.0.RC1", "8.0.RC2"),
@@ -64,6 +66,7 @@ CHINESE = re.compile("[\u4e00-\u9fff]")
         ("v8.5.0", "8.5"),
         ("v8.5.0+changes", "8.5"),
         ("v9.0.0", "9.0"),
+        ("v9.1.0-beta.1", "9.1"),
     ],
 )
 def test_a_version_is_judged_by_its_own_edition(version: str, edition: str) -> None:
@@ -71,7 +74,7 @@ def test_a_version_is_judged_by_its_own_edition(version: str, edition: str) -> N
     assert (chosen.edition.name, chosen.notice, chosen.unsure) == (edition, "", "")
 
 
-@pytest.mark.parametrize("version", ["v9.1.0-beta.1", "9.2.0", "10.0.RC1"])
+@pytest.mark.parametrize("version", ["v9.2.0-beta.1", "9.3.0", "10.0.RC1"])
 def test_a_newer_version_is_judged_by_the_newest_edition_with_a_notice(version: str) -> None:
     chosen = chosen_for(version)
     assert chosen.edition == editions_of(CANN)[-1]
@@ -141,8 +144,8 @@ def test_every_rule_has_both_languages_in_every_edition(edition: Edition) -> Non
 
 def test_what_a_later_edition_promises_is_info() -> None:
     rule = load_rules(named("6.0"))["aging/minus-one"]
-    assert (rule.level, rule.promised_by) == (Level.INFO, "CANN 7.0")
-    assert rule.statement.startswith("CANN 7.0 promises this, CANN 6.0 does not yet: ")
+    assert (rule.level, rule.promised_by) == (Level.INFO, "CANN 8.0.RC2")
+    assert rule.statement.startswith("CANN 8.0.RC2 promises this, CANN 6.0 does not yet: ")
     gone = load_rules(named("torchair-26.0"))["static-kernel/mode"]
     assert gone.statement.startswith("Ascend PyTorch 7.3.0 promised this, ")
 
@@ -226,8 +229,27 @@ def test_what_changes_from_7_to_8() -> None:
     assert {Advice.REFRESH, Advice.INI_KEYS, Advice.CACHE_PATH_APPEARS} <= set(
         advice(named("7.0"), named("8.0.RC3"))
     )
-    gone = {each.after.id: each.kind for each in changes(named("7.0"), named("6.0"))}
+    gone = {each.after.id: each.kind for each in changes(named("8.0"), named("6.0"))}
     assert gone["aging/minus-one"] is Kind.GONE
+
+
+def test_what_could_not_be_read_is_observed_and_never_called_new() -> None:
+    unread = load_rules(named("7.0"))["aging/minus-one"]
+    assert (unread.level, unread.unread, unread.promised_by) == (Level.INFO, True, "")
+    assert unread.statement.startswith("What CANN 7.0 says of this could not be read; observed: ")
+    rules = ("aging/minus-one", "impl-mode/for-all", "impl-mode/precision-file")
+    steps = {}
+    for before, after in pairwise(editions_of(CANN)):
+        for each in changes(before, after):
+            if each.after.id in rules:
+                steps[before.name, after.name, each.after.id] = each.kind
+    assert steps == {
+        ("6.0", "7.0", "impl-mode/for-all"): Kind.UNREAD,
+        ("7.0", "8.0.RC2", "aging/minus-one"): Kind.UNREAD,
+    }
+    assert changes(named("7.0"), named("5.0")) != []
+    back = {each.after.id for each in changes(named("8.0"), named("7.0"))}
+    assert "aging/minus-one" not in back
 
 
 @pytest.mark.parametrize("language", Language, ids=lambda each: each.value)
@@ -245,5 +267,6 @@ def test_the_page_has_every_step_and_every_page(language: Language) -> None:
 def test_a_comparison_in_lines() -> None:
     lines = compared(named("6.0"), named("7.0"), Language.ENGLISH)
     assert lines[0] == "From CANN 6.0 to CANN 7.0"
-    assert "aging/needs-both  [new]" in lines
-    assert lines[-1].endswith("different")
+    assert "aging/creates-ini  [new]" in lines
+    assert "impl-mode/for-all  [not read in the former release]" in lines
+    assert lines[-1] == "3 new, 0 gone, 3 different, 12 not read in the former release"

@@ -126,7 +126,7 @@ def keys_of_7() -> Policies:
 @defect(
     "aging/needs-both",
     what="what was used a moment ago ages too, as it was up to 6.0",
-    editions=("7.0", "8.0.RC3", "9.0"),
+    editions=("8.0.RC2", "8.0.RC3", "9.0"),
 )
 def idling_does_not_matter() -> Policies:
     return _playing(AgingPolicy, idle_ns=0)

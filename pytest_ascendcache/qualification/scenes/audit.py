@@ -30,6 +30,7 @@ METADATA, INSIDE, PLAIN = "audit/metadata", "audit/names-inside", "audit/plain-f
 OWNER, MODES, SETTINGS = "audit/one-owner", "audit/private-modes", "audit/ini"
 LEFTOVERS, SIZE, AGREE = "audit/leftovers", "audit/size", "audit/ranks-agree"
 DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
+INI_OF_7 = INI + "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
 
 
 def _audit(*directories: Path) -> list[str]:
@@ -280,6 +281,27 @@ def ini_half(directory: Path) -> list[str]:
 @scene(SETTINGS, what="an ini with a ratio out of range")
 def ini_invalid(directory: Path) -> list[str]:
     return _ini(directory, INI + "max_op_cache_size=100\nremain_cache_size_ratio=0\n")
+
+
+@scene(SETTINGS, what="an ini of CANN 7.0 that 8.0 is to read: its keys have other names now")
+def ini_of_a_former_release(directory: Path) -> list[str]:
+    return [*_ini(directory, INI_OF_7), "--ascend-edition=8.0"]
+
+
+@scene(SETTINGS, what="an ini of CANN 8.0 that 7.0 is to read")
+def ini_of_a_later_release(directory: Path) -> list[str]:
+    text = INI + "max_op_cache_size=100\nremain_cache_size_ratio=50\n"
+    return [*_ini(directory, text), "--ascend-edition=7.0"]
+
+
+@scene(SETTINGS, what="limits in an ini of CANN 6.0, which has no such file")
+def ini_before_there_was_one(directory: Path) -> list[str]:
+    return [*_ini(directory, INI_OF_7), "--ascend-edition=6.0"]
+
+
+@scene(what="nothing is wrong: an ini of CANN 7.0 that 7.0 reads")
+def ini_of_its_own_release(directory: Path) -> list[str]:
+    return [*_ini(directory, INI_OF_7), "--ascend-edition=7.0"]
 
 
 @scene(SETTINGS, what="an ini whose section does not start its line")

@@ -1,0 +1,224 @@
+"""``--ascend-edition`` as users meet it: header, totals, undecided, bad input, audit, release."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ascendcache.qualification.scenes.caches import INI, kernel_cache, put
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+SAME = "--ascend-rule=cache-mode/default-is-disable"
+DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """An empty directory on a machine without a toolkit."""
+    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
+    return pytester
+
+
+def _atc(directory: Path, toolkit: str, opp: str) -> Path:
+    """A program that only fails, in an installation that says it is of these releases."""
+    put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
+    (directory / "toolkit/bin/atc").chmod(0o755)
+    for place, release in (("toolkit", toolkit), ("toolkit/opp", opp)):
+        text = f"Version=1.84\nversion_dir={release}\n" if release else "[nothing]\n"
+        put(directory / place / "version.info", text)
+    return directory / "toolkit/bin/atc"
+
+
+def _report(suite: pytest.Pytester, *arguments: str) -> dict[str, Any]:
+    suite.runpytest_subprocess("--ascend-report=report.json", "-q", *arguments)
+    document: dict[str, Any] = json.loads((suite.path / "report.json").read_text())
+    return document
+
+
+@pytest.mark.parametrize(
+    ("asked", "cann", "others"),
+    [
+        ((), "8.0.RC3", "MindSpore r1.6, Ascend PyTorch 7.3.0"),
+        (("--ascend-edition=7.0",), "7.0", "MindSpore r1.6, Ascend PyTorch 7.3.0"),
+        (
+            ("--ascend-edition=9.0", "--ascend-edition=torchair-26.0"),
+            "9.0",
+            "MindSpore r1.6, torchair 26.0.0",
+        ),
+    ],
+    ids=str,
+)
+def test_header_totals_and_report_say_the_edition(
+    suite: pytest.Pytester, asked: tuple[str, ...], cann: str, others: str
+) -> None:
+    result = suite.runpytest_subprocess(SAME, "--ascend-report=report.json", *asked)
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(
+        [
+            f"ascendcache: by the documents of CANN {cann}, {others}",
+            "1 rule: 1 pass, *",
+            f"by the documents of CANN {cann}",
+        ]
+    )
+    document = json.loads((suite.path / "report.json").read_text())
+    assert (document["editions"], document["edition_notices"]) == ([f"CANN {cann}"], [])
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "opp", "why"),
+    [
+        ("", "", "the version of CANN cannot be told (nothing)"),
+        ("4.1.0", "", "CANN 4.1.0 is older than the oldest edition known, 5.0"),
+        (
+            "8.0.0",
+            "7.0.0",
+            "its parts belong to different editions (toolkit 8.0.0, opp 7.0.0)",
+        ),
+    ],
+)
+def test_what_differs_is_undecided_where_the_edition_is_not_known(
+    suite: pytest.Pytester, toolkit: str, opp: str, why: str
+) -> None:
+    program = _atc(suite.path, toolkit, opp)
+    result = suite.runpytest_subprocess(
+        DIFFERS, "--ascend-report=report.json", f"--ascend-atc={program}"
+    )
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(
+        [f"ascendcache: {why}: rules that differ between editions are undecided"]
+    )
+    document = json.loads((suite.path / "report.json").read_text())
+    assert {check["verdict"] for check in document["checks"]} == {"undecided"}
+    messages = {check["message"] for check in document["checks"]}
+    assert all(
+        f"{why}, and editions differ here; name one with --ascend-edition" in each
+        for each in messages
+    )
+
+
+@pytest.mark.parametrize(
+    ("toolkit", "asked", "edition", "notices"),
+    [
+        ("7.0.0", (), "CANN 7.0", 0),
+        ("8.0.RC3.alpha003", (), "CANN 8.0.RC3", 0),
+        ("12.0.RC1", (), "CANN 9.1", 1),
+        ("", ("--ascend-edition=6.0",), "CANN 6.0", 0),
+        ("8.0.0", ("--ascend-edition=6.0",), "CANN 6.0", 0),
+    ],
+)
+def test_the_version_chooses_and_the_option_overrides(
+    suite: pytest.Pytester, toolkit: str, asked: tuple[str, ...], edition: str, notices: int
+) -> None:
+    program = _atc(suite.path, toolkit, toolkit)
+    document = _report(suite, DIFFERS, f"--ascend-atc={program}", *asked)
+    assert document["editions"] == [edition]
+    assert len(document["edition_notices"]) == notices
+    assert all("name one with" not in check["message"] for check in document["checks"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--ascend-edition=4.0"], "--ascend-edition=4.0: no such edition; "),
+        (["--ascend-edition=8.0RC3"], "did you mean '8.0.RC3'?"),
+        (["--ascend-edition="], "--ascend-edition"),
+        (
+            ["--ascend-edition=7.0", "--ascend-edition=8.0"],
+            "a run judges by one edition of a product; name one, or compare two with "
+            "--ascend-rules.",
+        ),
+        (
+            ["--ascend-rules", "--ascend-edition=7.0", "--ascend-edition=torchair-7.3"],
+            "are of two products; name two editions of one.",
+        ),
+    ],
+    ids=str,
+)
+def test_an_edition_that_does_not_fit_is_one_sentence(
+    suite: pytest.Pytester, arguments: list[str], words: str
+) -> None:
+    result = suite.runpytest_subprocess(SAME, *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    (said,) = [line for line in result.errlines if line]
+    assert said.startswith("ERROR: --ascend-edition=")
+    assert words in said
+
+
+def test_two_editions_are_compared_rule_by_rule(suite: pytest.Pytester) -> None:
+    result = suite.runpytest_subprocess(
+        "--ascend-rules", "--ascend-edition=7.0", "--ascend-edition=8.0"
+    )
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(
+        [
+            "From CANN 7.0 to CANN 8.0",
+            "cache-mode/directory-precedence  [[]different]",
+            "    https://www.hiascend.com/*",
+            "aging/minus-one  [[]not read in the former release]",
+            "With an existing cache:",
+            "    - Rename the keys in op_cache.ini from ascend_max_op_cache_size,*",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("edition", "found"),
+    [
+        (
+            "8.0",
+            "sets ascend_max_op_cache_size, a key of CANN 7.0 that CANN 8.0 does not read: "
+            "write max_op_cache_size",
+        ),
+        ("7.0", ""),
+        (
+            "6.0",
+            "sets ascend_max_op_cache_size, a key of CANN 7.0 that CANN 6.0 does not read: "
+            "export ASCEND_MAX_OP_CACHE_SIZE",
+        ),
+    ],
+)
+def test_an_audit_reads_the_ini_of_its_edition(
+    suite: pytest.Pytester, edition: str, found: str
+) -> None:
+    cache = kernel_cache(suite.path / "atc_data")
+    keys = "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
+    put(cache.ini, INI + keys)
+    document = _report(
+        suite,
+        f"--ascend-audit={cache.root}",
+        f"--ascend-edition={edition}",
+        "--ascend-rule=audit/ini",
+    )
+    (check,) = document["checks"]
+    assert check["verdict"] == ("warn" if found else "pass")
+    assert found in check["message"]
+
+
+@pytest.mark.parametrize(
+    ("edition", "verdict", "found"),
+    [
+        ("5.0", "fail", "which CANN 5.0 does not read yet; MAX_OP_CACHE_SIZE"),
+        ("6.0", "pass", ""),
+        ("9.0", "pass", ""),
+    ],
+)
+def test_a_release_is_judged_by_the_variables_of_its_edition(
+    suite: pytest.Pytester, edition: str, verdict: str, found: str
+) -> None:
+    shutil.copytree(FIXTURES / "release", suite.path / "bert")
+    shutil.copy(FIXTURES / "bert_base_encoder_layer.json", suite.path)
+    document = _report(
+        suite,
+        "--ascend-release=bert/release.toml",
+        f"--ascend-edition={edition}",
+        "--ascend-rule=release/settings-agree",
+    )
+    (check,) = document["checks"]
+    assert (check["rule"], check["verdict"]) == ("release/settings-agree", verdict)
+    assert found in check["message"]
