@@ -127,7 +127,7 @@ def test_the_version_chooses_and_the_option_overrides(
     [
         (["--ascend-edition=4.0"], "--ascend-edition=4.0: no such edition; "),
         (["--ascend-edition=8.0RC3"], "did you mean '8.0.RC3'?"),
-        (["--ascend-edition="], "--ascend-edition"),
+        (["--ascend-edition="], "--ascend-edition is empty; give a name"),
         (
             ["--ascend-edition=7.0", "--ascend-edition=8.0"],
             "a run judges by one edition of a product; name one, or compare two with "
@@ -146,7 +146,7 @@ def test_an_edition_that_does_not_fit_is_one_sentence(
     result = suite.runpytest_subprocess(SAME, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (said,) = [line for line in result.errlines if line]
-    assert said.startswith("ERROR: --ascend-edition=")
+    assert said.startswith("ERROR: --ascend-edition")
     assert words in said
 
 
@@ -203,7 +203,7 @@ def test_an_audit_reads_the_ini_of_its_edition(
 @pytest.mark.parametrize(
     ("edition", "verdict", "found"),
     [
-        ("5.0", "fail", "which CANN 5.0 does not read yet; MAX_OP_CACHE_SIZE"),
+        ("5.0", "warn", "ASCEND_MAX_OP_CACHE_SIZE is set, which CANN 5.0 does not read yet"),
         ("6.0", "pass", ""),
         ("9.0", "pass", ""),
     ],
