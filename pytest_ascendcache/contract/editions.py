@@ -45,8 +45,8 @@ class Edition:
     configuration without a list, ``debug_list`` for one with a list: ``listed`` operators leave
     the cache, ``everything`` does, or ``open``. ``ini`` and ``variables`` are the names of size
     and retained share (``ini`` is empty where there is no file), ``ratio_unit`` stands behind the
-    share in a variable. ``idle`` is seconds without access before anything ages, 0 where the
-    document speaks of none. ``cache_path``: ``ASCEND_CACHE_PATH`` names the directory.
+    share in a variable. ``idle`` is seconds without access before anything ages, 0 where no
+    page that was read speaks of any. ``cache_path``: ``ASCEND_CACHE_PATH`` names the directory.
     ``notes_en`` and ``notes_zh`` are what the document leaves open or contradicts.
     """
 

@@ -126,10 +126,11 @@ class RuleFileError(ValueError):
     """A rule file that does not describe rules."""
 
 
+_SPREAD = {"since", "until", "unread", "edition"}
+"""What says that editions differ in a rule."""
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
-_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "since", "until", "unread", "edition"}
+_OPTIONAL = {"capabilities", "statement_zh", "rests_on", "page", *_SPREAD}
 _DOCUMENT = {"document", "document_zh", "address", "product", "page", "unread"}
-_DIFFERING = {"since", "until", "unread", "edition"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
 
@@ -205,6 +206,7 @@ def _rule(
         raise RuleFileError(f"{origin}: rule '{name}': missing or unknown {sorted(wrong)}.")
     try:
         varied = fields if edition is None else _in_edition(fields, edition)
+        own_page = {"page": fields["page"]} if "page" in fields else {}
         rule = Rule(
             id=fields["id"],
             level=Level(varied["level"]),
@@ -212,11 +214,11 @@ def _rule(
             title_zh=varied["title_zh"],
             statement=varied["statement"],
             statement_zh=varied.get("statement_zh", ""),
-            source=_source(document, varied["section"], edition),
+            source=_source({**document, **own_page}, varied["section"], edition),
             capabilities=frozenset(map(Capability, fields.get("capabilities", ()))),
             rests_on=fields.get("rests_on", ""),
             product=document.get("product", ""),
-            differs=bool(_DIFFERING & (set(fields) | set(document))),
+            differs=bool(_SPREAD & (set(fields) | set(document))),
         )
         if edition is None:
             return rule
