@@ -57,7 +57,8 @@ def _step(before: Edition, after: Edition, language: Language) -> Iterator[str]:
         document = _document(_promising(change), language)
         link = f"[{document}]({source.address})" if source.address else document
         said = _says(change, before, after, language)
-        yield f"\n* **{change.after.id}** ({kind}) {said} {link}\n"
+        marked = f"（{kind}）{said}" if language is Language.CHINESE else f" ({kind}) {said} "
+        yield f"\n* **{change.after.id}**{marked}{link}\n"
     if todo := _todo(before, after, language):
         yield f"\n{text('u_todo', language)}\n\n" + "".join(f"* {each}\n" for each in todo)
 
@@ -68,7 +69,7 @@ def _says(change: Change, before: Edition, after: Edition, language: Language) -
         return _statement(change.after, language)
     if change.kind is Kind.GONE:
         return _statement(change.before, language)
-    return " ".join(
+    return ("" if language is Language.CHINESE else " ").join(
         text(
             "u_was",
             language,
@@ -89,19 +90,20 @@ def _statement(rule: Rule, language: Language) -> str:
 
 
 def _document(rule: Rule, language: Language) -> str:
-    source = rule.source
-    name = source.document_zh if language is Language.CHINESE else source.document
-    return f"{name}: {source.section}"
+    if language is Language.CHINESE:
+        return f"{rule.source.document_zh}：{rule.source.section}"
+    return str(rule.source)
 
 
 def _todo(before: Edition, after: Edition, language: Language) -> list[str]:
+    comma = "、" if language is Language.CHINESE else ", "
     values = {
-        "old_variables": ", ".join(before.variables),
-        "new_variables": ", ".join(after.variables),
-        "old_ini": ", ".join(before.ini),
-        "new_ini": ", ".join(after.ini),
-        "old_levels": ", ".join(map(str, sorted(before.debug_levels))),
-        "new_levels": ", ".join(map(str, sorted(after.debug_levels))),
+        "old_variables": comma.join(before.variables),
+        "new_variables": comma.join(after.variables),
+        "old_ini": comma.join(before.ini),
+        "new_ini": comma.join(after.ini),
+        "old_levels": comma.join(map(str, sorted(before.debug_levels))),
+        "new_levels": comma.join(map(str, sorted(after.debug_levels))),
     }
     return [text(f"u_{each.value}", language, **values) for each in advice(before, after)]
 
