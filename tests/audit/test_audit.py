@@ -17,6 +17,7 @@ from pytest_ascendcache.audit.limits import Aging
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
+from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.loading import load_scenes
 from pytest_ascendcache.qualification.scenes.caches import (
@@ -40,9 +41,9 @@ SCENES = [
 ]
 
 
-def look(directory: Path) -> Audit:
-    """An audit with no settings in the environment."""
-    return audit(directory, environment=NOTHING)
+def look(directory: Path, edition: str = "8.0.RC3") -> Audit:
+    """An audit with no settings in the environment, by an edition of CANN's documents."""
+    return audit(directory, environment=NOTHING, edition=named(edition))
 
 
 @pytest.fixture
@@ -72,10 +73,10 @@ def test_a_scene_is_blamed_by_exactly_its_rules(scene: Scene, tmp_path: Path) ->
     directory = tmp_path / "scene"
     directory.mkdir()
     arguments = scene.build(directory)
-    audited = [
-        Path(each.partition("=")[2]) for each in arguments if each.startswith("--ascend-audit=")
-    ]
-    found = set().union(*(broken(look(each)) for each in audited))
+    options = [each.partition("=")[::2] for each in arguments]
+    audited = [Path(value) for name, value in options if name == "--ascend-audit"]
+    editions = [value for name, value in options if name == "--ascend-edition"]
+    found = set().union(*(broken(look(each, *editions)) for each in audited))
     assert found == set(scene.breaks)
 
 
