@@ -55,6 +55,7 @@ class Importer:
         self._weights: dict[str, Array] = {}
         self._nodes: list[Node] = []
         self._names: set[str] = set()
+        self._node_names: set[str] = set()
         self._current = ""
 
     def graph(self) -> Graph:
@@ -114,13 +115,13 @@ class Importer:
 
     def constant(self, value: Array) -> str:
         """A weight that the mapping makes up."""
-        name = self._fresh(f"{self._current}:const")
+        name = _fresh(f"{self._current}:const", self._names)
         self._arrays[name] = value
         return name
 
     def temporary(self, like: str, shape: tuple[int, ...], dtype: str = "") -> str:
         """A tensor between the operators of one node."""
-        name = self._fresh(f"{self._current}:inner")
+        name = _fresh(f"{self._current}:inner", self._names)
         self._tensors[name] = TensorDesc(shape, data_type(dtype or self.dtype(like)))
         return name
 
@@ -149,19 +150,11 @@ class Importer:
             tuple(described),
             tuple(self._tensor(name) for name in outputs),
             attributes(**given),
-            self._fresh(self._current),
+            _fresh(self._current, self._node_names),
         )
         self._nodes.append(Node(operator, tuple(taken), tuple(outputs)))
 
     # --- tensors -------------------------------------------------------------------------
-
-    def _fresh(self, wanted: str) -> str:
-        name, number = wanted, 0
-        while name in self._names:
-            number += 1
-            name = f"{wanted}_{number}"
-        self._names.add(name)
-        return name
 
     def _tensor(self, name: str) -> TensorDesc:
         """The description of a tensor, which is a weight where it is constant."""
@@ -329,6 +322,16 @@ class Importer:
     def is_used(self, name: str) -> bool:
         """Whether something takes a tensor."""
         return bool(name) and name in self._wanted
+
+
+def _fresh(wanted: str, taken: set[str]) -> str:
+    """A name that nothing has yet."""
+    name, number = wanted, 0
+    while name in taken:
+        number += 1
+        name = f"{wanted}_{number}"
+    taken.add(name)
+    return name
 
 
 def _cannot(kind: str, name: str, why: str) -> AtcError:

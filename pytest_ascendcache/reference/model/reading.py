@@ -54,15 +54,16 @@ def read_model(path: Path, input_shape: str) -> OnnxModel:
             "most; export the model with an earlier opset, or install a newer onnx.",
         )
     try:
-        onnx.checker.check_model(proto)
-    except (onnx.checker.ValidationError, ValueError) as error:
-        raise invalid_value(MODEL, path, f"It is no valid ONNX model: {_line(error)}") from None
-    try:
         onnx.load_external_data_for_model(proto, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise invalid_value(
             MODEL, path, f"Weights kept beside it cannot be read: {_line(error)}"
         ) from None
+    try:
+        # By its path: a model whose weights are beside it may be larger than a protobuf.
+        onnx.checker.check_model(str(path))
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise invalid_value(MODEL, path, f"It is no valid ONNX model: {_line(error)}") from None
     return OnnxModel(proto, versions[0], _shapes(proto.graph, input_shape))
 
 
