@@ -115,7 +115,9 @@ _FLOATS = {
 @maps(*_FLOATS)
 def _with_floats(to: Target, each: Any) -> None:
     kind, names = _FLOATS[each.op_type]
-    given = {name: float(attribute(each, own, default)) for own, (name, default) in names.items()}
+    given: dict[str, Any] = {
+        name: float(attribute(each, own, default)) for own, (name, default) in names.items()
+    }
     to.emit(kind, [each.input[0]], [each.output[0]], **given)
 
 
