@@ -161,7 +161,8 @@ class ReleaseConversions:
             unstable = {each.name for each in differences(again, self._fresh_parts)}
             if shared := [each.name for each in found if each.name in unstable]:
                 raise NotDecidable(f"two fresh conversions give different kernels {shared[0]}")
-        return [_told(each, who) for each in found]
+        # What a cache served comes first: it names the entry to look at.
+        return [_told(each, who) for each in sorted(found, key=lambda each: each.found is None)]
 
     @property
     def _fresh_parts(self) -> ModelParts:
@@ -252,8 +253,10 @@ class ReleaseConversions:
             self.cache.evidence.starts += len(made)
         found = self._remembered.conversions[name]
         evidence = self.cache.evidence
-        evidence.compiles += sum(len(each.parts.kernels) for each in found if each.parts)
-        evidence.steps += [each.step for each in found]
+        for each in found:
+            if each.step not in evidence.steps:
+                evidence.compiles += len(each.parts.kernels) if each.parts else 0
+                evidence.steps.append(each.step)
         return found
 
     def _copied(self, place: Path, root: Path) -> bool:
