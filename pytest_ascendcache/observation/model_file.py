@@ -44,13 +44,12 @@ class ModelKernel:
 
 @dataclass(frozen=True)
 class ModelParts:
-    """A model: its kernels in the file's order, the digest of everything else, and the size of
-    the file (bytes)."""
+    """A model: its kernels in the file's order, the digest of everything else and of where kernels
+    lie in it, and the size of the file (bytes). Equal parts are equal files."""
 
     kernels: tuple[ModelKernel, ...]
     rest: str
     size: int
-    sha256: str
 
     @property
     def by_symbol(self) -> dict[str, tuple[str, int]]:
@@ -84,7 +83,7 @@ class _Reader:
     def __init__(self, descriptor: int, marks: Mapping[str, Canary]) -> None:
         self._descriptor, self._marks = descriptor, marks
         self._size = os.fstat(descriptor).st_size
-        self._rest, self._whole = hashlib.sha256(), hashlib.sha256()
+        self._rest = hashlib.sha256()
         self._kernels: list[ModelKernel] = []
 
     def parts(self) -> ModelParts:
@@ -95,27 +94,26 @@ class _Reader:
             if not data:
                 break
             base += self._piece(data, base)
-        return ModelParts(
-            tuple(self._kernels), self._rest.hexdigest(), self._size, self._whole.hexdigest()
-        )
+        return ModelParts(tuple(self._kernels), self._rest.hexdigest(), self._size)
 
     def _piece(self, data: bytes, base: int) -> int:
         """Take what can be told of a piece; returns how many bytes were taken."""
-        taken, last = 0, base + len(data) >= self._size
+        taken, last, view = 0, base + len(data) >= self._size, memoryview(data)
         while True:
             found = data.find(MAGIC, taken)
             if found < 0:
                 # The beginning of an object may lie across the end of the piece.
                 end = len(data) if last else max(taken, len(data) - len(MAGIC) + 1)
-                self._between(data[taken:end])
+                self._rest.update(view[taken:end])
                 return end
-            self._between(data[taken:found])
+            self._rest.update(view[taken:found])
             try:
                 extent = object_extent(self._at(base + found), self._size - base - found)
             except ElfError:
                 taken = found + len(MAGIC)
-                self._between(data[found:taken])
+                self._rest.update(view[found:taken])
                 continue
+            self._rest.update(b"%d" % extent)
             if found + extent > len(data):
                 self._streamed(base + found, extent)
                 return found + extent
@@ -127,10 +125,6 @@ class _Reader:
     def _at(self, start: int) -> Callable[[int, int], bytes]:
         return lambda offset, size: os.pread(self._descriptor, size, start + offset)
 
-    def _between(self, data: bytes) -> None:
-        self._rest.update(data)
-        self._whole.update(data)
-
     def _streamed(self, start: int, extent: int) -> None:
         """An object that goes beyond the piece."""
         if extent <= _LOOKED_INTO:
@@ -140,11 +134,9 @@ class _Reader:
         for place in range(start, start + extent, _PIECE):
             part = os.pread(self._descriptor, min(_PIECE, start + extent - place), place)
             digest.update(part)
-            self._whole.update(part)
         self._kernels.append(ModelKernel("", digest.hexdigest(), extent))
 
     def _object(self, data: bytes) -> None:
-        self._whole.update(data)
         digest, size, stem = hashlib.sha256(data).hexdigest(), len(data), ""
         for token in find_canaries(data):
             mark = self._marks.get(token)

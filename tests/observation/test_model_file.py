@@ -43,8 +43,9 @@ def test_kernels_are_found_wherever_pieces_end(tmp_path, monkeypatch, piece, gap
         hashlib.sha256(each).hexdigest() for each in embedded_objects(whole)
     ]
     assert [each.symbol for each in found.kernels] == ["te_abs", "te_exp", "te_abs"]
-    assert found.rest == hashlib.sha256(b"".join(between)).hexdigest()
-    assert found.sha256 == hashlib.sha256(whole).hexdigest()
+    sizes = [b"%d" % len(each) for each in (ABS, EXP, ABS)]
+    rest = [part for pair in zip(between, [*sizes, b""], strict=True) for part in pair]
+    assert found.rest == hashlib.sha256(b"".join(rest)).hexdigest()
     assert found.size == len(whole)
 
 
@@ -56,6 +57,10 @@ def test_what_only_begins_like_an_object_is_none(tmp_path, data: bytes) -> None:
     found = parts(tmp_path, data)
     assert found.kernels == ()
     assert found.rest == hashlib.sha256(data).hexdigest()
+
+
+def test_where_kernels_lie_is_told(tmp_path) -> None:
+    assert parts(tmp_path, b"ab", ABS, b"c") != parts(tmp_path, b"a", ABS, b"bc")
 
 
 def test_a_large_model_takes_no_more_memory_than_a_small_one(tmp_path) -> None:

@@ -51,7 +51,7 @@ def _judge(pytester, directory: Path, *arguments: str):
 def test_the_example_passes_and_its_wrong_variants_fail(pytester, example) -> None:
     result, verdicts = _judge(pytester, example, "--ascend-manifest-update")
     assert result.ret == 0
-    result.stdout.fnmatch_lines(["*kernels.json was written with 19 kernels of the model"])
+    assert len(json.loads((example / "kernels.json").read_text())["model"]) == 19
     result, verdicts = _judge(pytester, example)
     assert result.ret == 0
     assert {verdicts[rule] for rule in MODEL_RULES} == {"pass"}

@@ -193,7 +193,7 @@ def test_two_fresh_conversions(conversions: ReleaseConversions) -> None:
         )
     same = (
         "are byte for byte the same"
-        if first.sha256 == again.sha256
+        if first == again
         else ("have the same kernels, and differ between them")
     )
     readings.append(f"{name}: two fresh conversions {same}")
