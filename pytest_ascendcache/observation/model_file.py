@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.caches import Canary, find_canaries
 from pytest_ascendcache.caches.elf import MAGIC, ElfError, functions, object_extent
@@ -164,7 +163,8 @@ def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]
     told = []
     for name in sorted({*mine, *theirs}):
         left, right = mine.get(name, []), theirs.get(name, [])
-        for kernel in list(left):
+        # Of equal kernels the one whose entry has its name is where it belongs.
+        for kernel in sorted(left, key=lambda each: not each.symbol.startswith(each.served_from)):
             same = next((each for each in right if each.sha256 == kernel.sha256), None)
             if same is not None:
                 left.remove(kernel)
@@ -180,8 +180,8 @@ def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]
     return told
 
 
-def _by_name(kernels: Iterable[ModelKernel]) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
+def _by_name(kernels: Iterable[ModelKernel]) -> dict[str, list[ModelKernel]]:
+    found: dict[str, list[ModelKernel]] = {}
     for kernel in kernels:
         found.setdefault(kernel.symbol, []).append(kernel)
     return found
