@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 AT_ONCE = 16
 """Conversions at once at the most: the cards of one server."""
 
+_ANNOUNCED = 10.0
+"""Seconds from which on a conversion is worth saying how many more there are."""
+
 FRESH = "fresh"
 """The conversion that all others are compared with: no cache had a part in it."""
 
@@ -61,10 +64,17 @@ class Remembered:
 class ReleaseConversions:
     """Converts a release's model in every way it may be served; each way once a session."""
 
-    def __init__(self, release: Release, cache: CacheUnderTest, remembered: Remembered) -> None:
+    def __init__(
+        self,
+        release: Release,
+        cache: CacheUnderTest,
+        remembered: Remembered,
+        announce: Callable[[str], None],
+    ) -> None:
         self.release = release
         self.cache = cache
         self._remembered = remembered
+        self._announce = announce
         converter = cache.toolchain
         assert isinstance(converter, ModelConverter)
         self._converter: ModelConverter = converter
@@ -76,7 +86,13 @@ class ReleaseConversions:
             NotDecidable: where the release's command fails, leaves no model, or the model carries
                 no kernel that can be found.
         """
+        is_first = FRESH not in self._remembered.conversions
         found = self._once(FRESH, partial(self._requests, FRESH, CacheMode.DISABLE))[0]
+        if is_first and found.result.seconds >= _ANNOUNCED:
+            self._announce(
+                f"{self.release.name}: one conversion takes {found.result.seconds:.0f} s; "
+                f"{self._others} more follow"
+            )
         if found.parts is None:
             raise NotDecidable(f"the release's command {found.result.failure}")
         if not found.parts.kernels:
@@ -205,6 +221,12 @@ class ReleaseConversions:
         self.cache.evidence.notes.append(
             f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
         )
+
+    @property
+    def _others(self) -> int:
+        """How many conversions follow the first one at the most."""
+        cards = min(self.release.cards, AT_ONCE)
+        return 3 + self._is_forced + len(self.release.caches) + (cards if cards > 1 else 0)
 
     @property
     def _is_forced(self) -> bool:

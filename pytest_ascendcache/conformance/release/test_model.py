@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,15 @@ def conversions(
     cache: CacheUnderTest = request.getfixturevalue("cache")
     if release.path not in remembered:
         remembered[release.path] = Remembered(session.sandbox(f"model-{release.name}"))
-    return ReleaseConversions(release, cache, remembered[release.path])
+    return ReleaseConversions(release, cache, remembered[release.path], partial(_announce, request))
+
+
+def _announce(request: pytest.FixtureRequest, sentence: str) -> None:
+    """Tell who waits, where the run has a terminal."""
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(sentence)
 
 
 def _judge(problems: Sequence[Problem]) -> None:
