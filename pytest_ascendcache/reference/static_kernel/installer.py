@@ -154,8 +154,7 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=name,
         usage=(
-            "%(prog)s [--install-path=DIR] [-q] "
-            "[--check | --list | --uninstall [--force | --all]]"
+            "%(prog)s [--install-path=DIR] [-q] [--check | --list | --uninstall [--force | --all]]"
         ),
         description="Installs static kernels below $ASCEND_OPP_PATH/static_kernel/ai_core.",
         allow_abbrev=False,
