@@ -54,7 +54,7 @@ def read(table: Path, names: Sequence[str]) -> list[Change]:
     """The changes of a table, or those of these names."""
     document = tomllib.loads(table.read_text())
     changes = [Change(**{"file": document.get("file"), **each}) for each in document["change"]]
-    known = {each.name for each in changes}
+    known = [each.name for each in changes]
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"ci/changes.py: no change is called '{unknown[0]}'; use {', '.join(known)}.")
     return [each for each in changes if not names or each.name in names]
