@@ -1,4 +1,4 @@
-"""Small changes in somebody else's Python, one at a time: are they noticed?
+"""Small changes in a vendor's Python, one at a time: are they noticed?
 
 Run by ``ci/verify-torchair --changes`` and ``ci/verify-op-compiler DIR --changes``. A table of
 changes says what is found (a regular expression, once in its file), what is put there, and which
