@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pytest_ascendcache.reference import run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
 from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
-from pytest_ascendcache.reference.fork import exit_with, take_output
+from pytest_ascendcache.reference.fork import exit_with, stay_warm, take_output
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel import resident
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
@@ -39,6 +40,7 @@ def _sound(program: PolicyProgram) -> Program:
 
 PROGRAMS: dict[str, Program] = {
     "run": run.run,
+    "resident": resident.start,
     **{name: _sound(program) for name, program in POLICY_PROGRAMS.items()},
     **{f"faulty-{name}": faulty(program) for name, program in POLICY_PROGRAMS.items()},
 }
@@ -94,8 +96,10 @@ def preload() -> None:
     from pytest_ascendcache.reference.incremental import build
     from pytest_ascendcache.reference.kernels import execute
     from pytest_ascendcache.reference.static_kernel import pool
+    from pytest_ascendcache.reference.static_kernel.package import carried_archive
 
     assert all((evaluation, compiler, build, execute, pool))
+    carried_archive()
     _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()
@@ -151,6 +155,7 @@ def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
         os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    stay_warm()
     return programs[request["program"]](request["argv"], os.environ)
 
 
