@@ -21,7 +21,7 @@ from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.qualification.catalogue import Defect
 
-MOST = 12
+MOST = 3
 """Checks of a rule that are recorded of one defect at the most: the cheapest of those that a run
 shows before it has found as many."""
 KILLS = Path(__file__).with_name("kills.json")
