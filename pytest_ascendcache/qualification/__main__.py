@@ -259,7 +259,8 @@ def _record(defects: list[Defect], jobs: int) -> int:
             for each in defects
         ]
         for defect, ended in zip(defects, runs(map(_on_the_reference, asked)), strict=True):
-            kills = matrix.observed(defect, ended.report)
+            wrong = _killed(defect, ended).miswritten
+            kills = () if wrong else matrix.observed(defect, ended.report)
             if kills:  # at once: what is known stays when this is interrupted
                 matrix.write({**matrix.read(), matrix.name_of(defect): kills})
             unnoticed += not kills
