@@ -14,14 +14,17 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pytest_ascendcache.reference import run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
@@ -108,12 +111,22 @@ def preload() -> None:
 
 
 def _touch() -> None:
-    """Compile something small in memory."""
+    """Store a kernel in a cache and reuse it: what is looked up once a process is known then."""
     from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-    from pytest_ascendcache.reference.kernels import KernelOptions, build
+    from pytest_ascendcache.operators.singleop import write_single_op
+    from pytest_ascendcache.reference import atc
 
     tensor = TensorDesc.of("float16", 2)
-    build(OperatorSpec("Abs", (tensor,), (tensor,)), "warm", KernelOptions(soc="Ascend910B1"))
+    with (
+        tempfile.TemporaryDirectory(prefix="ascendcache-warm-") as directory,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        write_single_op(Path(directory, "op.json"), [OperatorSpec("Abs", (tensor,), (tensor,))])
+        places = {"singleop": "op.json", "output": "out", "op_compiler_cache_dir": "cache"}
+        given = {name: f"{directory}/{place}" for name, place in places.items()}
+        given |= {"soc_version": "Ascend910B1", "op_compiler_cache_mode": "enable"}
+        for _ in range(2):
+            atc.run([f"--{name}={value}" for name, value in given.items()], {"HOME": directory})
 
 
 class _Spare:
