@@ -94,6 +94,9 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
 
 def preload() -> None:
     """Import what compiles need, and use it once, so that children need not."""
+    import encodings.cp437
+    import encodings.idna
+
     from pytest_ascendcache.operators import evaluation
     from pytest_ascendcache.reference import compiler
     from pytest_ascendcache.reference.incremental import build
@@ -101,7 +104,7 @@ def preload() -> None:
     from pytest_ascendcache.reference.static_kernel import pool
     from pytest_ascendcache.reference.static_kernel.package import carried_archive
 
-    assert all((evaluation, compiler, build, execute, pool))
+    assert all((encodings, evaluation, compiler, build, execute, pool))
     carried_archive()
     _touch()
     # A collection in a child would copy every page of the parent's objects.
