@@ -32,6 +32,7 @@ from pytest_ascendcache.qualification.loading import load_defects, load_profiles
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
+from pytest_ascendcache.words import instead
 
 _UNDECIDED = "undecided"
 _REPETITIONS = 20
@@ -118,8 +119,8 @@ def main() -> int:
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
         parser.error(
-            f"no defect or scene is called {unknown[0]!r}; there are "
-            f"{', '.join([*defects, *scenes])}"
+            f"no defect or scene is called {unknown[0]!r}; "
+            + instead(unknown[0].replace("_", "-"), [*defects, *scenes])
         )
     whole = not given.names
     # A defect that breaks no rule by itself is there for scenes.
