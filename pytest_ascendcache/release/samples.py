@@ -96,7 +96,7 @@ def _read(path: Path) -> Arrays:
     import numpy as np
 
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise SamplesError(

@@ -166,3 +166,23 @@ def test_samples_that_do_not_fit_decide_nothing(pytester, example) -> None:
     result, verdicts = _judge(pytester, example, "--ascend-rule=release/outputs-unchanged")
     assert verdicts["release/outputs-unchanged"] == "undecided"
     result.stdout.fnmatch_lines(["why *a fresh model cannot be run*attention_mask* is missing*"])
+
+
+def test_a_cache_that_changes_while_it_is_copied_decides_nothing(pytester, example) -> None:
+    pytester.makeconftest(
+        """
+        from pytest_ascendcache.conformance.kit import release_conversions
+
+        copy = release_conversions.copy_cache
+
+        def copied(release, cache, root):
+            (cache / "kernel_cache/Ascend910B1/te_new.o").touch()
+            return copy(release, cache, root)
+
+        release_conversions.copy_cache = copied
+        """
+    )
+    rule = "--ascend-rule=release/model-cached-is-fresh"
+    result, verdicts = _judge(pytester, example, rule, "-k", "caches_of_the_release")
+    assert verdicts["release/model-cached-is-fresh"] == "undecided"
+    result.stdout.fnmatch_lines(["why */cards/0 changed while it was copied (*te_new.o); nothing*"])
