@@ -28,7 +28,7 @@ _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
     Verdict.FAIL: ("failed", "F", "FAILED"),
     Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
-    Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
+    Verdict.KNOWN_DEVIATION: ("known deviation", "k", ("KNOWN DEVIATION", {"yellow": True})),
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
     Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }

@@ -16,7 +16,13 @@ from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import bare, shortened
-from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
+from pytest_ascendcache.reports.records import (
+    RuleResult,
+    VerdictRecord,
+    accuracy_rows,
+    tally,
+    tally_text,
+)
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -111,7 +117,8 @@ class TerminalReport:
     def _editions(self) -> None:
         """By which editions of the documents was judged, and what is to be known of that."""
         if judged_by := self.report.get("editions"):
-            self.paragraph(self.say("t_editions", editions=", ".join(judged_by)))
+            told = (translated(each, self.language) for each in judged_by)
+            self.paragraph(self.say("t_editions", editions=", ".join(told)))
         for notice in self.report.get("edition_notices", ()):
             self.paragraph(translated(notice, self.language), yellow=True)
 
@@ -164,9 +171,7 @@ class TerminalReport:
 
     def tally(self, counts: Sequence[tuple[Verdict, int]]) -> str:
         """``pass 3``, ``pass 1 (1 not applicable)`` in the user's language."""
-        (worst, count), *rest = counts
-        others = ", ".join(f"{number} {self.verdict(each.value)}" for each, number in rest)
-        return f"{self.verdict(worst.value)} {count}" + (f" ({others})" if others else "")
+        return tally_text(counts, self.language)
 
     def _rules(self) -> None:
         shown, folded = _folded(self.results)

@@ -36,7 +36,8 @@ function copyButton(text) {
   return button;
 }
 
-function story(number) {
+/** What a check saw; below its cause only what the cause does not say already. */
+function story(number, belowCause = false) {
   const told = data.stories[number];
   const list = make("dl");
   const add = (key, ...content) => list.append(make("dt", {}, both(key)), make("dd", {}, ...content));
@@ -45,9 +46,12 @@ function story(number) {
   const cell = checks.cell[number];
   if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
   if (!told) { add("why", both("no_story")); return list; }
-  for (const [key, name] of [["why", "message"], ["expected", "expected"], ["observed", "observed"], ["harm_seen", "harm"]]) {
-    if (told[name]) add(key, make("pre", {}, inBoth(told[name], told[`${name}_zh`])));
-  }
+  const tell = (key, ...texts) => { if (texts[0]) add(key, make("pre", {}, inBoth(...texts))); };
+  const reason = [told.message, told.message_zh].map((each) => each || "");
+  if (!belowCause) tell("why", ...reason);
+  else tell("also", ...reason.map((each) => each.split("\n").slice(1).join("\n")));
+  for (const name of ["expected", "observed"]) tell(name, told[name], told[`${name}_zh`]);
+  if (!belowCause) tell("harm_seen", told.harm, told.harm_zh);
   if (told.crash) add("crash", told.crash);
   if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
   if (told.ranks) lines("ranks", told.ranks.map(({ rank, ending }) => ending.map((each) => `rank ${rank}: ${each}`)));
@@ -59,7 +63,7 @@ function story(number) {
     if (step.output) lines("said", [step.output.trim()]);
   }
   if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
-  if (told.repeat) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
+  if (told.repeat && !belowCause) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
   return list;
 }
 
@@ -206,7 +210,9 @@ function startCauses() {
   for (const details of all("details.cause")) {
     const number = byName.get(data.causes[details.dataset.cause]);
     details.addEventListener("toggle", () => {
-      if (details.open && number !== undefined && !one("dl", details)) details.append(story(number));
+      if (details.open && number !== undefined && !one("dl", details)) {
+        details.insertBefore(story(number, true), one(".repeat", details));
+      }
     });
   }
   addEventListener("beforeprint", () => { for (const each of all("details.cause")) each.open = true; });
