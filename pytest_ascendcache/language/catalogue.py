@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -128,8 +128,13 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Templates with places to fill: frames first, then those with the most fixed text."""
     frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
     open_ones = [each for each in templates().items() if "{}" in each[0]]
-    open_ones.sort(key=lambda each: (each[0] not in frames, -len(each[0].replace("{}", ""))))
+    open_ones.sort(key=lambda each: _rank(each[0], frames))
     return tuple((_shape(english), chinese) for english, chinese in open_ones)
+
+
+def _rank(english: str, frames: Collection[str]) -> tuple[bool, int, bool]:
+    """Of as much fixed text, what begins with it says more of a sentence."""
+    return english not in frames, -len(english.replace("{}", "")), english.startswith("{}")
 
 
 def _shape(english: str) -> re.Pattern[str]:

@@ -12,7 +12,7 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
+from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import bare, shortened
@@ -40,8 +40,9 @@ _ANSWERS: Mapping[str, Mapping[str, bool]] = {
     "warned": {"yellow": True, "bold": True},
     "yes": {"green": True, "bold": True},
 }
-_SCREEN = 20
-"""Lines there are for causes on a terminal of 24."""
+_SCREEN = 16
+"""Lines there are for causes on a terminal of 24: totals, editions, the answer, pytest's own line,
+what was judged, and the prompt have the others."""
 _CAUSES = 10
 """Causes on the last screen; all of them have blocks above it."""
 _NARROWEST, _WIDEST = 60, 110
@@ -99,9 +100,14 @@ class TerminalReport:
         self._editions()
         self.write_incomplete()
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
-        lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
+        room = _SCREEN if self.reporter.isatty else 2 * _CAUSES
+        room -= len(self.report.get("edition_notices", ())) + bool(rest)
         for number, cause in enumerate(shown, 1):
-            _short(self, number, cause, lines)
+            # The worst have room for their reason; those after them have a line at least.
+            together = len(shown) - number + 1
+            lines = max((room - together) // together, int(room > together), 0)
+            lines = min(lines, 3)
+            room -= _short(self, number, cause, lines)
         if rest:
             checks = sum(len(each.checks) for each in rest)
             told = self.say(
@@ -116,9 +122,8 @@ class TerminalReport:
 
     def _editions(self) -> None:
         """By which editions of the documents was judged, and what is to be known of that."""
-        if judged_by := self.report.get("editions"):
-            told = (translated(each, self.language) for each in judged_by)
-            self.paragraph(self.say("t_editions", editions=", ".join(told)))
+        if told := judged_by(self.report, self.language):
+            self.paragraph(told)
         for notice in self.report.get("edition_notices", ()):
             self.paragraph(translated(notice, self.language), yellow=True)
 
@@ -327,8 +332,9 @@ def write_news(terminal: TerminalReport, news: News) -> None:
         terminal.paragraph(told, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
-def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> None:
-    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``."""
+def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> int:
+    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``, or behind
+    them where there is none for it. Returns how many lines it took."""
     verdict = terminal.verdict(cause.verdict)
     harm = harm_of(cause, terminal.language)
     head = f"{number:>2}  "
@@ -337,7 +343,12 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
     place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
     if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
         harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
-    terminal.reporter.line(cut("".join(f"  {each}" for each in (harm, place) if each), room))
+    line = "".join(f"  {each}" for each in (harm, place) if each)
+    if lines < 1:
+        reason = translated(bare(cause.reason), terminal.language)
+        terminal.reporter.line(cut(f"{line}: {reason}", room))
+        return 1
+    terminal.reporter.line(cut(line, room))
     told = wrapped(translated(cause.reason, terminal.language), width=terminal.width - 4)
     if len(told) > lines:
         # What was observed says more than the request, which is in the block of the cause.
@@ -347,6 +358,7 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
         told = [*told[: lines - 1], last]
     for line in told:
         terminal.reporter.line("    " + line)
+    return 1 + len(told)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:

@@ -16,15 +16,6 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 NOT_CANN = "the embedded reference: this says nothing about CANN"
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """An empty directory on a machine without a toolkit."""
-    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _program(path: Path, script: str = "exit 1") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")

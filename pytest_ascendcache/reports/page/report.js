@@ -58,8 +58,7 @@ function story(number, belowCause = false) {
   if (told.findings) add("findings", findings(told.findings));
   for (const step of told.steps || []) {
     lines("request", [step.command, ...(step.told || [])]);
-    const changes = Object.entries(step.changes || {});
-    if (changes.length) lines("changed", [changes.map(([path, how]) => `${path}: ${how}`).join("\n")]);
+    if (step.changes) lines("changed", [step.changes]);
     if (step.output) lines("said", [step.output.trim()]);
   }
   if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
@@ -123,16 +122,16 @@ function open(row, wanted) {
   const rule = data.rules[number];
   const cell = make("td", { class: "detail", colspan: 5 },
     make("p", {}, inBoth(rule.statement, rule.statement_zh)),
-    make("p", { class: "quiet" }, both("source"), ": ", sourceOf(rule)),
+    make("p", { class: "quiet" }, label("source"), sourceOf(rule)),
     ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, inBoth(...each))),
-    ...(data.readings[number] || []).map((each) => make("p", { class: "quiet" }, both("reading"), ": ", inBoth(...each))),
+    ...(data.readings[number] || []).map((each) => make("p", { class: "quiet" }, label("reading"), inBoth(...each))),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));
 }
 
 function sourceOf(rule) {
   const { document: en, document_zh: zh, section, address } = rule.source;
-  const place = [inBoth(en, zh), `: ${section}`];
+  const place = [inBoth(`${en}: `, `${zh || en}：`), section];
   return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
 }
 
