@@ -249,3 +249,41 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
     assert "INCOMPLETE: 3 more checks were selected and not run" in output
     assert NOT_CANN in output
     assert "INTERNALERROR" not in output + errors
+
+
+def test_an_interrupt_ends_the_compiler_too(suite: pytest.Pytester) -> None:
+    """Ctrl-C while atc runs: pytest ends, and no process of the toolchain is left."""
+    started, never = suite.path / "started", suite.path / "never"
+    os.mkfifo(started)
+    os.mkfifo(never)
+    program = _program(suite.path / "toolkit/bin/atc", f"echo $$ > {started}; read go < {never}")
+    suite.makeconftest(
+        """
+        import signal
+
+        # Where this test runs in the background, SIGINT is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        """
+    )
+    command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        [*command, f"--ascend-atc={program}"],
+        cwd=suite.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        fifo = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+        poll = select.poll()
+        poll.register(fifo, select.POLLIN)
+        poll.register(os.pidfd_open(run.pid), select.POLLIN)
+        assert poll.poll(120_000)  # atc runs, or the run has ended
+        compiler = os.pidfd_open(int(os.read(fifo, 100)))
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=60)
+        ended = select.poll()
+        ended.register(compiler, select.POLLIN)
+        assert ended.poll(60_000), "atc still runs"
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "INCOMPLETE" in output
+    assert "INTERNALERROR" not in output + errors
