@@ -267,8 +267,8 @@ def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> 
     for family, reasons in families.items():
         ((reason, _),) = reasons.most_common(1)
         total = counted("checks", sum(reasons.values()), terminal.language)
-        told = f"{terminal.verdict('not applicable')}: {family}, {total}: "
-        told += translated(reason, terminal.language)
+        why = translated(reason, terminal.language)
+        told = terminal.say("t_inapplicable", family=family, checks=total, reason=why)
         if len(reasons) > 1:
             others = count(len(reasons) - 1, "other reason")
             told += f" ({translated(f'and {others}', terminal.language)})"
@@ -371,19 +371,21 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     statement = rule.statement_zh if chinese and rule.statement_zh else rule.statement
     level = terminal.say(f"l_{rule.level.value}")
     document = (chinese and rule.source.document_zh) or rule.source.document
-    terminal.labelled("t_promise", f"{statement} ({level}; {document}: {rule.source.section})")
-    broken = ", ".join(
-        f"{name}: {counted('checks', count, language)}" for name, count in cause.rules.items()
+    colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
+    place = f"{level}{semicolon}{document}{colon}{rule.source.section}"
+    terminal.labelled("t_promise", f"{statement} ({place})")
+    broken = terminal.say("t_between").join(
+        f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
     )
-    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}; {broken}")
+    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}{semicolon}{broken}")
     if harm := harm_of(cause, language):
-        seen = f": {translated(cause.seen, language)}" if cause.seen else ""
+        seen = f"{colon}{translated(cause.seen, language)}" if cause.seen else ""
         terminal.labelled("t_harm", harm + seen)
     terminal.labelled("t_why", translated(cause.reason, language))
     for other in cause.also[:3]:
         terminal.labelled("t_also", translated(other, language), lines=3)
     terminal.labelled("t_check", record.check.rpartition("::")[2])
-    _story(terminal, record)
+    _story(terminal, record, cause.reason)
 
 
 def _record_of(results: Sequence[RuleResult], cause: Cause) -> VerdictRecord:
@@ -396,10 +398,12 @@ def _record_of(results: Sequence[RuleResult], cause: Cause) -> VerdictRecord:
     )
 
 
-def _story(terminal: TerminalReport, record: VerdictRecord) -> None:
+def _story(terminal: TerminalReport, record: VerdictRecord, reason: str) -> None:
     sandbox = record.evidence["sandbox"]
-    for finding in record.message.splitlines()[1:] if record.evidence["findings"] else ():
-        terminal.labelled("", shortened(finding))
+    findings = record.message.splitlines()[1:] if record.evidence["findings"] else ()
+    for finding in map(shortened, findings):
+        if finding.strip() not in reason:  # which names the first
+            terminal.labelled("", translated(finding, terminal.language))
     if sandbox:
         terminal.command("t_sandbox", f"SANDBOX={sandbox}")
     for note in record.evidence["ranks"]:
