@@ -163,9 +163,12 @@ class StaticWitness:
     def afterwards(self) -> Sighting | None:
         """See :class:`~pytest_ascendcache.observation.evidence.Witness`.
 
-        A package that installs itself, and an index whose kernels are there.
+        A package that installs itself, and an index whose kernels are there. One that is installed
+        already says nothing of others where it is refused.
         """
-        packages = self._kernels.known_packages()
+        installed = InstalledKernels(self._kernels.opp)
+        known, there = self._kernels.known_packages(), installed.packages
+        packages = [each for each in known if each.stem not in there]
         for number in range(LATER_RUNS if packages else 0):
             result = self._kernels.attempt(self._kernels.installation(packages[0]))
             if result.succeeded:
@@ -173,7 +176,6 @@ class StaticWitness:
             if number == LATER_RUNS - 1:
                 what = f"no package can be installed any more: it {result.ending}"
                 return Sighting(Harm.UNUSABLE, what)
-        installed = InstalledKernels(self._kernels.opp)
         try:
             index = installed.index()
         except TornIndex as error:

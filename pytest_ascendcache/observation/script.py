@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -43,6 +43,12 @@ class UndisturbedRuns:
 
     directory: Path
     by_cards: dict[int, WatchedRun] = field(default_factory=dict)
+
+
+def private_packages(work: Path) -> frozenset[str]:
+    """Packages below a working directory: for CANN 9.1 each process installs for itself alone."""
+    places = (each.parents[1] for each in work.rglob("static_kernel/ai_core"))
+    return frozenset().union(*(InstalledKernels(place).packages for place in places))
 
 
 class ScriptUnderTest:
@@ -100,17 +106,19 @@ class ScriptUnderTest:
         work: Path | None = None,
         keep: bool = False,
         patience: float | None = None,
+        enough: Callable[[Path], bool] | None = None,
     ) -> WatchedRun:
         """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
 
         ``work`` is a working directory that was used before. With ``keep`` what it leaves
         installed stays, to see what the next run does with it; ``left`` always names all that was
-        not there before the check. ``patience`` is the time, in seconds, it is given.
+        not there before the check. ``patience`` is the time, in seconds, it is given; what was
+        seen is ``enough`` where that says so of the working directory, and it is killed then.
 
         Raises:
             ToolchainError: where a card does not end.
         """
-        (run,) = self.together([cards], wrong, may_hang, work, keep, patience)
+        (run,) = self.together([cards], wrong, may_hang, work, keep, patience, enough)
         return run
 
     def together(
@@ -121,6 +129,7 @@ class ScriptUnderTest:
         work: Path | None = None,
         keep: bool = False,
         patience: float | None = None,
+        enough: Callable[[Path], bool] | None = None,
     ) -> list[WatchedRun]:
         """Several jobs at once, in a directory each and with one op_compiler, which counts the
         calls of all of them."""
@@ -135,10 +144,12 @@ class ScriptUnderTest:
                 directory = work or self.directory("work")
                 job = self.toolchain.started(directory, place.port, cards, compiler.directory)
                 started.append(held.enter_context(job))
-            ended = [each.wait(patience) for each in started]
+            ended = [each.wait(patience, enough) for each in started]
         left = self.installed.packages - self._before
         if not keep:
             self._remove(left)
+        for run in ended:
+            left |= private_packages(run.work)
         for run in ended:
             self._note(run)
             if None in run.returncodes and not may_hang:

@@ -54,22 +54,25 @@ _PACKAGE = """\
 #!/bin/sh
 # A package with the conformance suite around it.
 export ASCENDCACHE_PACKAGE_HOLDER=${{ASCENDCACHE_PACKAGE_HOLDER:-$PPID}}
-notes={notes} name=@NAME@ ai_core=$ASCEND_OPP_PATH/static_kernel/ai_core
+notes={notes} name=@NAME@ opp=$ASCEND_OPP_PATH
+for word; do case $word in --install-path=*) opp=${{word#*=}} ;; esac; done
+ai_core=$opp/static_kernel/ai_core
 {state}
 echo "begin $name $(was_read)" >> "$notes/events"
 {install}
 "$notes/real/$name" "$@"
 status=$?
 {after}
+rm -f "$notes"/index.*
 for index in $(indexes); do
     touch -a -d @1 "$index"
-    cat "$index" > /dev/null
+    chip=${{index%/*}}
+    cat "$index" > "$notes/index.${{chip##*/}}"
     [ "$(was_read)" = read ] || echo "blind $name -" >> "$notes/events"
     touch -a -d @1 "$index"
 done
 directory=$ai_core/${{name%.run}}
 if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; then
-    cat "$ai_core"/config/*/binary_info_config.json > "$notes/index.$name" 2> /dev/null
     for index in $(indexes); do touch -a -d @1 "$index"; done
     mv "$directory/uninstall.sh" "$directory/uninstall.real.sh"
     sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
@@ -179,14 +182,16 @@ class WatchedCompiler:
         return sorted((self.notes / f"asked.{call}").rglob("*.json"))
 
     def keys(self) -> set[tuple[str, str]]:
-        """Operator type and simplified key of every kernel that any index had after an install."""
-        found: set[tuple[str, str]] = set()
-        for path in self.notes.glob("index.*"):
-            try:
-                found.update(entries_of(path.read_bytes()))
-            except ValueError as error:
-                raise NotDecidable(f"the index after an install is not whole: {error}") from None
-        return found
+        """Operator type and simplified key of every kernel in the index after the last install.
+
+        Raises:
+            NotDecidable: where that was not whole.
+        """
+        try:
+            found = (entries_of(path.read_bytes()) for path in self.notes.glob("index.*"))
+            return set().union(*found)
+        except ValueError as error:
+            raise NotDecidable(f"the index after an install is not whole: {error}") from None
 
     def reselected(self) -> bool:
         """Whether a process read the index after an install.

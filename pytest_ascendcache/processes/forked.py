@@ -141,6 +141,11 @@ class _RunningChild:
     output: IO[bytes]
     told: bytes = b""
 
+    @property
+    def has_ended(self) -> bool:
+        """See :class:`Running`."""
+        return self._hear(2, time.monotonic())
+
     def kill(self) -> None:
         """See :class:`Running`."""
         # It is a child once the server says so.

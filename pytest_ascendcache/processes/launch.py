@@ -38,6 +38,10 @@ class Ended:
 class Running(Protocol):
     """A started command."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by now; :meth:`wait` is still due."""
+
     def kill(self) -> None:
         """``kill -9`` its process group now; :meth:`wait` is still due."""
 
@@ -156,9 +160,14 @@ class _GuardedProcess:
         """What the guard has told so far."""
         return self.told.decode().split("\n")[:-1]
 
+    @property
+    def has_ended(self) -> bool:
+        """See :class:`Running`."""
+        return self.hear(2, time.monotonic())
+
     def kill(self) -> None:
         """See :class:`Running`."""
-        if not self.hear(2, time.monotonic()):  # ended, its number may be another's
+        if not self.has_ended:  # ended, its number may be another's
             kill_group(int(self.lines[0].split()[1]))
 
     def wait(self, deadline: float) -> Ended:

@@ -12,13 +12,14 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.faults import find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.waiting import wait_until
 from pytest_ascendcache.toolchains.base import BaseToolchain
 
 _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WORLD_")
@@ -26,6 +27,8 @@ _CLEANED = ("GROUP_", "LOCAL_", "MASTER_", "RANK", "ROLE_", "TORCHELASTIC_", "WO
 
 COMPILER = "op_compiler"
 
+_LOOK = 0.2
+"""Seconds between two looks at a directory that processes of minutes write to."""
 
 _OPENED = re.compile(
     r'(?P<moment>\d+\.\d+) openat\([^,]*, "(?P<path>[^"]+)", (?P<flags>\w+).* = \d+$'
@@ -102,10 +105,18 @@ class Started:
     commands: tuple[str, ...]
     deadline: float
 
-    def wait(self, patience: float | None = None) -> ScriptRun:
-        """Wait for the end of every process, for ``deadline`` seconds or those of ``patience``."""
+    def wait(
+        self, patience: float | None = None, enough: Callable[[Path], bool] | None = None
+    ) -> ScriptRun:
+        """Wait for the end of every process, for ``deadline`` seconds or those of ``patience``.
+
+        They are killed before that as soon as ``enough`` was seen in their working directory.
+        """
         began = time.monotonic()
         until = began + (self.deadline if patience is None else patience)
+        if enough is not None:
+            wait_until(lambda: self._have_ended or enough(self.work), until - began, _LOOK)
+            until = until if self._have_ended else began
         ended = [each.wait(until) for each in self.running]
         return ScriptRun(
             self.work,
@@ -114,6 +125,10 @@ class Started:
             tuple(each.output for each in ended),
             time.monotonic() - began,
         )
+
+    @property
+    def _have_ended(self) -> bool:
+        return all(each.has_ended for each in self.running)
 
 
 class TorchairToolchain(BaseToolchain):

@@ -117,6 +117,19 @@ def test_a_reader_who_has_heard_enough_is_no_failure(packages, opp):
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("quiet", ["-q", "--quiet"])
+def test_a_process_installs_for_itself_alone(packages, opp, tmp_path, quiet):
+    """As npugraph_ex does for CANN 9.1, and the directory is all there is to remove."""
+    before = contents(opp)
+    own = tmp_path / "static_kernel_install/20261122_1"
+    own.mkdir(parents=True)
+    ended = run([packages["pk"], f"--install-path={own}", quiet], opp)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert len(index(own)["Relu"]["staticList"]) == 4
+    assert contents(opp) == before
+    assert [each.name for each in own.iterdir()] == ["static_kernel"]
+
+
 @pytest.mark.parametrize("shell", SHELLS, ids="-".join)
 def test_every_shell_installs_lists_and_uninstalls(packages, opp, shell):
     before = contents(opp)

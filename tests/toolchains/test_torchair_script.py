@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.faults import find_strace
+from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
 SCRIPT = Path(__file__).parents[1] / "standins/torchair_script.py"
 NETWORK = Path(__file__).parents[2] / "fixtures/networks/square.json"
@@ -65,7 +66,9 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
         ("renamed", "leaves", "fail"),
         ("no-debug", "leaves", "fail"),
         ("odd-package", "names", "warn"),
+        ("private", "installed", "warn"),
         ("more-dumped", "kernels", "fail"),
+        ("early", "kernels", "fail"),
         ("installed", "installed", "warn"),
         ("silent", "told", "warn"),
         ("deaf", "ends", "warn"),
@@ -90,6 +93,19 @@ def test_scripts_that_do_not(
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
     result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
+
+
+@pytest.mark.parametrize(("last", "code"), [("open('pipe').read()", None), ("exit(3)", 3)])
+def test_who_was_seen_long_enough_is_killed(tmp_path: Path, last: str, code: int | None) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import os, pathlib\nos.mkfifo('pipe')\npathlib.Path('seen').touch()\n{last}"
+    )
+    toolchain = TorchairToolchain(script, 2, 60.0)
+    seen = "never" if code else "seen"
+    with toolchain.started(tmp_path, 0, 1, None) as job:
+        run = job.wait(enough=lambda work: (work / seen).exists())
+    assert run.returncodes == (code,)
 
 
 def test_packages_that_cannot_be_installed_are_no_pass(

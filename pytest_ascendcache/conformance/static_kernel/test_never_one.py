@@ -13,7 +13,7 @@ from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.conformance.kit.packages import differences, misnamed, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.static_kernel import union
-from pytest_ascendcache.observation import StaticKernelsUnderTest
+from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import ToolchainError
 
@@ -154,7 +154,7 @@ PLACES = {
 
 @rule("static-kernel/install-idempotent")
 def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUnderTest) -> None:
-    """And uninstall from there: all that was made goes, and nothing beside it does."""
+    """And uninstall from there: every file that was made goes, and nothing beside it does."""
     package = kernels.package(operator("Abs"), name="pk")
     alone, wrong, parent = kernels.alone(package), [], kernels.opp
     for name, place in PLACES.items():
@@ -165,7 +165,8 @@ def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUn
             wrong.append(f"{name}: below [{place}] installing {result.ending}")
             continue
         result = kernels.attempt(kernels.removal("pk"))
-        if not result.succeeded or any(kernels.opp.iterdir()):
+        left = [kind for kind, *_ in state_of(kernels.opp).values() if kind != "directory"]
+        if not result.succeeded or left:
             wrong.append(f"{name}: below [{place}] uninstalling {result.ending}")
     assert wrong == []
     assert sorted(each.name for each in parent.iterdir()) == sorted(PLACES.values())

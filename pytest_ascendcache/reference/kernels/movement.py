@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from pytest_ascendcache.reference.kernels.layout import merge, offset, row_major
+from pytest_ascendcache.reference.kernels.layout import (
+    broadcast_shape,
+    broadcast_strides,
+    merge,
+    offset,
+    row_major,
+)
 from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import select
@@ -116,3 +122,79 @@ def gather(op: KernelContext) -> None:
         place = select(place < 0, 0, select(place < extent, place, extent - 1))
         word = source.load_bits((first * extent + place) * inner + last)
         target.store_bits((first * count + number) * inner + last, word)
+
+
+@register("ConcatD", dtypes=STORABLE, attributes=("concat_dim", "N"), inputs=(1, 64))
+def concatenate(op: KernelContext) -> None:
+    """All inputs, one behind the other along ``concat_dim``."""
+    parts, target = [op.input(position) for position in range(len(op.inputs))], op.output()
+    shape = parts[0].shape
+    if not shape or op.integer("N", len(parts)) != len(parts):
+        op.fail(f"has {len(parts)} input(s) of {list(shape)}; give it N tensors with dimensions")
+    (axis,) = op.axes((op.integer("concat_dim"),), len(shape), "concat_dim")
+    for each in parts[1:]:
+        op.expect_dtype_of_first(each)
+        op.expect_shape(each, (*shape[:axis], *each.shape[axis : axis + 1], *shape[axis + 1 :]))
+    made = (*shape[:axis], sum(each.shape[axis] for each in parts), *shape[axis + 1 :])
+    op.expect_shape(target, made, parts[0].dtype)
+    steps, start = row_major(made), 0
+    for each in parts:
+        extents, (reading, writing) = merge(each.shape, row_major(each.shape), steps)
+        with op.trace.nest(extents) as indices:
+            word = each.load_bits(offset(op.trace, indices, reading))
+            target.store_bits(offset(op.trace, indices, writing, start), word)
+        start += each.shape[axis] * steps[axis]
+
+
+@register("SelectV2", dtypes=STORABLE, inputs=(3, 3))
+def choose(op: KernelContext) -> None:
+    """Input 1 where input 0 is true, else input 2; all three broadcast."""
+    condition, yes, no = (op.input(position) for position in range(3))
+    if condition.dtype != "bool" or yes.dtype != no.dtype:
+        op.fail(
+            f"cannot choose between {yes.dtype} and {no.dtype} by {condition.dtype}; use one type "
+            "for both, and bool"
+        )
+    shape = broadcast_shape([condition.shape, yes.shape, no.shape])
+    if shape is None:
+        shapes = [list(each.shape) for each in (condition, yes, no)]
+        op.fail(f"cannot broadcast the shapes {shapes}; make unequal extents 1")
+    op.expect_shape(op.output(), shape, yes.dtype)
+    strides = [broadcast_strides(each.shape, len(shape)) for each in (condition, yes, no)]
+    extents, (to, *of) = merge(shape, row_major(shape), *strides)
+    with op.trace.nest(extents) as indices:
+        wanted, first, second = (
+            each.load_bits(offset(op.trace, indices, steps))
+            for each, steps in zip((condition, yes, no), of, strict=True)
+        )
+        word = select(wanted.equals(0), second, first)
+        op.output().store_bits(offset(op.trace, indices, to), word)
+
+
+def _triangle(op: KernelContext, upper: bool) -> None:
+    x, y = op.input(0), op.output()
+    if len(x.shape) < 2:
+        op.fail(f"has the shape {list(x.shape)} for input 0; give it at least 2 dimensions")
+    op.expect_shape(y, x.shape, x.dtype)
+    outer, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
+    diagonal = op.integer("diagonal", 0)
+    with op.trace.nest((outer, rows, columns)) as (first, row, column):
+        place = (first * rows + row) * columns + column
+        right = column + row * -1
+        word = x.load_bits(place)
+        if upper:
+            y.store_bits(place, select(right < diagonal, 0, word))
+        else:
+            y.store_bits(place, select(right < diagonal + 1, word, 0))
+
+
+@register("Triu", dtypes=STORABLE, attributes=("diagonal",))
+def upper_triangle(op: KernelContext) -> None:
+    """Zero below the diagonal, which counts upwards from the main one."""
+    _triangle(op, upper=True)
+
+
+@register("Tril", dtypes=STORABLE, attributes=("diagonal",))
+def lower_triangle(op: KernelContext) -> None:
+    """Zero above the diagonal, which counts upwards from the main one."""
+    _triangle(op, upper=False)

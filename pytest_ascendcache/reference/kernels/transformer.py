@@ -1,7 +1,7 @@
 """Operators that a transformer on an NPU runs beside those of the other modules.
 
 Names, attributes and outputs as ``aclnn`` calls dump them: matrix products and LayerNorm of later
-versions, scalars as attributes, gated units, RMS normalisation and rotary positions.
+versions, scalars as attributes, gated units, RMS normalisation, positions and rotating by them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_ascendcache.reference.kernels.elementwise import elementwise
 from pytest_ascendcache.reference.kernels.layout import broadcast_strides, offset, row_major
 from pytest_ascendcache.reference.kernels.matrix import product
 from pytest_ascendcache.reference.kernels.normalisation import average
-from pytest_ascendcache.reference.kernels.operator import KernelContext
+from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value
 
@@ -34,6 +34,27 @@ def times_scalar(op: KernelContext, x: Value) -> Value:
 @elementwise("Adds", attributes=("value",))
 def plus_scalar(op: KernelContext, x: Value) -> Value:
     return x + op.number("value")
+
+
+@register("Range", dtypes=NUMBERS, inputs=(3, 3))
+def numbers_in_steps(op: KernelContext) -> None:
+    """start + i * delta. The declared output says how many; the limit, input 1, is not read."""
+    start, delta, y = op.input(0), op.input(2), op.output()
+    for position in range(3):
+        each = op.input(position)
+        op.expect_dtype_of_first(each)
+        if prod(each.shape) != 1:
+            op.fail(f"has the shape {list(each.shape)} for {each.role}; give it one element")
+    if len(y.shape) != 1:
+        op.fail(f"declares the shape {list(y.shape)} for its output; declare one dimension")
+    op.expect_shape(y, y.shape, start.dtype)
+    trace = op.trace
+    first, step = start.load(trace.index(0)), delta.load(trace.index(0))
+    count = trace.variable(trace.word(0))
+    with trace.nest(y.shape) as (place,):
+        number = count.get()
+        y.store(place, first + (number.to_float() if y.is_float else number) * step)
+        count.set(number + 1)
 
 
 @register("SwiGlu", attributes=("dim",))

@@ -154,14 +154,13 @@ def _parser(name: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog=name,
         usage=(
-            "%(prog)s [--install-path=DIR] [--quiet] "
-            "[--check | --list | --uninstall [--force | --all]]"
+            "%(prog)s [--install-path=DIR] [-q] [--check | --list | --uninstall [--force | --all]]"
         ),
         description="Installs static kernels below $ASCEND_OPP_PATH/static_kernel/ai_core.",
         allow_abbrev=False,
     )
     parser.add_argument("--install-path", metavar="DIR", help="instead of $ASCEND_OPP_PATH")
-    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--check", action="store_true", help="check the package, install nothing")
     action.add_argument("--list", action="store_true", help="list its kernels, install nothing")

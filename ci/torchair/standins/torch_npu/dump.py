@@ -110,6 +110,36 @@ def _mean(x, axes, keep=False, **_):
     return "ReduceMean", [x], _attributes(axes=[each % x.dim() for each in axes], keep_dims=keep)
 
 
+def _cat(tensors, axis=0):
+    dimension = axis % tensors[0].dim()
+    return "ConcatD", [tensors], _attributes(concat_dim=dimension, N=len(tensors))
+
+
+def _where(condition, x1, x2):
+    return "SelectV2", [condition, x1, x2], []
+
+
+def _arange(*limits, **_):
+    start, limit, step = (limits[0], *limits[1:], 1)[:3] if limits[1:] else (0, limits[0], 1)
+    return "Range", [torch.tensor([each]) for each in (start, limit, step)], []
+
+
+def _triangle(kind):
+    return lambda x, diagonal=0: (kind, [x], _attributes(diagonal=diagonal))
+
+
+def _power(x, exponent):
+    if exponent == 2:
+        return "Square", [x], []
+    return "Pow", [x, torch.tensor(exponent, dtype=x.dtype)], []
+
+
+def _cast(x, *, dtype=None, **_):
+    # Numbers of GE; a copy of one type is none of its operators.
+    numbers = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.bool: 12}
+    return None if dtype in (None, x.dtype) else ("Cast", [x], _attributes(dst_type=numbers[dtype]))
+
+
 OPERATORS = {
     aten.mm.default: _matmul,
     aten.addmm.default: _addmm,
@@ -132,6 +162,17 @@ OPERATORS = {
     aten.rsqrt.default: _unary("Rsqrt"),
     aten.sqrt.default: _unary("Sqrt"),
     aten.neg.default: _unary("Neg"),
+    aten.reciprocal.default: _unary("Reciprocal"),
+    aten.cos.default: _unary("Cos"),
+    aten.sin.default: _unary("Sin"),
+    aten.cat.default: _cat,
+    aten.where.self: _where,
+    aten.arange.default: _arange,
+    aten.arange.start_step: _arange,
+    aten.triu.default: _triangle("Triu"),
+    aten.tril.default: _triangle("Tril"),
+    aten.pow.Tensor_Scalar: _power,
+    aten._to_copy.default: _cast,
 }
 
 
@@ -149,8 +190,9 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         results = function(*args, **(kwargs or {}))
         describe = OPERATORS.get(function) or OPERATORS.get(_plain(function))
-        if describe is not None:
-            kind, inputs, attributes = describe(*args, **(kwargs or {}))
+        described = describe and describe(*args, **(kwargs or {}))
+        if described:
+            kind, inputs, attributes = described
             outputs = [each for each in tree_flatten(results)[0] if isinstance(each, torch.Tensor)]
             if kind == "FlashAttentionScore":
                 outputs = _with_sums(outputs[0])
@@ -176,6 +218,8 @@ class _Recorder(TorchDispatchMode):
 def _tensor(tensor, index):
     if tensor is None:
         return None
+    if isinstance(tensor, (list, tuple)):
+        return [{**_tensor(each, index), "param_type": "dynamic"} for each in tensor]
     shape = list(tensor.shape)
     constant = getattr(tensor, "value_depend", False)
     return {
@@ -223,6 +267,7 @@ def stop():
 def _write(folder, record):
     folder.mkdir(exist_ok=True)
     first = record["inputs"][0]
+    first = first[0] if isinstance(first, list) else first
     shape = map(str, first["shape"])
     suffix = folder.name.partition("_")[2]
     name = "_".join([record["op_type"], first["dtype"], first["format"], *shape])

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
-from torch_npu.npu import utils  # noqa: F401 - TorchAir asks for it
+from torch_npu.npu import utils
 
 SOC = os.environ.get("ASCENDCACHE_SOC", "Ascend910B1")
 _numbers = itertools.count(1)
@@ -168,7 +168,18 @@ def _get_deterministic_level():
 
 def _aclnn_reselect_static_kernel():
     """Read this chip's index as CANN's runtime does: one that is missing or torn is no error."""
-    base = Path(os.environ["ASCEND_OPP_PATH"], "static_kernel/ai_core/config")
+    _reselect(os.environ["ASCEND_OPP_PATH"])
+
+
+if utils._is_gte_cann_version("9.1.0"):
+
+    def _aclnn_reselect_static_kernel_with_path(path):
+        """The same of packages that a process has installed for itself alone."""
+        _reselect(path)
+
+
+def _reselect(opp):
+    base = Path(opp, "static_kernel/ai_core/config")
     index = base / re.match(r"ascend\d+[a-z]?", SOC.lower())[0] / "binary_info_config.json"
     found = 0
     with contextlib.suppress(OSError, ValueError):
