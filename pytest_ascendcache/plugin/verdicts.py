@@ -28,7 +28,7 @@ _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
     Verdict.FAIL: ("failed", "F", "FAILED"),
     Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
-    Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
+    Verdict.KNOWN_DEVIATION: ("known deviation", "k", ("KNOWN DEVIATION", {"yellow": True})),
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
     Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }
@@ -216,11 +216,11 @@ def _verdict(
 
 
 def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
-    """Whether what was not kept is, for all that could be read, not a promise of the edition that
-    is judged by, and did no harm that fails."""
-    kept = verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE)
+    """Whether what is broken is, for all that could be read, not a promise of the edition that
+    is judged by, and did no harm that fails. What could not be told stays undecided."""
+    broken = verdict in (Verdict.FAIL, Verdict.WARN)
     harmless = harm is None or not harm.fails
-    return bool(rule.promised_by or rule.unread) and not kept and harmless
+    return bool(rule.promised_by or rule.unread) and broken and harmless
 
 
 def _deviation(
