@@ -10,6 +10,7 @@ the clean reference breaks nothing.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -24,10 +25,12 @@ from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.defective import MISWRITTEN
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
+from pytest_ascendcache.words import instead
 
 _BROKEN = ("fail", "warn")
 _UNDECIDED = "undecided"
@@ -41,12 +44,14 @@ _SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
 @dataclass(frozen=True)
 class Killed:
     """What a run of the suite said of one defect: rule -> verdict, the kinds of interruption
-    after which a check found fault, the simplest first, and the kinds of harm, the worst first."""
+    after which a check found fault, the simplest first, and the kinds of harm, the worst first.
+    ``miswritten`` says that a slip of the defect's writer was noticed instead."""
 
     defect: Defect
     verdicts: dict[str, str]
     crashes: list[str]
     harms: list[Harm]
+    miswritten: bool = False
 
     @property
     def by(self) -> list[str]:
@@ -71,10 +76,10 @@ class Killed:
     @property
     def survived(self) -> bool:
         """Whether a rule missed it, it takes another interruption to find it than it says, it does
-        other harm, or a rule blames it that must not."""
+        other harm, a rule blames it that must not, or it fails in its own code."""
         simplest = self.crashes[0] if self.crashes else ""
         other = self.defect.crash not in ("", simplest) or self.other_harm
-        return bool(self.missed or self.blamed) or other
+        return bool(self.missed or self.blamed) or other or self.miswritten
 
 
 def main() -> int:
@@ -106,8 +111,8 @@ def main() -> int:
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
         parser.error(
-            f"no defect or scene is called {unknown[0]!r}; there are "
-            f"{', '.join([*defects, *scenes])}"
+            f"no defect or scene is called {unknown[0]!r}; "
+            + instead(unknown[0].replace("_", "-"), [*defects, *scenes])
         )
     whole = not given.names
     # A defect that breaks no rule by itself is there for scenes.
@@ -215,7 +220,8 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = T
 
 def _killed(defect: Defect, ended: Ended) -> Killed:
     report = ended.report
-    return Killed(defect, _verdicts(report), _crashes(report), _harms(report))
+    miswritten = MISWRITTEN in json.dumps(report)
+    return Killed(defect, _verdicts(report), _crashes(report), _harms(report), miswritten)
 
 
 def _crashes(document: Mapping[str, Any]) -> list[str]:
@@ -295,6 +301,8 @@ def _report(killed: Killed) -> bool:
     if (edition := killed.defect.editions[0]) != DEFAULT_NAMES[CANN]:
         later += f" (CANN {edition})"
     print(f"{state:<9}  {killed.defect.name:<36} {killed.defect.what}{later}", flush=True)
+    if killed.miswritten:
+        print(f"           {'':<36}   {MISWRITTEN}")
     for rule in killed.defect.breaks:
         print(f"           {'':<36}   by {rule}: {killed.verdicts.get(rule, 'not run')}")
     for rule in killed.defect.keeps:

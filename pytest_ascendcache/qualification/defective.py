@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import Defect, Profile
 from pytest_ascendcache.qualification.loading import everything, flawed
@@ -19,6 +21,10 @@ from pytest_ascendcache.reference.static_kernel import op_compiler
 
 THIS = __spec__.name
 """The module's own name, which ``__name__`` is not where it is run."""
+MISWRITTEN = "the defect does not do what it says, it fails in its own code"
+"""What a run says of a defect that breaks by a slip of its writer; it would count as noticed."""
+_SOFTWARE_ERROR = 70
+_DEFECTS = Path(__file__).parent / "defects"
 ANY = "any"
 """Stands for every defect and profile; its fork server tells programs by ``name/program``."""
 
@@ -34,7 +40,18 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
 
 
 def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.Program:
-    return lambda argv, environ: program(argv, environ, defect.policies())
+    def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+        try:
+            return program(argv, environ, defect.policies())
+        except (NameError, AttributeError, TypeError) as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            if not Path(where.filename).is_relative_to(_DEFECTS):
+                raise
+            traceback.print_exc()
+            print(f"[ERROR] {MISWRITTEN}", file=sys.stderr)
+            return _SOFTWARE_ERROR
+
+    return run
 
 
 def _installed_by(defect: Defect | Profile) -> PolicyProgram:

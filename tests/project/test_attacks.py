@@ -11,7 +11,7 @@ from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.faults import Action, CrashKind
 
 SUITE = Path(suite.__file__).parent
-ROOMS = ("operator-cache", "ranks", "packages")
+ROOMS = ("operator-cache", "ranks", "packages", "client")
 ATTACKS = tomllib.loads((SUITE / "attacks.toml").read_text(encoding="utf-8"))["attack"]
 CELLS = [(each["name"], room, each.get(room, "")) for each in ATTACKS for room in ROOMS]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
 from pytest_ascendcache.contract.static_kernel import Index
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.simplified_key import simplified_key
 
 KINDS = ("Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh")
 
@@ -38,6 +43,50 @@ def differences(index: Index, wanted: Index) -> list[str]:
         elif index[key] != wanted[key]:
             lines.append(f"{key[1]} is described otherwise")
     return lines
+
+
+def misnamed(index: Index, operators: Iterable[OperatorSpec]) -> list[str]:
+    """Where the keys of an index are not those of the operators, a line for each.
+
+    A key is read for itself, so that an operator whose key speaks of another one is seen too.
+    """
+    operators = list(operators)
+    keys = {key.replace("/d=1,", "/d=0,") for _, key in index}
+    read = {key: (reading.type, reading.parameters) for key in keys if (reading := read_key(key))}
+    wanted, found = Counter(map(_said, operators)), Counter(read.values())
+    others = [key for key in keys if read[key] not in wanted]
+    return [
+        f"{found[_said(each)]} keys say {each}, and {wanted[_said(each)]} are needed"
+        + _nearest(each, others)
+        for each in operators
+        if found[_said(each)] != wanted[_said(each)]
+    ] + [f"the key {key} says none of the operators" for key in others]
+
+
+def _nearest(operator: OperatorSpec, keys: Iterable[str]) -> str:
+    """In which field the key that is most like an operator's differs from it."""
+    own = simplified_key(OperatorInfo.of(operator))
+    alike = [difference(own, key) for key in keys if key.startswith(f"{operator.type}/")]
+    return f" (the nearest differs in {min(alike, key=len)})" if alike else ""
+
+
+Said = tuple[str, tuple[tuple[KeyTensor, ...], ...]]
+
+
+def _said(operator: OperatorSpec) -> Said:
+    info = OperatorInfo.of(operator)
+    return info.type, tuple(
+        tuple(
+            KeyTensor(
+                TYPE_NUMBERS[each.tensor.dtype.name],
+                FORMAT_NUMBERS[each.tensor.format],
+                each.tensor.shape,
+            )
+            for each in (parameter if isinstance(parameter, tuple) else (parameter,))
+            if each is not None
+        )
+        for parameter in (*info.inputs, *info.outputs)
+    )
 
 
 def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
+from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import union
-from pytest_ascendcache.faults import DAMAGES, Action, CrashKind
+from pytest_ascendcache.faults import DAMAGES, Action, CrashKind, Damage
 from pytest_ascendcache.observation import (
+    Evidence,
     NetworkUnderTest,
     StaticKernelsUnderTest,
     probe_network,
@@ -126,3 +131,81 @@ def test_a_failing_disk_loses_no_installed_package(
         assert differences(kernels.installed.index(), wanted) == [], (
             f"{where}: the install {result.ending}"
         )
+
+
+@rule("security/no-symlink-follow")
+@pytest.mark.parametrize("link", ["kernel", "directory", "package", "chip"])
+def test_uninstalling_leaves_what_links_point_to(
+    kernels: StaticKernelsUnderTest, link: str
+) -> None:
+    """While the package goes, the next one is installed, and all go."""
+    goes, stays, comes = (
+        kernels.package(operator(kind), name=name)
+        for kind, name in (("Abs", "pk"), ("Neg", "pk2"), ("Exp", "pk3"))
+    )
+    kernels.install(goes, stays)
+    outside = kernels.directory("outside")
+    _lead_out(kernels, goes, outside, link)
+    before = Snapshot.take(outside)
+    for package, ask in (
+        (goes, "remove"),
+        (comes, "install"),
+        (stays, "remove"),
+        (comes, "remove"),
+    ):
+        if ask == "install":
+            kernels.attempt(kernels.installation(package))
+        elif package.stem in kernels.installed.packages:
+            kernels.attempt(kernels.removal(package.stem))
+    assert _changed(kernels.evidence, before, outside) == {}, "what a link points to was changed"
+
+
+def _changed(evidence: Evidence, before: Snapshot, outside: Path) -> dict[str, str]:
+    """What became of files outside, by path; that is the harm, whatever follows."""
+    changes = {path: each.value for path, each in before.disturbed(Snapshot.take(outside)).items()}
+    for path, change in changes.items():
+        evidence.saw(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
+    return changes
+
+
+def _lead_out(kernels: StaticKernelsUnderTest, package: Path, outside: Path, link: str) -> None:
+    """Put a link to ``outside`` where a package has a part, and the part itself there."""
+    installed = kernels.installed
+    if link == "chip":
+        place = installed.ai_core / "config" / installed.chips[0]
+    elif link == "kernel":
+        (entry,) = (each for key, each in kernels.alone(package).items() if "/d=0," in key[1])
+        place = installed.kernel(entry)
+    else:
+        place = installed.ai_core / package.stem
+    if link == "directory":
+        shutil.copytree(place, outside / "copy")
+        (place / "more").symlink_to(outside / "copy")
+        return
+    shutil.move(place, outside / place.name)
+    if link == "chip":
+        (outside / place.name / "shape_info").mkdir()
+        (outside / place.name / "shape_info" / "shapes.json").write_text("{}")
+    place.symlink_to(outside / place.name)
+
+
+@rule("security/no-symlink-follow")
+@pytest.mark.parametrize("damage", DAMAGES[:2], ids=lambda each: each.name)
+def test_a_rank_leaves_what_links_point_to(network: NetworkUnderTest, damage: Damage) -> None:
+    """A kernel that is a link to a damaged one elsewhere is built anew in its own place."""
+    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    square = probe_network("Square")
+    network.run(square)
+    (kernel,) = network.kernels(0).values()
+    damage.apply(kernel)
+    outside = network.sandbox / "outside"
+    outside.mkdir()
+    for path in (kernel.object_path, kernel.metadata_path):
+        if path.exists():
+            shutil.move(path, outside)
+            path.symlink_to(outside / path.name)
+    before = Snapshot.take(outside)
+    run = network.attempt(network.request(square))
+    assert run.wrong == {}, "the damaged kernel was run"
+    assert _changed(network.evidence, before, outside) == {}, "what a link points to was changed"

@@ -16,7 +16,9 @@ from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 READ_ONLY = "robust/read-only-cache"
 RELOCATE = "robust/relocatable"
@@ -145,6 +147,21 @@ def links_are_written_through(self, right, fs, entry, data, metadata):
         entry.metadata.write_bytes(self.metadata_text(data, metadata))
     else:
         right(fs, entry, data, metadata)
+
+
+@defect(LINKS, overrides=RegistryPolicy.discard, found_later=True)
+def links_of_a_package_are_emptied(self, right, fs, directory):
+    """Uninstalling a package empties what its links point to."""
+    for path in (directory, *directory.rglob("*")):
+        if path.is_symlink() and path.is_dir():
+            shutil.rmtree(path.resolve())
+    right(fs, directory)
+
+
+@defect(LINKS, overrides=KernelMetaPolicy.replace_files, found_later=True)
+def ranks_write_through_links(self, right, fs, contents):
+    """A rank writes its kernels through the links in their places."""
+    right(fs, {path.resolve(): data for path, data in contents.items()})
 
 
 @defect(READ_ONLY, overrides=RankDirectoryPolicy.prepare)

@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import InPlace
 from pytest_ascendcache.reference.cache.fs import Fs
@@ -62,6 +63,18 @@ def no_deterministic_kernel(self, right, job, data, package, soc):
 def attributes_not_in_the_key(self, right, info):
     """Attributes are left out of what tells operators apart."""
     return right(OperatorInfo(info.type, info.inputs, info.outputs))
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.kernel_files, found_later=True)
+def keys_say_another_shape(self, right, job, data, package, soc):
+    """A key has the extents of the outputs from last to first: as many keys, none of them right."""
+    outputs = tuple(
+        replace(each, tensor=replace(each.tensor, shape=each.tensor.shape[::-1]))
+        if isinstance(each, InfoTensor)
+        else each
+        for each in job.info.outputs
+    )
+    return right(replace(job, info=replace(job.info, outputs=outputs)), data, package, soc)
 
 
 class OverwrittenNames(PackagePolicy):

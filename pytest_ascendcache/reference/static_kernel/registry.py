@@ -286,7 +286,8 @@ class RegistryPolicy(IndexPolicy):
             return
         shared = [ai_core / name for name in _SHARED]
         for entry in fs.entries("install.list", ai_core / "config"):
-            shared.append(Path(entry.path) / "shape_info")
+            if not entry.is_symlink():
+                shared.append(Path(entry.path) / "shape_info")
         for path in shared:
             if path.exists() and not path.is_symlink():
                 self.delete(fs, path)
