@@ -4,9 +4,7 @@ large model apart beside reading it."""
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -26,6 +24,10 @@ _OPTIONS = [
     *("--input_shape=input_ids:1,8;attention_mask:1,8", "--op_precision_mode=model.ini"),
 ]
 
+CONVERSIONS = 8
+"""Those that the gate makes of the example: fresh, into and from a new cache, under force, from two
+caches, and two at once."""
+
 
 def conversions(directory: Path, pytest: Callable[..., float]) -> None:
     """The example release: warm beside cold, and its gate beside bare conversions."""
@@ -39,15 +41,13 @@ def conversions(directory: Path, pytest: Callable[..., float]) -> None:
         flush=True,
     )
     subprocess.run([sys.executable, "prepare.py"], cwd=example, check=True, capture_output=True)
-    report = example / "report.json"
-    rules = (
-        f"--ascend-rule=release/{each}" for each in ("model-cached-is-fresh", "model-cards-agree")
-    )
-    seconds = pytest(example, "--ascend-release=release.toml", f"--ascend-report={report}", *rules)
-    checks = json.loads(report.read_text())["checks"]
-    made = sum(int(found) for found in re.findall(r"(\d+) conversions", json.dumps(checks)))
+    rules = ("release/model-cached-is-fresh", "release/model-cards-agree")
+    chosen = (f"--ascend-rule={each}" for each in rules)
+    seconds = pytest(example, "--ascend-release=release.toml", *chosen)
     print(
-        f"gate: {seconds:.1f} s beside bare conversions of {min(bare):.2f} s ({made} in one check)"
+        f"gate: {seconds:.1f} s for {CONVERSIONS} conversions of {min(bare):.2f} s bare: "
+        f"{seconds / (CONVERSIONS * min(bare)):.2f}",
+        flush=True,
     )
 
 
