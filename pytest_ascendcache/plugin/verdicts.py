@@ -230,8 +230,9 @@ def _deviation(
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
     settings = settings_of(item.config)
+    editions = ascend_session_of(item.config).judged_by.editions
     for entry in settings.deviations:
-        if entry.matches(fault):
+        if entry.is_by(editions) and entry.matches(fault):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,
