@@ -23,7 +23,8 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
     counts = report["totals"]
     words = [text(f"v_{verdict}", language) for verdict in counts["rules"]]
     lines = [
-        f"## {text('title', language)}: {_plain(toolchain['name'])} {_plain(toolchain['version'])}",
+        f"## {text('title', language)}{text('t_colon', language)}"
+        f"{_plain(toolchain['name'])} {_plain(toolchain['version'])}",
         "",
         f"**{_plain(answer(report, found).sentence(language))}**",
         "",
@@ -79,7 +80,8 @@ def workflow_commands(report: Document, language: Language = Language.ENGLISH) -
 def _head(cause: Cause, language: Language) -> str:
     """Verdict, harm and rule in one line."""
     harm = harm_of(cause, language)
-    return f"{text(f'v_{cause.verdict}', language)}: {cause.rule}" + (f" ({harm})" if harm else "")
+    head = f"{text(f'v_{cause.verdict}', language)}{text('t_colon', language)}{cause.rule}"
+    return head + (f" ({harm})" if harm else "")
 
 
 def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[str]:
@@ -87,16 +89,17 @@ def _section(cause: Cause, rule: Mapping[str, Any], language: Language) -> list[
     chinese = language is Language.CHINESE
     statement = (chinese and rule.get("statement_zh")) or rule["statement"]
     document = (chinese and source.get("document_zh")) or source["document"]
-    place = f"{_plain(document)}: {_plain(source['section'])}"
+    colon, semicolon = text("t_colon", language), text("t_semicolon", language)
+    place = f"{_plain(document)}{colon}{_plain(source['section'])}"
     if address := source.get("address"):
         place = f"[{place}]({address})"
     harm = harm_of(cause, language)
     lines = [
         f"<details><summary><b>{text(f'v_{cause.verdict}', language)}</b>"
-        f"{f' <b>{harm}</b>' if harm else ''} <code>{cause.rule}</code>: "
+        f"{f' <b>{harm}</b>' if harm else ''} <code>{cause.rule}</code>{colon}"
         f"{_plain(translated(cause.reason, language))} ({where(cause, language)})</summary>",
         "",
-        f"{_plain(statement)} ({text('l_' + rule['level'], language)}; {place})",
+        f"{_plain(statement)} ({text('l_' + rule['level'], language)}{semicolon}{place})",
         "",
     ]
     lines += [f"- {_plain(translated(each, language))}" for each in cause.also[:_SHOWN]]

@@ -105,7 +105,7 @@ def test_the_same_story_in_chinese(suite: pytest.Pytester) -> None:
         [
             "ascendcache：reference with defect *，运行于 *",
             "为确认危害另外运行 * 次，用时 * 秒",
-            "危害     缓存失效，重复编译: 使用了旧的 kernel；此后的运行正常",
+            "危害     缓存失效，重复编译：使用了旧的 kernel；此后的运行正常",
             "实际     Add(*): 命中缓存，缓存未变",
             "不可发布：1 个原因，3 项检查未通过。",
             "判定对象：reference with defect *，内置参考实现，不代表 CANN",
