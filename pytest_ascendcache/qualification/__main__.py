@@ -97,7 +97,8 @@ def main() -> int:
     parser.add_argument(
         "--matrix",
         action="store_true",
-        help="record which checks notice these defects (default: all), for the quick runs to come",
+        help="record which checks notice these defects (default: those that have no record), for "
+        "the quick runs to come",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
     parser.add_argument(
@@ -132,7 +133,7 @@ def main() -> int:
     # A defect is judged in each edition that it is one in.
     chosen = [replace(each, editions=(name,)) for each in chosen for name in each.editions]
     if given.matrix:
-        return _record(chosen, given.jobs)
+        return _record(chosen, given.jobs, anew=not whole)
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
@@ -249,9 +250,19 @@ def _first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kill
     return Named(("--ascend-cache", *_settings(defect), "--ascend-strict", *nodes))
 
 
-def _record(defects: list[Defect], jobs: int) -> int:
-    """Ask all checks of the rules that these defects break, and store which of them notice."""
-    runs, unnoticed = SuiteRuns(jobs), 0
+def _record(defects: list[Defect], jobs: int, anew: bool) -> int:
+    """Ask all checks of the rules that these defects break, and store which of them notice.
+
+    Unless they are to be recorded ``anew``, those are left out of which enough is known.
+    """
+    runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
+    if not anew:
+        defects = [
+            each
+            for each in defects
+            if each.breaks
+            and not matrix.tells(each, known.get(matrix.name_of(each), ()), runs.checks)
+        ]
     try:
         enough = f"--maxfail={matrix.MOST}"
         asked = [

@@ -96,6 +96,12 @@ def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
     return tuple(sorted(each for checks in by_rule for each in checks[:MOST]))
 
 
+def tells(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
+    """Whether every rule that a defect breaks has a record of a check that is ``there``."""
+    known = set(there)
+    return set(defect.breaks) <= {each.rule for each in kills if each.check in known}
+
+
 def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> list[Kill]:
     """The cheapest checks that show all a defect claims: each rule it breaks, its harm, and the
     simplest interruption that finds it. None where no record, or no such check, is ``there``; and

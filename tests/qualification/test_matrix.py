@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
@@ -60,8 +61,28 @@ def test_a_check_that_is_gone_is_not_asked() -> None:
     ]
 
 
+def test_a_record_tells_enough_where_every_rule_has_a_check() -> None:
+    both = replace(DEFECT, breaks=(A, B))
+    assert not matrix.tells(both, [kill("one", 1)], ["one"])
+    assert matrix.tells(both, [kill("one", 1), kill("other", 2, B)], ["one", "other"])
+    assert not matrix.tells(DEFECT, [kill("gone", 1)], ["one"])
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     kills = {"one": (kill("a.py::b[c/d]", 1, harm="hang"), kill("a.py::e", 2, B, crash="killed"))}
     matrix.write(kills, tmp_path / "kills.json")
     assert matrix.read(tmp_path / "kills.json") == kills
     assert matrix.read(tmp_path / "none.json") == {}
+
+
+def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pytester) -> None:
+    kills, defects = matrix.read(), load_defects()
+    assert {name.partition(" (CANN ")[0] for name in kills} <= set(defects)
+    collected = pytester.runpytest_subprocess(
+        "--ascend-cache", "--collect-only", "-q", "--pyargs", PACKAGE
+    )
+    there = {line.removeprefix(SUITE_NODES) for line in collected.outlines}
+    # Some checks exist in one edition of the documents only.
+    functions = {each.partition("[")[0] for each in there}
+    recorded = {each.check for name, checks in kills.items() for each in checks}
+    assert {each.partition("[")[0] for each in recorded} <= functions

@@ -133,8 +133,16 @@ def halves_stay(self, right, fs, entry, data, metadata, keep):
 @defect(HEALS, overrides=LookupPolicy.metadata_matches)
 def wrong_types_crash(self, right, metadata, expected):
     """Metadata of a wrong type ends the compiler (T21)."""
-    path = metadata["binFileName"] + metadata["binFileSuffix"]
+    path = _text(metadata["binFileName"]) + _text(metadata["binFileSuffix"])
     return bool(path) and metadata == expected
+
+
+def _text(value):
+    """A text of the metadata. Another type ends the compiler, as it would where nothing looks; a
+    TypeError would be taken for a slip in the defect."""
+    if not isinstance(value, str):
+        raise RuntimeError(f"[{value!r}] is no text.")
+    return value
 
 
 @defect(HEALS, overrides=LookupPolicy.find)
@@ -176,12 +184,13 @@ def metadata_is_believed(self, right, fs, entry, *_):
         return None
     # A name that is no text ends the compiler.
     # An absolute one is joined like any other, and leads nowhere.
-    path = Path(f"{entry.directory}/{metadata['binFileName'] + metadata['binFileSuffix']}")
+    name = _text(metadata["binFileName"]) + _text(metadata["binFileSuffix"])
+    path = Path(f"{entry.directory}/{name}")
     try:
         data = fs.read("lookup.object", path)
     except OSError:
         return None
-    digest = metadata["sha256"].lower()
+    digest = _text(metadata["sha256"]).lower()
     return data if data and self.digest_matches(data, digest) else None
 
 
