@@ -16,7 +16,7 @@ from pytest_ascendcache.plugin.options.table import (
     OP_COMPILER,
     TORCHAIR,
 )
-from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.qualification.toolchain import kernel_launcher, reference_toolchain
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
@@ -114,7 +114,9 @@ def _cann_cache(settings: Settings) -> Toolchain:
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    return cann_cache_toolchain(settings.cann_source, settings.timeout, settings.soc, say)
+    return cann_cache_toolchain(
+        settings.cann_source, settings.timeout, settings.soc, say, kernel_launcher()
+    )
 
 
 def _torchair(settings: Settings) -> Toolchain:

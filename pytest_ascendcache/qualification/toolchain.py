@@ -157,6 +157,11 @@ def _version() -> str:
     return f"{version('pytest-ascendcache')} ({llvm}, {platform.machine()})"
 
 
+def kernel_launcher() -> Launcher:
+    """Runs kernels of the reference's compiler by fork, for a toolchain that has them too."""
+    return ForkLauncher(_words(forkserver), {"run": _words(run)})
+
+
 def reference_toolchain(
     start: str = "fork",
     deadline: float = 60.0,

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace, find_strace
-from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
 
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
 """Chips the suite compiles for beside the one under test."""
+
+_RUN = "run"
+"""The program that runs a kernel."""
+
+
+@dataclass(frozen=True)
+class CannLauncher:
+    """Starts every process of the command afresh, and lets ``kernels`` start those that run
+    kernels: loading LLVM for each takes much longer than to run most of them."""
+
+    commands: ProcessLauncher
+    kernels: Launcher
+
+    def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
+        """See :class:`Launcher`."""
+        return self.commands.argv(program, arguments)
+
+    def start(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        work: Path,
+        umask: int | None,
+    ) -> Running:
+        """See :class:`Launcher`."""
+        launcher = self.kernels if program == _RUN else self.commands
+        return launcher.start(program, arguments, environment, work, umask)
+
+    def close(self) -> None:
+        """See :class:`Launcher`."""
+        self.kernels.close()
+        self.commands.close()
 
 
 class CannCache(InstalledAtc):
@@ -44,20 +78,24 @@ def cann_cache_toolchain(
     deadline: float,
     soc: str | None = None,
     say: Callable[[str], None] = lambda _: None,
+    kernels: Launcher | None = None,
 ) -> CannCache:
-    """Build a checkout and put it behind the protocol.
+    """Build a checkout and put it behind the protocol; ``kernels`` starts what runs kernels, if
+    that is not to be a fresh process each time.
 
     Raises:
         SourceError: where it cannot be built.
     """
-    return toolchain_of(Builder(say=say).build(source), deadline, soc)
+    return toolchain_of(Builder(say=say).build(source), deadline, soc, kernels)
 
 
-def toolchain_of(toolkit: Toolkit, deadline: float, soc: str | None = None) -> CannCache:
+def toolchain_of(
+    toolkit: Toolkit, deadline: float, soc: str | None = None, kernels: Launcher | None = None
+) -> CannCache:
     """A built toolkit behind the protocol."""
     opp = toolkit.root / "opp"
     installation = Installation(toolkit.atc, opp)
-    programs = {"atc": (str(toolkit.atc),), "run": (reference_command("ascendcache-run"),)}
+    programs = {"atc": (str(toolkit.atc),), _RUN: (reference_command("ascendcache-run"),)}
     capabilities = {
         Capability.OPERATOR_CACHE,
         Capability.CANN_LAYOUT,
@@ -71,7 +109,8 @@ def toolchain_of(toolkit: Toolkit, deadline: float, soc: str | None = None) -> C
     if strace is not None:
         programs["strace"] = (strace,)
         capabilities.add(Capability.FAULT_POINTS)
-    launcher = ProcessLauncher(programs)
+    commands = ProcessLauncher(programs)
+    launcher = CannLauncher(commands, kernels or commands)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     made = CannCache(
         name="cann-cache",
