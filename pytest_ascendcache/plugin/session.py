@@ -213,10 +213,12 @@ class AscendSession:
 
     def discard(self, sandbox: Path) -> None:
         """Remove what a check left; its processes have ended."""
-        for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
-            if not directory.is_symlink():
-                directory.chmod(0o700)
         shutil.rmtree(sandbox, ignore_errors=True)
+        if sandbox.exists():  # a check has closed directories
+            for directory in [sandbox, *(each for each in sandbox.rglob("*") if each.is_dir())]:
+                if not directory.is_symlink():
+                    directory.chmod(0o700)
+            shutil.rmtree(sandbox, ignore_errors=True)
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
         """A cache under test in a sandbox.

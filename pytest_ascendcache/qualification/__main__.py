@@ -1,10 +1,11 @@
 """Prints the kill matrix: which rules notice which defect.
 
 ``python -m pytest_ascendcache.qualification [--full] [--jobs N] [DEFECT|SCENE ...]``, or with
-``--mutants=N [--seed=S]``, or names of mutants, for generated mutants of the reference. Exit
-status 0 when every rule has a defect or a scene, every defect is noticed by each rule it claims to
-break, every scene by exactly those, each profile does what its list of known deviations says, and
-the clean reference breaks nothing.
+``--mutants=N [--seed=S]``, or names of mutants, for generated mutants of the reference, or with
+``--matrix``, which records the checks that notice each defect, so that a quick run can try the
+cheapest first. Exit status 0 when every rule has a defect or a scene, every defect is noticed by
+each rule it claims to break, every scene by exactly those, each profile does what its list of known
+deviations says, and the clean reference breaks nothing.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
+from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.catalogue import Defect, Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
-from pytest_ascendcache.qualification.runs import Asked, Ended, SuiteRuns
+from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
+from pytest_ascendcache.words import instead
 
-_BROKEN = ("fail", "warn")
 _UNDECIDED = "undecided"
 _REPETITIONS = 20
 _HANGS = 15
@@ -55,7 +57,7 @@ class Killed:
     @property
     def by(self) -> list[str]:
         """Rules that noticed."""
-        return [rule for rule, verdict in self.verdicts.items() if verdict in _BROKEN]
+        return [rule for rule, verdict in self.verdicts.items() if verdict in matrix.BROKEN]
 
     @property
     def missed(self) -> list[str]:
@@ -92,6 +94,11 @@ def main() -> int:
         action="store_true",
         help=f"the whole suite on each defect, and {_REPETITIONS} runs on the clean reference",
     )
+    parser.add_argument(
+        "--matrix",
+        action="store_true",
+        help="record which checks notice these defects (default: all), for the quick runs to come",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
     parser.add_argument(
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
@@ -106,12 +113,14 @@ def main() -> int:
     given = parser.parse_args()
     if given.mutants is not None or {*given.names} & {*all_mutants()}:
         return _mutants(parser, given)
+    if given.matrix and given.full:
+        parser.error("--matrix asks all checks of the rules that a defect breaks; leave out --full")
     defects, scenes = load_defects(), load_scenes()
     unknown = [name for name in given.names if name not in {*defects, *scenes}]
     if unknown:
         parser.error(
-            f"no defect or scene is called {unknown[0]!r}; there are "
-            f"{', '.join([*defects, *scenes])}"
+            f"no defect or scene is called {unknown[0]!r}; "
+            + instead(unknown[0].replace("_", "-"), [*defects, *scenes])
         )
     whole = not given.names
     # A defect that breaks no rule by itself is there for scenes.
@@ -122,6 +131,8 @@ def main() -> int:
     ]
     # A defect is judged in each edition that it is one in.
     chosen = [replace(each, editions=(name,)) for each in chosen for name in each.editions]
+    if given.matrix:
+        return _record(chosen, given.jobs)
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
@@ -132,23 +143,28 @@ def main() -> int:
     try:
         # The longest runs first.
         arguments = [each for name in profiles for each in _profile_runs(name, given.full)]
-        arguments += [_arguments(each, given.full, runs) for each in chosen]
-        ended = runs([*map(_on_the_reference, arguments), *(each.build for each in staged)])
+        known = {} if given.full else matrix.read()
+        asked = {each: _first_asked(each, given.full, runs, known) for each in chosen}
+        first = [*map(_on_the_reference, arguments), *asked.values()]
+        ended = runs([*first, *(each.build for each in staged)])
         for name in profiles:
             failures += _report_profile(name, ended, given.full)
-        undecided = []
+        again = []
         for defect in chosen:
             killed = _killed(defect, next(ended))
-            if killed.survived and _UNDECIDED in killed.verdicts.values():
-                undecided.append(defect)
+            undecided = _UNDECIDED in killed.verdicts.values()
+            if killed.survived and (undecided or isinstance(asked[defect], Named)):
+                again.append(defect)
             else:
                 failures += _report(killed)
         for scene in staged:
             failures += _report_scene(scene, next(ended).report)
         # An undecided check ends a run at its first failure too: here all checks have their say.
-        everything = [_arguments(each, given.full, runs, exit_first=False) for each in undecided]
-        again = runs([*map(_on_the_reference, everything)])
-        failures += sum(_report(_killed(each, next(again))) for each in undecided)
+        everything = [_arguments(each, given.full, runs, exit_first=False) for each in again]
+        for defect, last in zip(again, runs(map(_on_the_reference, everything)), strict=True):
+            failures += _report(_killed(defect, last))
+            if isinstance(asked[defect], Named):
+                print(f"           {'':<36}   not by its recorded checks: ci/qualify --matrix")
         if given.full and whole:
             failures += _clean_runs(runs)
     finally:
@@ -201,6 +217,17 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = T
     Where that is one rule, the first check that finds fault is enough: simpler interruptions come
     first. What needs a power loss to be found is also shown to stand everything simpler.
     """
+    chosen = _settings(defect)
+    if full:
+        return [*chosen, PACKAGE]
+    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
+    first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
+    rules = [f"--ascend-rule={rule}" for rule in judged]
+    return [*chosen, *first, *rules, *runs.files(judged)]
+
+
+def _settings(defect: Defect) -> list[str]:
+    """The options a defect is judged with."""
     chosen = [f"--ascend-defect={defect.name}"]
     if defect.editions != (DEFAULT_NAMES[CANN],):
         chosen += [f"--ascend-edition={each}" for each in defect.editions]
@@ -209,12 +236,39 @@ def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = T
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
     if defect.harm is Harm.HANG:
         chosen.append(f"--ascend-timeout={_HANGS}")
-    if full:
-        return [*chosen, PACKAGE]
-    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
-    first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
-    rules = [f"--ascend-rule={rule}" for rule in judged]
-    return [*chosen, *first, *rules, *runs.files(judged)]
+    return chosen
+
+
+def _first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills) -> Asked:
+    """The first run of a defect: the cheapest checks that are known to notice it, if there are
+    any; otherwise as :func:`_arguments`."""
+    recorded = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
+    if full or not recorded:
+        return _on_the_reference(_arguments(defect, full, runs))
+    nodes = [each.node for each in recorded]
+    return Named(("--ascend-cache", *_settings(defect), "--ascend-strict", *nodes))
+
+
+def _record(defects: list[Defect], jobs: int) -> int:
+    """Ask all checks of the rules that these defects break, and store which of them notice."""
+    runs, unnoticed = SuiteRuns(jobs), 0
+    try:
+        enough = f"--maxfail={matrix.MOST}"
+        asked = [
+            [*_arguments(each, False, runs, exit_first=False), "--ascend-strict"]
+            + ([enough] if len(each.breaks) == 1 else [])
+            for each in defects
+        ]
+        for defect, ended in zip(defects, runs(map(_on_the_reference, asked)), strict=True):
+            wrong = _killed(defect, ended).miswritten
+            kills = () if wrong else matrix.observed(defect, ended.report)
+            if kills:  # at once: what is known stays when this is interrupted
+                matrix.write({**matrix.read(), matrix.name_of(defect): kills})
+            unnoticed += not kills
+            print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
+    finally:
+        runs.close()
+    return 1 if unnoticed else 0
 
 
 def _killed(defect: Defect, ended: Ended) -> Killed:
@@ -226,14 +280,16 @@ def _killed(defect: Defect, ended: Ended) -> Killed:
 def _crashes(document: Mapping[str, Any]) -> list[str]:
     """The kinds of interruption after which a check found fault, the simplest first."""
     found = {
-        check["evidence"]["crash"] for check in document["checks"] if check["verdict"] in _BROKEN
+        check["evidence"]["crash"]
+        for check in document["checks"]
+        if check["verdict"] in matrix.BROKEN
     }
     return [each.value for each in CrashKind if each.value in found]
 
 
 def _harms(document: Mapping[str, Any]) -> list[Harm]:
     """The kinds of harm that broken checks saw, the worst first."""
-    seen = {check["harm"] for check in document["checks"] if check["verdict"] in _BROKEN}
+    seen = {check["harm"] for check in document["checks"] if check["verdict"] in matrix.BROKEN}
     return [each for each in Harm if each.value in seen]
 
 
@@ -242,7 +298,7 @@ def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
     verdicts = {rule["id"]: rule["verdict"] for rule in document["rules"]}
     # One check that found fault is enough, whatever the rule's other checks could not tell.
     verdicts.update(
-        {c["rule"]: c["verdict"] for c in document["checks"] if c["verdict"] in _BROKEN}
+        {c["rule"]: c["verdict"] for c in document["checks"] if c["verdict"] in matrix.BROKEN}
     )
     return verdicts
 
@@ -330,7 +386,7 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     """
     verdicts = _verdicts(document)
     undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "undecided"}
-    broken = {rule for rule, verdict in verdicts.items() if verdict in _BROKEN}
+    broken = {rule for rule, verdict in verdicts.items() if verdict in matrix.BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
     wrong += [f"blamed by {rule}" for rule in sorted(broken - set(scene.breaks))]
     wrong += [f"not decided by {rule}" for rule in sorted(undecided)]

@@ -17,7 +17,7 @@ from pytest_ascendcache.qualification.catalogue import Defect, Profile
 from pytest_ascendcache.qualification.loading import everything, flawed
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
-from pytest_ascendcache.reference.static_kernel import op_compiler
+from pytest_ascendcache.reference.static_kernel import op_compiler, resident
 
 THIS = __spec__.name
 """The module's own name, which ``__name__`` is not where it is run."""
@@ -36,7 +36,7 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     faulted = {
         f"faulty-{name}": faulty(program, defect.policies) for name, program in starting.items()
     }
-    return {"run": run.run, **defective, **faulted}
+    return {"run": run.run, "resident": resident.start, **defective, **faulted}
 
 
 def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.Program:
@@ -54,9 +54,14 @@ def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.P
     return run
 
 
+def installer_words(name: str) -> tuple[str, ...]:
+    """What starts the installer with a defect."""
+    return (sys.executable, "-m", THIS, name, "installer")
+
+
 def _installed_by(defect: Defect | Profile) -> PolicyProgram:
     """The op_compiler whose packages are installed by an installer with the same defect."""
-    words = (sys.executable, "-m", THIS, defect.name, "installer")
+    words = installer_words(defect.name)
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 
@@ -74,6 +79,10 @@ def main() -> int:
     name, program, *arguments = sys.argv[1:]
     changed = _programs_of_all(everything()) if name == ANY else programs(flawed(name))
     if program == "forkserver":
+        loaded = everything() if name == ANY else {name: flawed(name)}
+        resident.LOADED.update(
+            (installer_words(each.name), programs(each)["installer"]) for each in loaded.values()
+        )
         return forkserver.main(changed)
     return changed[program](arguments, os.environ)
 

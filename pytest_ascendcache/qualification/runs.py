@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
@@ -39,6 +39,17 @@ _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 Asked = Callable[[Path], list[str]]
 """A run to be done: what makes, in an empty directory of the run's own, pytest's arguments."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """A run of checks by their names; where one of them does not exist, it has no verdicts."""
+
+    arguments: tuple[str, ...]
+
+    def __call__(self, _: Path) -> list[str]:
+        """See ``Asked``."""
+        return [*self.arguments]
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,8 @@ class SuiteRuns:
         if not index.files:
             raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
         self._files = index.files
+        self.checks = frozenset(index.checks)
+        """The checks there are, named below the suite."""
         gc.collect()
         gc.freeze()
 
@@ -113,6 +126,7 @@ class _Run:
     def __init__(self, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="ascendcache-qualify-")
         path = Path(self._directory.name)
+        self._asked = asked
         context = multiprocessing.get_context("fork")
         self.process = context.Process(target=_run, args=(path, asked, server, plugins))
         self.process.start()
@@ -123,6 +137,9 @@ class _Run:
         with self._directory as name:
             output = (Path(name) / "output").read_text(errors="replace")
             report = Path(name) / "report.json"
+            lacking = self.process.exitcode == pytest.ExitCode.USAGE_ERROR
+            if lacking and isinstance(self._asked, Named):
+                return Ended({"checks": [], "rules": []}, output)
             if self.process.exitcode not in (0, 1, 2) or not report.exists():
                 raise SystemExit(f"the suite did not run:\n{output}")
             return Ended(json.loads(report.read_text(encoding="utf-8")), output)
@@ -153,9 +170,11 @@ class _Index:
 
     def __init__(self) -> None:
         self.files: dict[str, set[str]] = {}
+        self.checks: set[str] = set()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
+            self.checks.add(item.nodeid.removeprefix(SUITE_NODES))
             marker = item.get_closest_marker("ascend_rule")
             if marker is not None:
                 self.files.setdefault(marker.args[0], set()).add(module_of(item.nodeid))

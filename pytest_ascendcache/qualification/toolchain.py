@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -17,13 +18,13 @@ from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
 from pytest_ascendcache.reference import edition as played
 from pytest_ascendcache.reference.impl_mode import BUILT_IN
 from pytest_ascendcache.reference.kernels import elementwise
-from pytest_ascendcache.reference.static_kernel import installer, op_compiler
+from pytest_ascendcache.reference.static_kernel import installer, op_compiler, resident
 from pytest_ascendcache.reference.static_kernel.client import command
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.protocol import StagedChange
@@ -78,6 +79,26 @@ class ReferenceToolchain(AtcToolchain):
         """See :class:`Toolchain`."""
         base = self._base_environment
         return start_rank(self.launcher, request, base, self._deadline, self.fault_route())
+
+
+@dataclass(frozen=True)
+class _ForkedPackages:
+    """Forks the toolchain's server for packages whose every byte it has loaded.
+
+    ``installers`` are the words of the installers the server can be.
+    """
+
+    toolchain: ReferenceToolchain
+    installers: frozenset[tuple[str, ...]]
+
+    def __call__(
+        self, command: Sequence[str], environment: Mapping[str, str], work: Path
+    ) -> Running | None:
+        """See ``PackageStarter``."""
+        found = resident.resident(command, environment)
+        if found is None or found.words not in self.installers:
+            return None
+        return self.toolchain.launcher.start("resident", found.command, environment, work, None)
 
 
 def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str]) -> StagedChange:
@@ -172,6 +193,9 @@ def reference_toolchain(
         impl_mode_directory=BUILT_IN,
         fault_route=FaultPoints(),
     )
+    if start == "fork":
+        own = [defective.installer_words(defect)] if defect else []
+        toolchain.packages = _ForkedPackages(toolchain, frozenset([(), *own]))
     toolchain.soc = soc or DEFAULT_SOC
     toolchain.releases = {CANN: {"reference": edition}}
     return toolchain

@@ -9,6 +9,19 @@ from collections.abc import Callable
 from typing import NoReturn
 
 _EX_SOFTWARE = 70
+_warm = False
+
+
+def is_warm() -> bool:
+    """Whether this process was forked from one that has loaded every program, and has no threads:
+    it may fork what it would otherwise start anew."""
+    return _warm
+
+
+def stay_warm() -> None:
+    """Say so; a child of the fork server does."""
+    global _warm
+    _warm = True
 
 
 def exit_with(program: Callable[[], int]) -> NoReturn:

@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pytest_ascendcache.reference import run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
 from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
-from pytest_ascendcache.reference.fork import exit_with, take_output
+from pytest_ascendcache.reference.fork import exit_with, stay_warm, take_output
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel import resident
 
 Program = Callable[[Sequence[str], Mapping[str, str]], int]
 
@@ -39,6 +43,7 @@ def _sound(program: PolicyProgram) -> Program:
 
 PROGRAMS: dict[str, Program] = {
     "run": run.run,
+    "resident": resident.start,
     **{name: _sound(program) for name, program in POLICY_PROGRAMS.items()},
     **{f"faulty-{name}": faulty(program) for name, program in POLICY_PROGRAMS.items()},
 }
@@ -89,13 +94,18 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
 
 def preload() -> None:
     """Import what compiles need, and use it once, so that children need not."""
+    import encodings.cp437
+    import encodings.idna
+
     from pytest_ascendcache.operators import evaluation
     from pytest_ascendcache.reference import compiler
     from pytest_ascendcache.reference.incremental import build
     from pytest_ascendcache.reference.kernels import execute
     from pytest_ascendcache.reference.static_kernel import pool
+    from pytest_ascendcache.reference.static_kernel.package import carried_archive
 
-    assert all((evaluation, compiler, build, execute, pool))
+    assert all((encodings, evaluation, compiler, build, execute, pool))
+    carried_archive()
     _touch()
     # A collection in a child would copy every page of the parent's objects.
     gc.collect()
@@ -104,12 +114,22 @@ def preload() -> None:
 
 
 def _touch() -> None:
-    """Compile something small in memory."""
+    """Store a kernel in a cache and reuse it: what is looked up once a process is known then."""
     from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-    from pytest_ascendcache.reference.kernels import KernelOptions, build
+    from pytest_ascendcache.operators.singleop import write_single_op
+    from pytest_ascendcache.reference import atc
 
     tensor = TensorDesc.of("float16", 2)
-    build(OperatorSpec("Abs", (tensor,), (tensor,)), "warm", KernelOptions(soc="Ascend910B1"))
+    with (
+        tempfile.TemporaryDirectory(prefix="ascendcache-warm-") as directory,
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        write_single_op(Path(directory, "op.json"), [OperatorSpec("Abs", (tensor,), (tensor,))])
+        places = {"singleop": "op.json", "output": "out", "op_compiler_cache_dir": "cache"}
+        given = {name: f"{directory}/{place}" for name, place in places.items()}
+        given |= {"soc_version": "Ascend910B1", "op_compiler_cache_mode": "enable"}
+        for _ in range(2):
+            atc.run([f"--{name}={value}" for name, value in given.items()], {"HOME": directory})
 
 
 class _Spare:
@@ -151,6 +171,7 @@ def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
         os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environ"])
+    stay_warm()
     return programs[request["program"]](request["argv"], os.environ)
 
 

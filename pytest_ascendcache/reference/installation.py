@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_ascendcache.reference.errors import AtcError, invalid_path
+from pytest_ascendcache.reference.version import own_version
 
 CUSTOM_OPERATORS = Path("op_impl/ai_core/tbe/impl")
 """Where a custom operator package keeps its implementations."""
@@ -23,10 +23,7 @@ class InstallationPolicy:
 
     def stamp(self, environ: Mapping[str, str]) -> str:
         """Versions whose change makes every cached kernel void."""
-        return (
-            f"adk_version={version('pytest-ascendcache')}\n"
-            f"ops_version={self.operators_version(environ)}\n"
-        )
+        return f"adk_version={own_version()}\nops_version={self.operators_version(environ)}\n"
 
     def operators_version(self, environ: Mapping[str, str]) -> str:
         """``Version`` of ``$ASCEND_OPP_PATH/version.info``, or ``built-in`` without one."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.version import own_version
 
 CACHE_MODES = ("disable", "enable", "force")
 DEBUG_LEVELS = ("0", "1", "2", "3", "4")
@@ -21,6 +22,7 @@ IMPL_MODES = (
     "high_precision",
     "high_precision_for_all",
 )
+
 LOG_LEVELS = ("null", "debug", "info", "warning", "error")
 
 
@@ -187,6 +189,4 @@ def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
-    return f"ascendcache-atc {version('pytest-ascendcache')}"
+    return f"ascendcache-atc {own_version()}"

@@ -21,6 +21,7 @@ from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
 from pytest_ascendcache.toolchains.static_kernel import (
+    PackageStarter,
     StaticProcess,
     StaticRequest,
     start_static,
@@ -73,6 +74,7 @@ class AtcToolchain(CommandToolchain):
         self.capabilities = capabilities
         self._impl_mode_directory = impl_mode_directory
         self._fault_route = fault_route
+        self.packages: PackageStarter | None = None
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -148,7 +150,8 @@ class AtcToolchain(CommandToolchain):
         if Capability.OP_COMPILER not in self.capabilities:
             return super().start_static(request)
         base = self._base_environment
-        return start_static(self.launcher, request, base, self._deadline, self._fault_route)
+        deadline, route = self._deadline, self._fault_route
+        return start_static(self.launcher, request, base, deadline, route, self.packages)
 
     def environment(self, request: CompileRequest) -> dict[str, str]:
         """See :class:`CommandToolchain`."""

@@ -6,7 +6,7 @@ Source: document K; facts ``static-kernel`` sections 2 to 4.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -48,6 +48,11 @@ class StaticRequest:
     environment: Mapping[str, str] = field(default_factory=dict)
     second: float = 1.0
     plan: FaultPlan | None = None
+
+
+PackageStarter = Callable[[Sequence[str], Mapping[str, str], Path], Running | None]
+"""Starts a package (its path, then its arguments) in an environment and a working directory;
+``None`` where it has to be executed."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +108,10 @@ def start_static(
     base: Mapping[str, str],
     deadline: float,
     route: FaultRoute | None,
+    packages: PackageStarter | None = None,
 ) -> StaticProcess:
-    """Start one process; ``route`` carries out its plan, if it has one.
+    """Start one process; ``route`` carries out its plan, if it has one. ``packages`` may know a
+    quicker way to start a package than to execute it.
 
     Raises:
         ToolchainError: where it cannot be started.
@@ -124,6 +131,10 @@ def start_static(
     if request.plan is not None and route is not None:
         program, arguments = route.command(request.plan, program, arguments)
     elif request.program is Program.PACKAGE:
-        launcher = ProcessLauncher({program: (arguments.pop(0),)})
+        running = packages(arguments, environment, request.work) if packages is not None else None
+        program = arguments.pop(0)
+        launcher = ProcessLauncher({})
+        if running is not None:
+            return StaticProcess(request, launcher.argv(program, arguments), running, deadline)
     running = launcher.start(program, arguments, environment, request.work, None)
     return StaticProcess(request, launcher.argv(program, arguments), running, deadline)

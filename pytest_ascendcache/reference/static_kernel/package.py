@@ -64,7 +64,8 @@ _UNINSTALL = """\
 directory=$(CDPATH= cd -- "$(dirname -- "$0")/{up}" && pwd) || exit 1
 exec {words} "$directory/{carried}" --uninstall "$@"
 """
-_PYTHON = "python3 -I -B"
+PYTHON = "python3 -I -S -B"
+"""What runs the archive: no module but the standard library's and its own, nothing written."""
 
 
 class NameTaken(OSError):
@@ -92,7 +93,7 @@ class PackagePolicy:
         carried = carried_modules()
         files = {
             **kernels,
-            CARRIED: _zip(carried),
+            CARRIED: carried_archive(),
             # From here CANN's uninstaller takes what is left when a package of its own goes.
             f"config/{manifest.directory}/{INDEX_NAME}": render(manifest.index),
             **{path: self.uninstall_script(installer, path) for path in EXECUTABLES},
@@ -102,8 +103,7 @@ class PackagePolicy:
         Manifest.parse(whole)
         members = {**carried, MANIFEST: whole}
         members.update({PAYLOAD + path: data for path, data in files.items()})
-        header = _HEADER.format(name=manifest.name, words=shlex.join(installer) or _PYTHON)
-        body = header.encode() + _zip(members)
+        body = header(manifest.name, installer).encode() + _zip(members)
         # No shell runs any of it before it has read the whole script.
         digest = hashlib.sha256(body).hexdigest()
         return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
@@ -111,7 +111,7 @@ class PackagePolicy:
     def uninstall_script(self, installer: Sequence[str], path: str) -> bytes:
         """``uninstall.sh`` of an installed package; and what CANN's ``uninstall.sh`` of all
         packages starts of the last one, with ``--all``."""
-        words = shlex.join(installer) or _PYTHON
+        words = shlex.join(installer) or PYTHON
         up = "/".join(".." for _ in path.split("/")[1:])
         return _UNINSTALL.format(words=words, carried=CARRIED, up=up).encode()
 
@@ -180,6 +180,17 @@ class PackagePolicy:
                     if name.startswith(f".{match[1]}.") and name.endswith(".temp"):
                         fs.remove("package.clean", directory / name)
                 fs.remove("package.clean", directory / match[0])
+
+
+def header(name: str, installer: Sequence[str] = ()) -> str:
+    """The shell lines of a package: they check its digest and start ``installer``."""
+    return _HEADER.format(name=name, words=shlex.join(installer) or PYTHON)
+
+
+@cache
+def carried_archive() -> bytes:
+    """The archive of :func:`carried_modules`."""
+    return _zip(carried_modules())
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from pytest_ascendcache.reference.fork import exit_with, take_output
+from pytest_ascendcache.reference.fork import exit_with, is_warm, take_output
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
@@ -41,12 +41,18 @@ class Ended:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
-    """Run a command to its end.
+    """Run a command to its end; a package of which a warm process has the code is forked.
 
     Raises:
         StaticKernelError: where it cannot be started.
         CardsError: where the other cards cannot go on meanwhile; it is stopped first.
     """
+    if is_warm():
+        from pytest_ascendcache.reference.static_kernel import resident
+
+        found = resident.resident(argv, environ)
+        if found is not None and found.words in resident.LOADED:
+            return run_embedded(lambda: found.run(environ), cards)
     with tempfile.TemporaryFile() as output:
         try:
             # A session of its own: a Ctrl-C that is meant for the user's script must not stop it

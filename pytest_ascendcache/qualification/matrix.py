@@ -1,0 +1,112 @@
+"""Which check notices which defect, as data: ``kills.json`` beside this module.
+
+``ci/qualify --matrix`` writes it: for each defect, and each rule that it claims to break, the
+checks that noticed it, with what that cost in runs of the toolchain. A quick ``ci/qualify`` tries
+the cheapest of them first. A record decides nothing: where the checks it names do not notice
+their defect, all checks of the rules are asked, as if there were no record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.contract.verdict import Verdict
+from pytest_ascendcache.faults import CrashKind
+from pytest_ascendcache.files import write_output
+from pytest_ascendcache.qualification.catalogue import Defect
+
+MOST = 3
+"""Checks of a rule that are recorded of one defect at the most: the cheapest of those that a run
+shows before it has found as many."""
+KILLS = Path(__file__).with_name("kills.json")
+BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
+
+
+@dataclass(frozen=True, order=True)
+class Kill:
+    """A check that noticed: runs of the toolchain it took, those to see the harm included, its
+    name below the suite, its rule, the harm it saw and the kind of interruption it took."""
+
+    runs: int
+    check: str
+    rule: str
+    harm: str
+    crash: str
+
+    @property
+    def node(self) -> str:
+        """The check as pytest takes it beside ``--pyargs``."""
+        return f"{PACKAGE}.{module_of(self.check)}::{self.check.partition('::')[2]}"
+
+
+Kills = Mapping[str, tuple[Kill, ...]]
+"""What is known of each defect, by :func:`name_of`; the cheapest checks first."""
+
+
+def name_of(defect: Defect) -> str:
+    """A defect in the edition it is judged as."""
+    (edition,) = defect.editions
+    return defect.name if edition == DEFAULT_NAMES[CANN] else f"{defect.name} (CANN {edition})"
+
+
+def read(path: Path = KILLS) -> Kills:
+    """The recorded matrix; nothing is known where there is none."""
+    if not path.exists():
+        return {}
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: tuple(sorted(Kill(check=check, **kill) for check, kill in checks.items()))
+        for name, checks in document.items()
+    }
+
+
+def write(kills: Kills, path: Path = KILLS) -> None:
+    """Store a matrix, a line for each check."""
+    defects = []
+    for name, checks in sorted(kills.items()):
+        lines = [f"  {json.dumps(each.check)}: {json.dumps(_fields(each))}" for each in checks]
+        defects.append(f" {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n }")
+    write_output(path, "{\n" + ",\n".join(defects) + "\n}\n")
+
+
+def _fields(kill: Kill) -> dict[str, Any]:
+    return {name: value for name, value in vars(kill).items() if name != "check"}
+
+
+def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
+    """The checks of a run that noticed a defect, of the rules it claims to break."""
+    found = sorted(
+        Kill(
+            runs=check["evidence"]["starts"] + check["evidence"]["harm_starts"],
+            check=check["check"].removeprefix(SUITE_NODES),
+            rule=check["rule"],
+            harm=check["harm"],
+            crash=check["evidence"]["crash"],
+        )
+        for check in report["checks"]
+        if check["verdict"] in BROKEN and check["rule"] in defect.breaks
+    )
+    by_rule = [[each for each in found if each.rule == rule] for rule in defect.breaks]
+    return tuple(sorted(each for checks in by_rule for each in checks[:MOST]))
+
+
+def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> list[Kill]:
+    """The cheapest checks that show all a defect claims: each rule it breaks, its harm, and the
+    simplest interruption that finds it. None where no record, or no such check, is ``there``; and
+    where rules must not notice it, which takes all of their checks.
+    """
+    if defect.keeps or defect.crash == CrashKind.POWER_LOSS.value:
+        return []
+    known = set(there)
+    usable = [each for each in kills if each.check in known and defect.crash in ("", each.crash)]
+    chosen = [min((e for e in usable if e.rule == rule), default=None) for rule in defect.breaks]
+    if defect.harm is not None:
+        chosen.append(min((e for e in usable if e.harm == defect.harm.value), default=None))
+    found = [each for each in chosen if each is not None]
+    return sorted(set(found)) if len(found) == len(chosen) else []
