@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 _RUNS = 20
+_LONGEST = 5
+"""How many checks are named. Where they compile kernels that no earlier run kept, they are slow."""
 _TENSOR = {"format": "ND", "shape": [8, 16], "type": "float32"}
 
 
@@ -46,13 +48,21 @@ def main() -> int:
     """``cost.py REPORT.json WALL_SECONDS TOOLKIT``."""
     report, wall, toolkit = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
     checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
-    runs = sum(each["evidence"]["starts"] for each in checks)
+    # Those that see what harm was done cost as much as those that judge.
+    runs = sum(each["evidence"][kind] for each in checks for kind in ("starts", "harm_starts"))
     bare = bare_run(toolkit)
     factor = f"{wall / (runs * bare):.1f}" if runs else "unknown"
     print(
         f"{wall:.0f} s for {runs} runs of atc; a bare run takes {bare:.3f} s; "
         f"wall / (runs x bare run) = {factor}"
     )
+    whole = sum(each["seconds"] for each in checks)
+    longest = sorted(checks, key=lambda each: float(each["seconds"]), reverse=True)[:_LONGEST]
+    for each in longest:
+        share = each["seconds"] / whole
+        runs = each["evidence"]["starts"] + each["evidence"]["harm_starts"]
+        name = each["check"].rpartition("::")[2]
+        print(f"{share:5.1%} of the time of all checks, {runs} runs: {name}")
     return 0
 
 

@@ -3,6 +3,8 @@
 Run by ``ci/verify-cann --mutants=N``. Only lines that the smoke selection executes are changed. A
 mutant counts as noticed where the suite with the lists of known deviations is no longer green; what
 does not compile is none. Checks run in stages, the cheapest first, up to the first that notices.
+Survivors that were looked at are in ``mutants.toml``: those that change nothing a document promises
+are left out of the share.
 """
 
 from __future__ import annotations
@@ -10,36 +12,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from mutation import Mutant, mutants, sample, survivors
 
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError
 from pytest_ascendcache.toolchains.cann_cache.build import default_store
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan
-
-_SOURCE = "compiler/opcompiler/op_compile_adapter/source"
-_PARSERS = "compiler/engines/nn_engine/utils/common/config_parser"
-_TARGETS = (
-    f"{_SOURCE}/cache/te_cache_manager.cc",
-    f"{_SOURCE}/cache/te_cache_space_manager.cc",
-    f"{_SOURCE}/cache/te_cache_utils.cc",
-    f"{_SOURCE}/common/compile_result_utils.cc",
-    f"{_SOURCE}/common/te_file_utils.cc",
-    f"{_SOURCE}/assemble_json/te_json_assemble.cc",
-    f"{_PARSERS}/op_debug_config_parser.cc",
-    f"{_PARSERS}/op_impl_mode_config_parser.cc",
-)
-"""The code that decides what is stored, served, purged, aged, and under which key."""
 
 _ABOUT = {
     "te_cache_manager": ("cache-mode/", "robust/heals", "robust/interrupted", "security/"),
@@ -56,69 +44,24 @@ _ABOUT = {
 _KNOWN = ("cann", str(Path(__file__).with_name("known.toml")))
 _BROKEN = ("fail", "warn", "undecided")
 
-_NOT_CODE = re.compile(
-    r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr|close(dir)?\()"
-    r"|RecordStatistics|ErrMessage|Map\[\"|\.c_str\(\)"
-)
-"""Lines that say something and decide nothing, or close what the end of the process closes;
-changing them changes no behaviour."""
 
-_CHANGES = (
-    ("comparison", r" == ", " != "),
-    ("comparison", r" != ", " == "),
-    ("comparison", r" >= ", " > "),
-    ("comparison", r" <= ", " < "),
-    ("comparison", r" < ", " <= "),
-    ("comparison", r" > ", " >= "),
-    ("condition", r" && ", " || "),
-    ("condition", r" \|\| ", " && "),
-    ("condition", r"if \(!", "if ("),
-    ("constant", r"return true;", "return false;"),
-    ("constant", r"return false;", "return true;"),
-    ("constant", r"\+ 1\b", "+ 2"),
-    ("missing call", r"^(\s+)[\w.>:-]+\(.*\);$", r"\1;"),
-    ("missing call", r"^(\s+)\w+(\[\"\w+\"\])? = .*;$", r"\1;"),
-)
+@dataclass(frozen=True)
+class Way:
+    """How mutants are judged: by which edition, and whether all other rules judge what those that
+    a file is about did not notice. ``more`` are arguments for pytest."""
+
+    edition: str
+    quick: bool = False
+    more: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One changed line (1-based) of a file below the checkout."""
+class Choice:
+    """Which mutants: how many, in the order of which seed, and texts their names may have."""
 
-    file: str
-    line: int
-    kind: str
-    before: str
-    after: str
-
-    def __str__(self) -> str:
-        name = Path(self.file).name
-        return f"{name}:{self.line}: {self.before.strip()}  ->  {self.after.strip()}"
-
-
-def mutants(root: Path, executed: dict[str, set[int]]) -> Iterator[Mutant]:
-    """Every change of an executed line."""
-    for file in _TARGETS:
-        lines = (root / file).read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, 1):
-            if number not in executed.get(file, ()) or _NOT_CODE.search(line):
-                continue
-            for kind, pattern, replacement in _CHANGES:
-                changed = re.sub(pattern, replacement, line, count=1)
-                if changed != line:
-                    yield Mutant(file, number, kind, line, changed)
-
-
-def sample(candidates: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """All of them in a random order in which the files take turns: the assembly of the key is long,
-    and would be half of any other sample."""
-    shuffled = random.Random(seed).sample(candidates, len(candidates))
-    turns: dict[str, int] = {}
-    order = []
-    for mutant in shuffled:
-        turns[mutant.file] = turns.get(mutant.file, -1) + 1
-        order.append((turns[mutant.file], _TARGETS.index(mutant.file), mutant))
-    return [mutant for *_, mutant in sorted(order, key=lambda each: each[:2])]
+    count: int
+    seed: int
+    only: Sequence[str] | None
 
 
 def copy_of(source: Path, to: Path, plan: Plan) -> None:
@@ -133,7 +76,7 @@ def copy_of(source: Path, to: Path, plan: Plan) -> None:
 
 
 def judge(
-    source: Path, *arguments: str, environment: dict[str, str] | None = None
+    source: Path, way: Way, *arguments: str, environment: dict[str, str] | None = None
 ) -> tuple[int, list[dict[str, Any]], str]:
     """Exit status, what the suite judged, and the output of a run with the known deviations."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-judge-") as empty:  # no tests of others
@@ -143,7 +86,8 @@ def judge(
                 *(sys.executable, "-m", "pytest", "--ascend-cache", "-q", "-p", "no:cacheprovider"),
                 *(f"--ascend-cann-source={source}", f"--ascend-report={report}"),
                 *(f"--ascend-deviations={each}" for each in _KNOWN),
-                *("--ascend-edition=8.0.RC3", "--ascend-strict", "--ascend-timeout=60", *arguments),
+                *(f"--ascend-edition={way.edition}", "--ascend-strict", "--ascend-timeout=60"),
+                *(*arguments, *way.more),
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -156,13 +100,15 @@ def judge(
     return ended.returncode, judged, ended.stdout
 
 
-def stages(mutant: Mutant, noticed_before: Collection[str], more: Sequence[str]) -> list[list[str]]:
+def stages(mutant: Mutant, noticed_before: Collection[str], way: Way) -> list[list[str]]:
     """Arguments of the runs that judge a mutant, the cheapest first: a first selection, what
-    noticed another mutant, the rules its file is about, and the rest."""
+    noticed another mutant, the rules its file is about, and the others."""
     about = _ABOUT[Path(mutant.file).stem]
     rules = [f"--ascend-rule={each}" for each in load_rules() if each.startswith(about)]
+    others = [f"--ascend-rule={each}" for each in load_rules() if not each.startswith(about)]
     before = [["--pyargs", *map(place_of, noticed_before)]] if noticed_before else []
-    return [["--ascend-smoke"], *before, ["-n", "2", *rules], ["-n", "2", *more]]
+    last = [] if way.quick else [["-n", "2", *others]]
+    return [["--ascend-smoke"], *before, ["-n", "2", *rules], *last]
 
 
 def place_of(check: str) -> str:
@@ -171,8 +117,8 @@ def place_of(check: str) -> str:
     return f"{file.removesuffix('.py').replace('/', '.')}::{rest}"
 
 
-def executed_lines(source: Path, more: Sequence[str]) -> dict[str, set[int]]:
-    """Lines of the targets that a run of the suite executes, told by gcov.
+def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
+    """Lines of the targets that the smoke selection executes, told by gcov.
 
     Its objects are kept for another time, beside what they counted, which therefore adds up.
     """
@@ -182,7 +128,7 @@ def executed_lines(source: Path, more: Sequence[str]) -> dict[str, set[int]]:
         "CXXFLAGS": "--coverage",
         "LDFLAGS": "--coverage",
     }
-    judge(source, *more, environment=environment)
+    judge(source, way, "--ascend-smoke", environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
         said = subprocess.run(
@@ -198,8 +144,33 @@ def executed_lines(source: Path, more: Sequence[str]) -> dict[str, set[int]]:
     return executed
 
 
-def run(source: Path, count: int, seed: int, work: Path, more: Sequence[str]) -> int:
-    """Judge ``count`` mutants; ``more`` arguments for pytest narrow the last stage.
+@dataclass
+class Tally:
+    """What became of mutants; ``noticed`` is by which check, ``missed`` was noticed by none."""
+
+    noticed: dict[Mutant, str] = field(default_factory=dict)
+    missed: list[Mutant] = field(default_factory=list)
+
+    @property
+    def judged(self) -> int:
+        """How many there were."""
+        return len(self.noticed) + len(self.missed)
+
+    def share(self, doubtful: Collection[str]) -> str:
+        """The share that was noticed, of those not known to change nothing that is promised."""
+        known = survivors()
+        sure = sum(check not in doubtful for check in self.noticed.values())
+        verdicts = [known[str(each)].verdict for each in self.missed if str(each) in known]
+        harmless = sum(each != "missed" for each in verdicts)
+        changing = self.judged - harmless
+        return (
+            f"mutants: {sure} of {self.judged} noticed; {harmless} of the others change nothing "
+            f"that is promised: {sure} of {changing} ({sure / max(changing, 1):.0%})"
+        )
+
+
+def run(source: Path, chosen: Choice, work: Path, way: Way) -> int:
+    """Judge mutants of a checkout, copied to ``work``.
 
     What noticed a mutant has to pass on the original afterwards: else it noticed nothing.
     """
@@ -208,37 +179,40 @@ def run(source: Path, count: int, seed: int, work: Path, more: Sequence[str]) ->
     copy_of(source, original, plan)
     builder = Builder(plan=plan)
     builder.build(original)
-    candidates = list(mutants(original, executed_lines(original, ["--ascend-smoke"])))
-    chosen = sample(candidates, seed)
-    print(f"{len(candidates)} changes of executed lines; {count} are judged (seed {seed})")
-    noticed: dict[Mutant, str] = {}
-    judged = 0
-    for mutant in chosen:
-        if judged == count:
+    candidates = list(mutants(original, executed_lines(original, way)))
+    print(f"{len(candidates)} changes of executed lines; seed {chosen.seed}", flush=True)
+    tally = Tally()
+    for mutant in sample(candidates, chosen.seed):
+        if tally.judged == chosen.count:
             break
-        started = time.monotonic()
-        verdict = _judge_mutant(mutant, original, builder, dict.fromkeys(noticed.values()), more)
-        if verdict is None:
+        if not any(each in str(mutant) for each in chosen.only or [""]):
             continue
-        judged += 1
-        if verdict:
-            noticed[mutant] = verdict
-        word, took = "noticed" if verdict else "MISSED ", time.monotonic() - started
-        print(f"{word} {took:4.0f} s [{mutant.kind}] {mutant}  {verdict}", flush=True)
-    doubtful = _noticed_in(original, set(noticed.values()))
-    for mutant, check in noticed.items():
+        started = time.monotonic()
+        check = _judge_mutant(mutant, original, builder, dict.fromkeys(tally.noticed.values()), way)
+        if check is None:
+            continue
+        if check:
+            tally.noticed[mutant] = check
+        else:
+            tally.missed.append(mutant)
+        word, took = "noticed" if check else "MISSED ", time.monotonic() - started
+        print(f"{word} {took:4.0f} s [{mutant.kind}] {mutant}  {check}", flush=True)
+    doubtful = _noticed_in(original, set(tally.noticed.values()), way)
+    for mutant, check in tally.noticed.items():
         if check in doubtful:
             print(f"DOUBTFUL {mutant}  {check} does not pass on the original either")
-    sure = sum(check not in doubtful for check in noticed.values())
-    print(f"mutants: {sure} of {judged} noticed ({sure / max(judged, 1):.0%})")
+    for mutant in tally.missed:
+        found = survivors().get(str(mutant))
+        print(f"survivor {mutant}  {f'{found.verdict}: {found.why}' if found else 'not looked at'}")
+    print(tally.share(doubtful))
     return 0
 
 
-def _noticed_in(original: Path, checks: set[str]) -> set[str]:
+def _noticed_in(original: Path, checks: set[str], way: Way) -> set[str]:
     """Which of these checks break on the original too."""
     if not checks:
         return set()
-    _, judged, said = judge(original, "--pyargs", *sorted(map(place_of, checks)))
+    _, judged, said = judge(original, way, "--pyargs", *sorted(map(place_of, checks)))
     if not judged:
         raise SourceError(f"the original cannot be judged:\n{said[-2000:]}")
     passed = {each["check"] for each in judged if each["verdict"] in ("pass", "known deviation")}
@@ -246,7 +220,7 @@ def _noticed_in(original: Path, checks: set[str]) -> set[str]:
 
 
 def _judge_mutant(
-    mutant: Mutant, original: Path, builder: Builder, before: Collection[str], more: Sequence[str]
+    mutant: Mutant, original: Path, builder: Builder, before: Collection[str], way: Way
 ) -> str | None:
     """Which check noticed; "" for none, ``None`` where the mutant does not compile."""
     path = original / mutant.file
@@ -256,8 +230,8 @@ def _judge_mutant(
     path.write_text("\n".join(lines), encoding="utf-8")
     try:
         builder.build(original)
-        for arguments in stages(mutant, before, more):
-            code, judged, said = judge(original, "-x", *arguments)
+        for arguments in stages(mutant, before, way):
+            code, judged, said = judge(original, way, "-x", *arguments)
             if code == 0:
                 continue
             broken = [each["check"] for each in judged if each["verdict"] in _BROKEN]
@@ -279,13 +253,18 @@ def main() -> int:
     parser.add_argument("source", type=Path)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", metavar="TEXT", help="those whose name has it")
+    parser.add_argument("--quick", action="store_true", help="leave out rules of other files")
+    parser.add_argument("--edition", required=True, help="of CANN's documents")
     given, more = parser.parse_known_args()
     if given.count < 1:
         parser.error(f"{given.count} mutants cannot be judged; give 1 or more")
     default_store().mkdir(parents=True, exist_ok=True)
+    chosen = Choice(given.count, given.seed, given.only)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=default_store()) as name:
         try:
-            return run(given.source.resolve(), given.count, given.seed, Path(name), more)
+            way = Way(given.edition, given.quick, more)
+            return run(given.source.resolve(), chosen, Path(name), way)
         except SourceError as error:
             print(f"ci/verify-cann: {error}", file=sys.stderr)
             return 2

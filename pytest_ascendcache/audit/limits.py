@@ -17,6 +17,7 @@ from pytest_ascendcache.contract.aging import (
     ini_limits,
 )
 from pytest_ascendcache.contract.editions import Edition, default, foreign_names
+from pytest_ascendcache.words import count
 
 SECTION = "op_compiler_cache"
 _STAMPS = ("adk_version", "ops_version")
@@ -151,6 +152,6 @@ def megabytes(size: float) -> str:
     """Bytes as people read them."""
     for unit in ("bytes", "KB", "MB", "GB"):
         if size < 1024 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+            return count(round(size), "byte") if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1024
     raise AssertionError(size)

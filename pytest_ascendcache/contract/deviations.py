@@ -9,8 +9,9 @@ the same rule, or of the same check, is none of it. Required: ``rule``, its id; 
 within its module as pytest shows it (``test_x[case]``; patterns between the brackets only);
 ``observed``, a pattern of what it says, or a list of them; ``reason``. ``harm`` is the worst harm
 it is known to do; unless it is given, that is lost work. ``cell`` (a table: factor of a check ->
-value, or list of values), ``link`` and ``toolchain`` (pattern of the names of those it is about,
-where a list is about several) may be left out. In patterns ``*`` is any text and ``?`` any
+value, or list of values), ``link``, ``toolchain`` (pattern of the names of those it is about,
+where a list is about several) and ``edition`` (name, or list of names, of those whose documents
+promise otherwise) may be left out. In patterns ``*`` is any text and ``?`` any
 character; brackets mean themselves; what a check says is one line.
 """
 
@@ -23,6 +24,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.editions import Edition, NoEditionError, editions, named
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.renamed import names_in_module
 from pytest_ascendcache.contract.rules import load_rules
@@ -32,7 +34,7 @@ from pytest_ascendcache.files import read_text
 from pytest_ascendcache.words import instead
 
 _LISTS = Path(__file__).parent / "deviations"
-_FIELDS = ("rule", "check", "observed", "harm", "cell", "reason", "link", "toolchain")
+_FIELDS = ("rule", "check", "observed", "harm", "cell", "reason", "link", "toolchain", "edition")
 _NEEDED = ("rule", "check", "observed", "reason")
 _TEXTS = ("rule", "check", "reason", "link", "toolchain")
 
@@ -66,10 +68,15 @@ class Deviation:
     cell: tuple[tuple[str, tuple[str, ...]], ...] = ()
     link: str = ""
     toolchain: str = "*"
+    editions: tuple[str, ...] = ()
 
     def is_about(self, toolchain: str) -> bool:
         """Whether the entry says something of the toolchain of this name."""
         return _matches(toolchain, self.toolchain)
+
+    def is_by(self, judged_by: Iterable[Edition]) -> bool:
+        """Whether what the entry says is a deviation by one of these editions."""
+        return not self.editions or any(each.name in self.editions for each in judged_by)
 
     def matches(self, fault: Fault) -> bool:
         """Whether this is what the entry is about: the check, what it saw, and no worse harm."""
@@ -228,7 +235,17 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
         cell=_cell(fields.get("cell", {}), where),
         link=fields.get("link", ""),
         toolchain=fields.get("toolchain", "*"),
+        editions=_editions(fields.get("edition", []), where),
     )
+
+
+def _editions(value: Any, where: str) -> tuple[str, ...]:
+    names = value if isinstance(value, list) else [value]
+    try:
+        return tuple(named(str(each)).name for each in names)
+    except NoEditionError as error:
+        known = ", ".join(each.name for each in editions())
+        raise DeviationFileError(f"{where}: {error}; use one of {known}.") from None
 
 
 def _observed(value: Any, where: str) -> tuple[str, ...]:

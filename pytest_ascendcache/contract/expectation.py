@@ -25,17 +25,12 @@ def is_under_debug(
     out; a configuration with a list takes out the listed ones.
     """
     edition = edition or default()
-    if (options.debug_level or 0) in edition.debug_levels:
-        return True
-    config = options.debug_config
-    if config is None:
-        return False
-    if config.listed is None or edition.debug_list == "everything":
-        return True if edition.debug_config == "bypasses" else None
+    overridden, config = is_overridden(options, edition), options.debug_config
+    if overridden or config is None or config.listed is None:
+        return overridden
     if edition.debug_config == "open":
         return None
-    listed = config.lists(operator_type, operator_name)
-    return None if edition.debug_list == "open" and not listed else listed
+    return config.lists(operator_type, operator_name) or overridden
 
 
 def expected_outcomes(

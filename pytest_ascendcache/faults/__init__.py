@@ -4,12 +4,13 @@ from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, cr
 from pytest_ascendcache.faults.damage import DAMAGES, Damage
 from pytest_ascendcache.faults.gate import Gate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
-from pytest_ascendcache.faults.strace import Strace, find_strace
+from pytest_ascendcache.faults.strace import SINGLE_CALLS, Strace, find_strace
 from pytest_ascendcache.faults.trace import Act, Operation, TraceError
 from pytest_ascendcache.faults.tree import Tree
 
 __all__ = [
     "DAMAGES",
+    "SINGLE_CALLS",
     "Act",
     "Action",
     "CrashKind",

@@ -45,7 +45,8 @@ class FaultPlan:
 
     Where the route can, errors of :data:`LASTING` strike at ``at`` and at all that follow.
     ``behind`` is the operation before ``at``, for a route that holds behind one
-    (``FaultRoute.holds_behind``).
+    (``FaultRoute.holds_behind``). ``root`` is the directory the command works on, for an error
+    of its whole file system.
     """
 
     log: Path
@@ -53,6 +54,7 @@ class FaultPlan:
     at: Operation | None = None
     gate: Gate | None = None
     behind: Operation | None = None
+    root: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.action.value} at {self.at}"

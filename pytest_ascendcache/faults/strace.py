@@ -1,5 +1,7 @@
 """Faults in any command, through strace: recorded, planned, injected, and verified.
 
+A file system that may only be read is a real one (``faults.read_only``), and takes no strace.
+
 Source: facts ``feasibility`` section 2. Never with ``--seccomp-bpf``: with it strace 6.1 lets
 signals are silently ignored. What was planned is therefore looked for in the log of every run.
 """
@@ -11,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_ascendcache.faults import read_only
 from pytest_ascendcache.faults.plan import Action, FaultPlan
 from pytest_ascendcache.faults.syscalls import TRACED, UNSEEN, operations, read_calls
 from pytest_ascendcache.faults.trace import Operation, TraceError
@@ -26,14 +29,22 @@ _LONGEST_WRITE = 1 << 28
 _SELF_TEST_PATIENCE = 20.0
 
 
+SINGLE_CALLS = frozenset(
+    {Action.RECORD, Action.KILL, Action.HOLD, Action.ENOSPC, Action.EIO, Action.EACCES}
+)
+"""What happens at one system call."""
+
+
+def _actions() -> frozenset[Action]:
+    return SINGLE_CALLS | {Action.EROFS} if read_only.works() else SINGLE_CALLS
+
+
 @dataclass(frozen=True)
 class Strace:
     """Starts a command under strace. ``argv`` makes the command line of a program."""
 
     argv: Callable[[str, Sequence[str]], tuple[str, ...]]
-    actions: frozenset[Action] = frozenset(
-        {Action.RECORD, Action.KILL, Action.HOLD, Action.ENOSPC, Action.EIO, Action.EACCES}
-    )
+    actions: frozenset[Action] = field(default_factory=_actions)
     holds_behind: bool = True
     most_states: int | None = 8
 
@@ -42,6 +53,8 @@ class Strace:
     ) -> tuple[str, list[str]]:
         """See :class:`FaultRoute`."""
         command = self.argv(program, arguments)
+        if plan.action is Action.EROFS and plan.root is not None:
+            return read_only.command(plan.root, plan.log, command)
         if plan.action is not Action.HOLD or plan.gate is None:
             return "strace", [*_options(plan.log), *_injection(plan), "--", *command]
         fifo = plan.gate.reached.with_name("strace")
@@ -56,6 +69,10 @@ class Strace:
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
         """See :class:`FaultRoute`."""
         if plan.at is None:
+            return
+        if plan.action is Action.EROFS:
+            if not read_only.was_read_only(plan.log):
+                raise TraceError(f"{root} could not be mounted read-only")
             return
         where = (root / plan.at.path).parent
         for call in read_calls(plan.log):

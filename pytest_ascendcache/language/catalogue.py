@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
@@ -85,17 +85,34 @@ def _chinese(sentence: str) -> str:
     bare = sentence.strip()
     if not bare:
         return sentence
-    exact = templates().get(bare)
-    if exact is None:
-        exact = next(filter(None, (_filled(each, bare) for each in _patterns())), None)
-    if exact is None and "; " in bare:
+    exact = _whole(bare) or _behind_a_colon(bare, _whole)
+    if not exact and "; " in bare:
         parts = bare.split("; ")
         told = [_chinese(each) for each in parts]
-        exact = "；".join(told) if told != parts else None
-    if exact is None and ": " in bare:
-        head, _, tail = bare.rpartition(": ")
-        exact = f"{_chinese(head)}：{known}" if (known := _chinese(tail)) != tail else None
+        exact = "；".join(told) if told != parts else ""
+    exact = exact or _behind_a_colon(bare, _changed)
     return sentence.replace(bare, exact or bare, 1)
+
+
+def _whole(sentence: str) -> str:
+    """The Chinese of a sentence that one template fits; empty where none does."""
+    if exact := templates().get(sentence):
+        return exact
+    return next(filter(None, (_filled(each, sentence) for each in _patterns())), "")
+
+
+def _changed(sentence: str) -> str:
+    """A sentence of which some part is known, with that in Chinese; else empty."""
+    return told if (told := _chinese(sentence)) != sentence else ""
+
+
+def _behind_a_colon(sentence: str, known: Callable[[str], str]) -> str:
+    """What is told of something: as much behind a colon as is known; empty where nothing is."""
+    parts = sentence.split(": ")
+    for number in range(1, len(parts)):
+        if told := known(": ".join(parts[number:])):
+            return f"{_chinese(': '.join(parts[:number]))}：{told}"
+    return ""
 
 
 def _filled(pattern: tuple[re.Pattern[str], str], sentence: str) -> str:
@@ -111,8 +128,13 @@ def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Templates with places to fill: frames first, then those with the most fixed text."""
     frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
     open_ones = [each for each in templates().items() if "{}" in each[0]]
-    open_ones.sort(key=lambda each: (each[0] not in frames, -len(each[0].replace("{}", ""))))
+    open_ones.sort(key=lambda each: _rank(each[0], frames))
     return tuple((_shape(english), chinese) for english, chinese in open_ones)
+
+
+def _rank(english: str, frames: Collection[str]) -> tuple[bool, int, bool]:
+    """Of as much fixed text, what begins with it says more of a sentence."""
+    return english not in frames, -len(english.replace("{}", "")), english.startswith("{}")
 
 
 def _shape(english: str) -> re.Pattern[str]:

@@ -103,7 +103,7 @@ class Interruption(Generic[Result]):
             NotDecidable: where the fault did not strike there.
         """
         self.reset()
-        plan = FaultPlan(self._log(), action, at)
+        plan = FaultPlan(self._log(), action, at, root=self.root)
         result = self._start(plan)
         try:
             self._route.verify(plan, self.root, result.returncode)

@@ -190,8 +190,9 @@ class Collector:
         """What became of the listed deviations; a run of a part of the suite cannot say."""
         if not self._is_whole:
             return []
+        editions = ascend_session_of(self._config).judged_by.editions
         return occurrences(
-            settings_of(self._config).deviations,
+            [each for each in settings_of(self._config).deviations if each.is_by(editions)],
             (
                 Judged(
                     each.rule,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,8 @@ class JudgedBy:
     """The edition of each product's documents."""
 
     chosen: Mapping[str, Chosen]
+    milder: tuple[str, ...] = ()
+    """What is judged by an older edition than its own, a sentence each."""
 
     @property
     def editions(self) -> tuple[Edition, ...]:
@@ -47,7 +49,7 @@ class JudgedBy:
     @property
     def notices(self) -> list[str]:
         """What the reader has to know, a sentence each."""
-        said = []
+        said = list(self.milder)
         for each in self.chosen.values():
             if each.notice:
                 said.append(f"{each.notice}: it is judged by that one")
@@ -77,4 +79,15 @@ def judged_by(settings: Settings, toolchain: Toolchain | None) -> JudgedBy:
     given = {each.product: Chosen(each) for each in settings.editions}
     releases: Mapping[str, Mapping[str, str]] = getattr(toolchain, "releases", {})
     told = {product: chosen_for_parts(parts, product) for product, parts in releases.items()}
-    return JudgedBy({product: Chosen(default(product)) for product in DEFAULT_NAMES} | told | given)
+    chosen = {product: Chosen(default(product)) for product in DEFAULT_NAMES} | told | given
+    return JudgedBy(chosen, tuple(_milder(told, given)))
+
+
+def _milder(told: Mapping[str, Chosen], given: Mapping[str, Chosen]) -> Iterator[str]:
+    for product, own in told.items():
+        asked = given.get(product, own).edition
+        if not own.unsure and asked < own.edition:
+            yield (
+                f"the toolchain is of {own.edition} and judged by {asked}: what documents "
+                "promise since then is not judged"
+            )

@@ -28,7 +28,7 @@ _STATUS = {
     Verdict.PASS: ("passed", ".", "PASSED"),
     Verdict.FAIL: ("failed", "F", "FAILED"),
     Verdict.WARN: ("warned", "w", ("WARN", {"yellow": True})),
-    Verdict.KNOWN_DEVIATION: ("known deviations", "k", ("KNOWN DEVIATION", {"yellow": True})),
+    Verdict.KNOWN_DEVIATION: ("known deviation", "k", ("KNOWN DEVIATION", {"yellow": True})),
     Verdict.NOT_APPLICABLE: ("skipped", "s", "SKIPPED"),
     Verdict.UNDECIDED: ("undecided", "U", ("UNDECIDED", {"red": True})),
 }
@@ -216,11 +216,11 @@ def _verdict(
 
 
 def _is_later_promise(rule: Rule, verdict: Verdict, harm: Harm | None) -> bool:
-    """Whether what was not kept is, for all that could be read, not a promise of the edition that
-    is judged by, and did no harm that fails."""
-    kept = verdict in (Verdict.PASS, Verdict.NOT_APPLICABLE)
+    """Whether what is broken is, for all that could be read, not a promise of the edition that
+    is judged by, and did no harm that fails. What could not be told stays undecided."""
+    broken = verdict in (Verdict.FAIL, Verdict.WARN)
     harmless = harm is None or not harm.fails
-    return bool(rule.promised_by or rule.unread) and not kept and harmless
+    return bool(rule.promised_by or rule.unread) and broken and harmless
 
 
 def _deviation(
@@ -230,8 +230,9 @@ def _deviation(
     if verdict not in (Verdict.FAIL, Verdict.WARN):
         return None
     settings = settings_of(item.config)
+    editions = ascend_session_of(item.config).judged_by.editions
     for entry in settings.deviations:
-        if entry.matches(fault):
+        if entry.is_by(editions) and entry.matches(fault):
             return {
                 "entry": entry.origin,
                 "reason": entry.reason,

@@ -76,9 +76,9 @@ def contradictions(release: Release, edition: Edition | None = None) -> list[Pro
     edition of CANN's documents."""
     edition = edition or default()
     return [
-        *_twice(release, atc.CACHE_DIR, CACHE_PATH),
+        *(_twice(release, atc.CACHE_DIR, CACHE_PATH) if edition.cache_path else ()),
         *_twice(release, atc.OP_BANK, TUNE_BANK),
-        *_refused_path(release),
+        *_refused_path(release, edition),
         *_unread(release, edition),
         *_limits(release, edition),
     ]
@@ -91,10 +91,11 @@ def _twice(release: Release, option: str, variable: str) -> Iterator[Problem]:
         yield Problem(f"--{option}={one}, but {variable}={other}", "one of the two, or the same")
 
 
-def _refused_path(release: Release) -> Iterator[Problem]:
+def _refused_path(release: Release, edition: Edition) -> Iterator[Problem]:
+    variable = release.environment.get(CACHE_PATH, "") if edition.cache_path else ""
     for origin, text in (
         (f"--{atc.CACHE_DIR}", release.options.get(atc.CACHE_DIR, "")),
-        (CACHE_PATH, release.environment.get(CACHE_PATH, "")),
+        (CACHE_PATH, variable),
     ):
         if refused := _REFUSED.search(text):
             yield Problem(
@@ -105,6 +106,9 @@ def _refused_path(release: Release) -> Iterator[Problem]:
 
 def _unread(release: Release, edition: Edition) -> Iterator[Problem]:
     yield from _foreign("", release.environment, edition)
+    if not edition.cache_path and release.environment.get(CACHE_PATH):
+        wanted = f"--{atc.CACHE_DIR}"
+        yield Problem(f"{CACHE_PATH} is set, which {edition} does not read yet", wanted)
 
 
 def _foreign(where: str, names: Iterable[str], edition: Edition) -> Iterator[Problem]:

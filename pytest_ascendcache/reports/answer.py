@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_ascendcache.language import Language, text
+from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.reports.causes import Cause
 
 
@@ -60,6 +60,12 @@ def answer(report: Mapping[str, Any], found: Sequence[Cause]) -> Answer:
 def judges_reference(report: Mapping[str, Any]) -> bool:
     """Whether only the embedded reference was judged: that says nothing of a product."""
     return str(report["toolchain"]["name"]).startswith("reference")
+
+
+def judged_by(report: Mapping[str, Any], language: Language) -> str:
+    """By which editions of the documents a report judged; empty where it does not say."""
+    told = ", ".join(translated(each, language) for each in report.get("editions", ()))
+    return text("t_editions", language, editions=told) if told else ""
 
 
 def counted(what: str, count: int, language: Language) -> str:

@@ -9,6 +9,7 @@ import json
 
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.files import Document
+from pytest_ascendcache.words import count
 
 LABEL = "ascend cache"
 
@@ -37,5 +38,8 @@ def message_and_colour(report: Document) -> tuple[str, str]:
     if counts[Verdict.WARN]:
         return f"{passed} of {applicable} rules pass, {counts[Verdict.WARN]} warn", "yellow"
     if known := counts[Verdict.KNOWN_DEVIATION]:
-        return f"{passed} of {applicable} rules pass, {known} known deviations", "yellowgreen"
+        return (
+            f"{passed} of {applicable} rules pass, {count(known, 'known deviation')}",
+            "yellowgreen",
+        )
     return f"{passed} rules pass", "brightgreen"

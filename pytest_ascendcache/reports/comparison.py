@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from typing import Any
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import write_output
+from pytest_ascendcache.language import Language, preferred_language, text, translated
+from pytest_ascendcache.reports.answer import counted
 from pytest_ascendcache.reports.files import Document, ReportFileError, read_report
 from pytest_ascendcache.reports.records import beneath, tally, tally_text
-from pytest_ascendcache.words import count
+from pytest_ascendcache.words.layout import columns
 
 ABSENT = "-"
 """The verdict of a rule that a report does not have."""
@@ -38,12 +41,12 @@ class Cell:
     tally: tuple[tuple[Verdict, int], ...] = ()
     harm: str | None = None
 
-    @property
-    def text(self) -> str:
+    def told(self, language: Language) -> str:
         """For the terminal."""
         if self.verdict == ABSENT:
             return ABSENT
-        return tally_text(self.tally) + (f", {self.harm}" if self.harm else "")
+        counts = tally_text(self.tally, language)
+        return counts + (f", {text(f'harm_{self.harm}', language)}" if self.harm else "")
 
     @property
     def badness(self) -> tuple[int, int, int]:
@@ -96,10 +99,19 @@ class Comparison:
     groups: Mapping[str, Sequence[Row]]
 
     @property
-    def silent(self) -> list[str]:
+    def letters(self) -> list[str]:
+        """What a report's column is called: A, B, ..., Z, AA, AB, ..."""
+        return [_letters(number) for number in range(len(self.names))]
+
+    def silent(self, language: Language) -> list[str]:
         """Reports that judged nothing: no check of theirs passed, and none is broken."""
         return [
-            f"{name} judged nothing: {len(report['checks'])} checks, none of them decided"
+            text(
+                "judged_nothing",
+                language,
+                report=name,
+                checks=counted("checks", len(report["checks"]), language),
+            )
             for name, report in zip(self.names, self.reports, strict=True)
             if not any(beneath(each) in _DECIDED for each in report["checks"])
         ]
@@ -154,37 +166,49 @@ def _cell(rule: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Cell:
     return Cell(verdict, counts, None if worst is None else worst.value)
 
 
-def as_text(comparison: Comparison) -> str:
+def as_text(comparison: Comparison, language: Language = Language.ENGLISH) -> str:
     """For a terminal: reports by letter, rules that differ, and how many do not."""
-    letters = [chr(ord("A") + number % 26) for number in range(len(comparison.names))]
+    letters = comparison.letters
     lines = [f"{letter}  {name}" for letter, name in zip(letters, comparison.names, strict=True)]
-    differing = comparison.groups["differ"]
-    if differing:
-        width = max(len(row.rule) for row in differing)
-        wide = max(len(cell.text) for row in differing for cell in row.cells)
-        lines += [
-            "",
-            " " * width + "  " + "  ".join(f"{each:<{wide}}" for each in letters).rstrip(),
-        ]
-        for row in differing:
-            cells = "  ".join(f"{cell.text:<{wide}}" for cell in row.cells)
-            lines.append(f"{row.rule:<{width}}  {cells}".rstrip())
-    alike, partly = (comparison.groups[each] for each in ("agree", "partly"))
-    counts = [
-        f"{count(len(differing), 'rule')} {'differs' if len(differing) == 1 else 'differ'}",
-        f"{len(alike)} {'is' if len(alike) == 1 else 'are'} alike",
+    if differing := comparison.groups["differ"]:
+        told = [[row.rule, *(cell.told(language) for cell in row.cells)] for row in differing]
+        lines += ["", *_aligned([["", *letters], *told])]
+    kinds = [
+        text(f"{kind}_{'one' if len(rows) == 1 else 'many'}", language, count=len(rows))
+        for kind in ("differ", "agree", "partly")
+        if (rows := comparison.groups[kind]) or kind != "partly"
     ]
-    if partly:
-        counts.append(f"{len(partly)} {'is' if len(partly) == 1 else 'are'} not in every report")
-    lines += ["", ", ".join(counts), *comparison.silent]
+    lines += ["", text("t_between", language).join(kinds), *comparison.silent(language)]
     return "\n".join(lines) + "\n"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines, every column as wide as its widest cell."""
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _letters(number: int) -> str:
+    first, last = divmod(number, 26)
+    return (_letters(first - 1) if first else "") + chr(ord("A") + last)
 
 
 def as_html(comparison: Comparison) -> str:
     """The page, made like the report's."""
     from pytest_ascendcache.reports.html_report import render
 
-    return render("comparison.html.j2", ("common.js", "comparison.js"), {}, comparison=comparison)
+    return render(
+        "comparison.html.j2",
+        ("common.js", "comparison.js"),
+        {},
+        comparison=comparison,
+        silent=list(zip(*map(comparison.silent, Language), strict=True)),
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -205,23 +229,34 @@ def main(arguments: list[str] | None = None) -> int:
         help="exit status 1 where a later report says worse of a rule than the first one, or a "
         "report judged nothing",
     )
+    parser.add_argument(
+        "--language",
+        choices=[each.value for each in Language],
+        default=preferred_language(os.environ).value,
+        help="language of what is printed (default: the locale's); the page has both",
+    )
     given = parser.parse_args(arguments)
+    language = Language(given.language)
     if len(given.reports) < 2:
-        parser.error(f"{given.reports[0]} alone cannot be compared; name two reports or more.")
+        parser.error(
+            translated(
+                f"{given.reports[0]} alone cannot be compared; name two reports or more.", language
+            )
+        )
     try:
         comparison = compare([(path, read_report(path)) for path in given.reports])
         if given.output is not None:
             write_output(given.output, as_html(comparison))
     except ReportFileError as error:
-        parser.error(str(error))
+        parser.error(translated(str(error), language))
     except OSError as error:
-        parser.error(f"{given.output} cannot be written: {error.strerror}.")
-    sys.stdout.write(as_text(comparison))
+        parser.error(translated(f"{given.output} cannot be written: {error.strerror}.", language))
+    sys.stdout.write(as_text(comparison, language))
     if not given.fail_on_worse:
         return 0
     for rule in comparison.worse:
-        sys.stdout.write(f"worse: {rule}\n")
-    return 1 if comparison.worse or comparison.silent else 0
+        sys.stdout.write(text("worse", language, rule=rule) + "\n")
+    return 1 if comparison.worse or comparison.silent(language) else 0
 
 
 if __name__ == "__main__":

@@ -181,13 +181,14 @@ def in_both(told: str) -> list[str]:
 
 
 def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
-    command = step["command"]
+    command, changes = step["command"], step.get("changes") or {}
     kept = {
         "command": command.replace(sandbox, "$SANDBOX") if sandbox else command,
         "told": [in_both(each) for each in (step.get("ending"), *step.get("outcomes", ())) if each],
-        **{name: step.get(name) for name in ("changes", "output")},
+        "changes": in_both("\n".join(f"{path}: {how}" for path, how in changes.items())),
+        "output": step.get("output"),
     }
-    return {name: value for name, value in kept.items() if value}
+    return {name: value for name, value in kept.items() if value and value != [""]}
 
 
 def _courses(

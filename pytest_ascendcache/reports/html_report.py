@@ -15,7 +15,7 @@ from typing import Any
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.language import Language, texts, translated
-from pytest_ascendcache.reports.answer import answer, where
+from pytest_ascendcache.reports.answer import answer, counted, judged_by, where
 from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import (
     Document,
@@ -53,6 +53,7 @@ def html_report(report: Document) -> str:
         stories=STORIES,
         answer={"kind": decided.kind, **_in_both(decided.sentence)},
         causes=[_cause(each, report) for each in found],
+        editions=_in_both(lambda language: judged_by(report, language)),
     )
 
 
@@ -104,17 +105,33 @@ def _environment() -> Any:
     )
     environment.globals["t"] = _both_languages
     environment.filters["chinese"] = lambda told: translated(told, Language.CHINESE)
+    environment.globals["label"] = _label
     environment.globals["tally"] = _tally
+    environment.globals["counted"] = _counted
     return environment
 
 
 def _both_languages(key: str) -> Any:
     """A text of the page in both languages; the style shows the one that was chosen."""
+    return _spans(texts()[key])
+
+
+def _label(key: str) -> Any:
+    """A text that something follows, with the colon of its language."""
+    told = texts()[key]
+    return _spans({"en": f"{told['en']}: ", "zh": f"{told['zh']}："})
+
+
+def _counted(what: str, count: int) -> Any:
+    """``1 check``, ``2 checks`` in both languages."""
+    return _spans(_in_both(lambda language: counted(what, count, language)))
+
+
+def _spans(told: Mapping[str, str]) -> Any:
     from markupsafe import Markup
 
-    text = texts()[key]
     return Markup('<span lang="en">{}</span><span lang="zh-Hans">{}</span>').format(
-        text["en"], text["zh"]
+        told["en"], told["zh"]
     )
 
 

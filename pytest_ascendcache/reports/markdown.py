@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, harm_of, where
+from pytest_ascendcache.reports.answer import answer, harm_of, judged_by, where
 from pytest_ascendcache.reports.causes import Cause, causes
 from pytest_ascendcache.reports.files import Document
 
@@ -37,6 +37,10 @@ def summary(report: Document, language: Language = Language.ENGLISH) -> str:
         ),
         "",
     ]
+    if told := judged_by(report, language):
+        lines += [_plain(told), ""]
+    for notice in report.get("edition_notices", ()):
+        lines += [f"**{_plain(translated(notice, language))}**", ""]
     if missing := report.get("checks_without_verdict"):
         told = text("t_incomplete", language, count=missing)
         lines += [f"**{told}**", ""]

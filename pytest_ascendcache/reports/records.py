@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_ascendcache.contract import Rule, Verdict
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.language import Language, text
 
 WORST_FIRST = (
     Verdict.FAIL,
@@ -120,11 +121,16 @@ def tally(verdicts: Iterable[Verdict]) -> list[tuple[Verdict, int]]:
     return [(verdict, counts[verdict]) for verdict in WORST_FIRST if counts[verdict]]
 
 
-def tally_text(counts: Sequence[tuple[Verdict, int]]) -> str:
+def tally_text(counts: Sequence[tuple[Verdict, int]], language: Language = Language.ENGLISH) -> str:
     """A tally in words: ``pass 3``, ``pass 1 (1 not applicable)``, ``fail 2 (3 pass)``."""
     (worst, count), *rest = counts
-    others = ", ".join(f"{number} {verdict.value}" for verdict, number in rest)
-    return f"{worst.value} {count}" + (f" ({others})" if others else "")
+    others = ", ".join(f"{number} {verdict_text(verdict, language)}" for verdict, number in rest)
+    return f"{verdict_text(worst, language)} {count}" + (f" ({others})" if others else "")
+
+
+def verdict_text(verdict: Verdict, language: Language) -> str:
+    """A verdict's word."""
+    return text(f"v_{verdict.value}", language)
 
 
 def accuracy_rows(records: Iterable[VerdictRecord]) -> list[dict[str, Any]]:

@@ -12,11 +12,17 @@ import pytest
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.contract.deviations import STALE, Deviation, Occurrence
 from pytest_ascendcache.language import Language, text, translated
-from pytest_ascendcache.reports.answer import answer, counted, harm_of, where
+from pytest_ascendcache.reports.answer import answer, counted, harm_of, judged_by, where
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import Cause
 from pytest_ascendcache.reports.reasons import bare, shortened
-from pytest_ascendcache.reports.records import RuleResult, VerdictRecord, accuracy_rows, tally
+from pytest_ascendcache.reports.records import (
+    RuleResult,
+    VerdictRecord,
+    accuracy_rows,
+    tally,
+    tally_text,
+)
 from pytest_ascendcache.words import count
 from pytest_ascendcache.words.layout import columns, cut, wrapped
 
@@ -34,8 +40,9 @@ _ANSWERS: Mapping[str, Mapping[str, bool]] = {
     "warned": {"yellow": True, "bold": True},
     "yes": {"green": True, "bold": True},
 }
-_SCREEN = 20
-"""Lines there are for causes on a terminal of 24."""
+_SCREEN = 16
+"""Lines there are for causes on a terminal of 24: totals, editions, the answer, pytest's own line,
+what was judged, and the prompt have the others."""
 _CAUSES = 10
 """Causes on the last screen; all of them have blocks above it."""
 _NARROWEST, _WIDEST = 60, 110
@@ -93,9 +100,14 @@ class TerminalReport:
         self._editions()
         self.write_incomplete()
         shown, rest = self.causes[:_CAUSES], self.causes[_CAUSES:]
-        lines = max(1, min(3, _SCREEN // max(1, len(shown)) - 1))
+        room = _SCREEN if self.reporter.isatty else 2 * _CAUSES
+        room -= len(self.report.get("edition_notices", ())) + bool(rest)
         for number, cause in enumerate(shown, 1):
-            _short(self, number, cause, lines)
+            # The worst have room for their reason; those after them have a line at least.
+            together = len(shown) - number + 1
+            lines = max((room - together) // together, int(room > together), 0)
+            lines = min(lines, 3)
+            room -= _short(self, number, cause, lines)
         if rest:
             checks = sum(len(each.checks) for each in rest)
             told = self.say(
@@ -110,8 +122,8 @@ class TerminalReport:
 
     def _editions(self) -> None:
         """By which editions of the documents was judged, and what is to be known of that."""
-        if judged_by := self.report.get("editions"):
-            self.paragraph(self.say("t_editions", editions=", ".join(judged_by)))
+        if told := judged_by(self.report, self.language):
+            self.paragraph(told)
         for notice in self.report.get("edition_notices", ()):
             self.paragraph(translated(notice, self.language), yellow=True)
 
@@ -164,9 +176,7 @@ class TerminalReport:
 
     def tally(self, counts: Sequence[tuple[Verdict, int]]) -> str:
         """``pass 3``, ``pass 1 (1 not applicable)`` in the user's language."""
-        (worst, count), *rest = counts
-        others = ", ".join(f"{number} {self.verdict(each.value)}" for each, number in rest)
-        return f"{self.verdict(worst.value)} {count}" + (f" ({others})" if others else "")
+        return tally_text(counts, self.language)
 
     def _rules(self) -> None:
         shown, folded = _folded(self.results)
@@ -257,8 +267,8 @@ def _inapplicable(terminal: TerminalReport, checks: Sequence[VerdictRecord]) -> 
     for family, reasons in families.items():
         ((reason, _),) = reasons.most_common(1)
         total = counted("checks", sum(reasons.values()), terminal.language)
-        told = f"{terminal.verdict('not applicable')}: {family}, {total}: "
-        told += translated(reason, terminal.language)
+        why = translated(reason, terminal.language)
+        told = terminal.say("t_inapplicable", family=family, checks=total, reason=why)
         if len(reasons) > 1:
             others = count(len(reasons) - 1, "other reason")
             told += f" ({translated(f'and {others}', terminal.language)})"
@@ -322,8 +332,9 @@ def write_news(terminal: TerminalReport, news: News) -> None:
         terminal.paragraph(told, red=line.startswith("new"), green=line.startswith("fixed"))
 
 
-def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> None:
-    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``."""
+def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> int:
+    """A cause on a few lines: verdict, harm and place; the reason on at most ``lines``, or behind
+    them where there is none for it. Returns how many lines it took."""
     verdict = terminal.verdict(cause.verdict)
     harm = harm_of(cause, terminal.language)
     head = f"{number:>2}  "
@@ -332,7 +343,12 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
     place, room = where(cause, terminal.language), terminal.width - columns(head + verdict)
     if len(cause.harms) > 1 and columns(f"  {harm}  {place}") > room:
         harm = f"{terminal.say(f'harm_{cause.harm}')} +{len(cause.harms) - 1}"
-    terminal.reporter.line(cut("".join(f"  {each}" for each in (harm, place) if each), room))
+    line = "".join(f"  {each}" for each in (harm, place) if each)
+    if lines < 1:
+        reason = translated(bare(cause.reason), terminal.language)
+        terminal.reporter.line(cut(f"{line}: {reason}", room))
+        return 1
+    terminal.reporter.line(cut(line, room))
     told = wrapped(translated(cause.reason, terminal.language), width=terminal.width - 4)
     if len(told) > lines:
         # What was observed says more than the request, which is in the block of the cause.
@@ -342,6 +358,7 @@ def _short(terminal: TerminalReport, number: int, cause: Cause, lines: int) -> N
         told = [*told[: lines - 1], last]
     for line in told:
         terminal.reporter.line("    " + line)
+    return 1 + len(told)
 
 
 def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
@@ -354,19 +371,21 @@ def _block(terminal: TerminalReport, number: int, cause: Cause) -> None:
     statement = rule.statement_zh if chinese and rule.statement_zh else rule.statement
     level = terminal.say(f"l_{rule.level.value}")
     document = (chinese and rule.source.document_zh) or rule.source.document
-    terminal.labelled("t_promise", f"{statement} ({level}; {document}: {rule.source.section})")
-    broken = ", ".join(
-        f"{name}: {counted('checks', count, language)}" for name, count in cause.rules.items()
+    colon, semicolon = terminal.say("t_colon"), terminal.say("t_semicolon")
+    place = f"{level}{semicolon}{document}{colon}{rule.source.section}"
+    terminal.labelled("t_promise", f"{statement} ({place})")
+    broken = terminal.say("t_between").join(
+        f"{name}{colon}{counted('checks', count, language)}" for name, count in cause.rules.items()
     )
-    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}; {broken}")
+    terminal.labelled("t_broken", f"{terminal.verdict(cause.verdict)}{semicolon}{broken}")
     if harm := harm_of(cause, language):
-        seen = f": {translated(cause.seen, language)}" if cause.seen else ""
+        seen = f"{colon}{translated(cause.seen, language)}" if cause.seen else ""
         terminal.labelled("t_harm", harm + seen)
     terminal.labelled("t_why", translated(cause.reason, language))
     for other in cause.also[:3]:
         terminal.labelled("t_also", translated(other, language), lines=3)
     terminal.labelled("t_check", record.check.rpartition("::")[2])
-    _story(terminal, record)
+    _story(terminal, record, cause.reason)
 
 
 def _record_of(results: Sequence[RuleResult], cause: Cause) -> VerdictRecord:
@@ -379,10 +398,12 @@ def _record_of(results: Sequence[RuleResult], cause: Cause) -> VerdictRecord:
     )
 
 
-def _story(terminal: TerminalReport, record: VerdictRecord) -> None:
+def _story(terminal: TerminalReport, record: VerdictRecord, reason: str) -> None:
     sandbox = record.evidence["sandbox"]
-    for finding in record.message.splitlines()[1:] if record.evidence["findings"] else ():
-        terminal.labelled("", shortened(finding))
+    findings = record.message.splitlines()[1:] if record.evidence["findings"] else ()
+    for finding in map(shortened, findings):
+        if finding.strip() not in reason:  # which names the first
+            terminal.labelled("", translated(finding, terminal.language))
     if sandbox:
         terminal.command("t_sandbox", f"SANDBOX={sandbox}")
     for note in record.evidence["ranks"]:

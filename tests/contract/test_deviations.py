@@ -20,6 +20,8 @@ from pytest_ascendcache.contract.deviations import (
     load_deviations,
     occurrences,
 )
+from pytest_ascendcache.contract.editions import MINDSPORE, default
+from pytest_ascendcache.contract.editions import named as edition_named
 from pytest_ascendcache.contract.harm import Harm
 
 RULE = "aging/bad-values"
@@ -93,6 +95,18 @@ def test_what_became_of_an_entry(judged: list[tuple[Verdict, str]], occurrence: 
     assert occurrences([_entry()], [*seen, other]) == [(_entry(), occurrence)]
 
 
+def test_an_entry_is_of_the_editions_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "ours.toml"
+    path.write_text(ENTRY + 'edition = ["8.0", "9.0"]\n' + ENTRY)
+    some, every = load_deviations(str(path))
+    judged_by = {name: (edition_named(name), default(MINDSPORE)) for name in ("9.0", "9.1")}
+    assert {name: some.is_by(each) for name, each in judged_by.items()} == {
+        "9.0": True,
+        "9.1": False,
+    }
+    assert all(every.is_by(each) for each in judged_by.values())
+
+
 def test_a_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "ours.toml"
     path.write_text(
@@ -139,6 +153,7 @@ TYPOS = {
     "cell-a-text": (ENTRY + 'cell = "force"\n', "'cell' is 'force'; write a table"),
     "factor-a-number": (ENTRY + "cell = {debug_level = 0}\n", "the factor 'debug_level' is 0"),
     "factor-without-value": (ENTRY + "cell = {mode = []}\n", r"the factor 'mode' is \[\]"),
+    "no-such-edition": (ENTRY + 'edition = "9.9"\n', "there is no edition '9.9'; use one of 5.0, "),
     "not-text": (b"\xff\xfe\x00", "ours.toml is not TOML"),
 }
 

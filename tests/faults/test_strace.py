@@ -218,6 +218,26 @@ def test_a_command_is_really_killed(tmp_path):
 
 
 @traced
+def test_a_command_meets_a_file_system_that_may_only_be_read(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    if Action.EROFS not in toy.route.actions:
+        pytest.skip("nothing can be mounted here")
+    toy.interruption.reset()
+    ended = toy.interruption.strike(Action.EROFS, toy.interruption.operations[0])
+    assert (ended.returncode, list(toy.root.iterdir())) == (1, []), "also for root"
+    assert toy.recovers(), "what ran beside it was not concerned"
+    assert {each.name for each in toy.root.iterdir()} == {"k.o", "k.json"}
+
+
+@traced
+def test_a_file_system_that_could_not_be_mounted_is_undecided(tmp_path):
+    toy = Toy(tmp_path, "in-place")
+    toy.program = "toy"  # without the mount
+    with pytest.raises(NotDecidable, match="could not be mounted read-only"):
+        toy.interruption.strike(Action.EROFS, toy.interruption.operations[0])
+
+
+@traced
 def test_a_command_is_held_between_any_two_operations(tmp_path):
     toy = Toy(tmp_path, "in-place")
     toy.interruption.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -103,6 +103,10 @@ NOTED = ("notes", "readings")
 ROOMS = ("observation", "faults", "stress", "audit", "conformance", "toolchains")
 
 
+SENTENCES = ("detail", "problem", "wanted")
+"""Variables of audits that hold what is said."""
+
+
 def _said() -> Iterator[str]:
     """Harm that was seen, notes, readings, violations, and what could not be told."""
     for path in (each for room in ROOMS for each in sorted((PACKAGE / room).rglob("*.py"))):
@@ -118,6 +122,23 @@ def _said() -> Iterator[str]:
                 place = 0
             if place is not None and len(node.args) > place:
                 yield from _template(node.args[place])
+
+
+def _found() -> Iterator[str]:
+    """What audits and the release gate say of a file or a setting."""
+    for path in (each for room in ("audit", "release") for each in (PACKAGE / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            told: Sequence[ast.expr | None] = ()
+            if isinstance(node, ast.Yield | ast.Return):
+                told = [node.value]
+            elif isinstance(node, ast.Assign):
+                told = [node.value] if ast.unparse(node.targets[0]) in SENTENCES else []
+            elif isinstance(node, ast.Call):
+                said = ast.unparse(node.func).endswith(("Problem", "blame", "add"))
+                told = node.args if said else []
+            for each in told:
+                if each is not None:
+                    yield from _template(each)
 
 
 def _helps() -> Iterator[str]:
@@ -160,6 +181,25 @@ def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
         if len(each.replace("{}", "")) >= NOTHING_TO_SAY and translated(each, ZH) == each
     }
     assert sorted(missing) == [], "translate these in language/sentences/*.toml"
+
+
+ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
+"""Three English words or more; commands and fields stay as they are."""
+
+
+@pytest.mark.parametrize(
+    "found",
+    [_messages("conformance"), _errors(), _said(), _helps(), _found()],
+    ids=["reasons", "usage errors", "harm, notes and undecided", "help", "audits and releases"],
+)
+def test_no_half_of_a_message_stays_english(found: Iterator[str]) -> None:
+    """A short sentence of the catalogue may fit the beginning of a longer one."""
+    left = {
+        each: told
+        for each in found
+        if ENGLISH.search(told := translated(each.replace("{}", "⟦9⟧"), ZH))
+    }
+    assert sorted(left.items()) == [], "translate these whole in language/sentences/*.toml"
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda each: each.name)

@@ -16,15 +16,6 @@ SAME = "--ascend-rule=cache-mode/default-is-disable"
 DIFFERS = "--ascend-rule=cache-mode/directory-precedence"
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """An empty directory on a machine without a toolkit."""
-    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _atc(directory: Path, toolkit: str, opp: str) -> Path:
     """A program that only fails, in an installation that says it is of these releases."""
     put(directory / "toolkit/bin/atc", "#!/bin/sh\nexit 1\n")
@@ -109,7 +100,8 @@ def test_what_differs_is_undecided_where_the_edition_is_not_known(
         ("8.0.RC3.alpha003", (), "CANN 8.0.RC3", 0),
         ("12.0.RC1", (), "CANN 9.1", 1),
         ("", ("--ascend-edition=6.0",), "CANN 6.0", 0),
-        ("8.0.0", ("--ascend-edition=6.0",), "CANN 6.0", 0),
+        ("8.0.0", ("--ascend-edition=6.0",), "CANN 6.0", 1),
+        ("8.0.0", ("--ascend-edition=9.0",), "CANN 9.0", 0),
     ],
 )
 def test_the_version_chooses_and_the_option_overrides(
@@ -120,6 +112,39 @@ def test_the_version_chooses_and_the_option_overrides(
     assert document["editions"] == [edition]
     assert len(document["edition_notices"]) == notices
     assert all("name one with" not in check["message"] for check in document["checks"])
+
+
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [
+        (
+            "en",
+            "the toolchain is of CANN 8.0 and judged by CANN 6.0: what documents promise since "
+            "then is not judged",
+        ),
+        ("zh", "工具链属于 CANN 8.0，而以 CANN 6.0 判定：此后版本的承诺没有判定"),
+    ],
+)
+def test_a_milder_judge_is_told_at_the_top_and_beside_the_totals(
+    suite: pytest.Pytester, language: str, said: str
+) -> None:
+    program = _atc(suite.path, "8.0.0", "8.0.0")
+    result = suite.runpytest_subprocess(
+        DIFFERS,
+        f"--ascend-atc={program}",
+        "--ascend-edition=6.0",
+        f"--ascend-language={language}",
+        "--ascend-html=page.html",
+    )
+    assert sum(said in line for line in result.outlines) == 2
+    assert said in (suite.path / "page.html").read_text(encoding="utf-8")
+
+
+def test_what_could_not_be_told_of_a_later_promise_is_undecided(suite: pytest.Pytester) -> None:
+    program = _atc(suite.path, "6.0.1", "6.0.1")
+    document = _report(suite, "--ascend-rule=debug/list-caches-unlisted", f"--ascend-atc={program}")
+    (rule,) = document["rules"]
+    assert rule["verdict"] == "undecided"
 
 
 @pytest.mark.parametrize(

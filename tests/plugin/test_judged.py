@@ -16,15 +16,6 @@ RULE = "--ascend-rule=cache-mode/default-is-disable"
 NOT_CANN = "the embedded reference: this says nothing about CANN"
 
 
-@pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """An empty directory on a machine without a toolkit."""
-    for name in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "ASCEND_OPP_PATH"):
-        monkeypatch.delenv(name, raising=False)
-    pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    return pytester
-
-
 def _program(path: Path, script: str = "exit 1") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -257,4 +248,42 @@ def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert "INCOMPLETE: 3 more checks were selected and not run" in output
     assert NOT_CANN in output
+    assert "INTERNALERROR" not in output + errors
+
+
+def test_an_interrupt_ends_the_compiler_too(suite: pytest.Pytester) -> None:
+    """Ctrl-C while atc runs: pytest ends, and no process of the toolchain is left."""
+    started, never = suite.path / "started", suite.path / "never"
+    os.mkfifo(started)
+    os.mkfifo(never)
+    program = _program(suite.path / "toolkit/bin/atc", f"echo $$ > {started}; read go < {never}")
+    suite.makeconftest(
+        """
+        import signal
+
+        # Where this test runs in the background, SIGINT is ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        """
+    )
+    command = [sys.executable, "-m", "pytest", RULE, "-p", "no:cacheprovider"]
+    with subprocess.Popen(
+        [*command, f"--ascend-atc={program}"],
+        cwd=suite.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        fifo = os.open(started, os.O_RDONLY | os.O_NONBLOCK)
+        poll = select.poll()
+        poll.register(fifo, select.POLLIN)
+        poll.register(os.pidfd_open(run.pid), select.POLLIN)
+        assert poll.poll(120_000)  # atc runs, or the run has ended
+        compiler = os.pidfd_open(int(os.read(fifo, 100)))
+        run.send_signal(signal.SIGINT)
+        output, errors = run.communicate(timeout=60)
+        ended = select.poll()
+        ended.register(compiler, select.POLLIN)
+        assert ended.poll(60_000), "atc still runs"
+    assert run.returncode == pytest.ExitCode.INTERRUPTED
+    assert "INCOMPLETE" in output
     assert "INTERNALERROR" not in output + errors

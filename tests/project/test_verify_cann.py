@@ -1,4 +1,4 @@
-"""What ``ci/verify-cann`` says of two reports, and how it orders mutants."""
+"""What ``ci/verify-cann`` says of two reports, and how it orders mutation."""
 
 from __future__ import annotations
 
@@ -59,11 +59,56 @@ def test_a_difference_needs_a_reason_and_a_reason_a_difference(
 def test_mutants_of_all_files_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where one file has nearly all of them."""
     monkeypatch.syspath_prepend(_CI)
-    mutants = importlib.import_module("mutants")
-    long, short = mutants._TARGETS[5], mutants._TARGETS[0]
-    made = [mutants.Mutant(long, line, "constant", "a", "b") for line in range(50)]
-    made += [mutants.Mutant(short, line, "constant", "a", "b") for line in range(2)]
-    order = mutants.sample(made, seed=1)
+    mutation = importlib.import_module("mutation")
+    long, short = mutation.TARGETS[5], mutation.TARGETS[0]
+    made = [mutation.Mutant(long, line, "constant", "a", "b") for line in range(50)]
+    made += [mutation.Mutant(short, line, "constant", "a", "b") for line in range(2)]
+    order = mutation.sample(made, seed=1)
     assert sorted(each.line for each in order) == sorted(each.line for each in made)
     assert [each.file for each in order[:4]] == [short, long, short, long]
-    assert order != mutants.sample(made, seed=2)
+    assert order != mutation.sample(made, seed=2)
+
+
+def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(_CI)
+    mutation = importlib.import_module("mutation")
+    names = []
+    for moved in ("", "\n\n"):
+        for file in mutation.TARGETS:
+            (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file).write_text(f"{moved}if (a == b) {{\n}}\nif (a == b) {{\n}}\n")
+        # The first is not executed: the second keeps its name all the same.
+        executed = {mutation.TARGETS[0]: {3 + len(moved)}}
+        names += [str(each) for each in mutation.mutants(tmp_path, executed)]
+    name = "te_cache_manager.cc: if (a == b) {  ->  if (a != b) { (the 2. of them)"
+    assert names == [name, name]
+
+
+def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(_CI)
+    mutation = importlib.import_module("mutation")
+    judging = importlib.import_module("mutants")
+    made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(5)]
+    looked_at = [
+        mutation.Survivor(str(made[2]), "equivalent", "nothing changes"),
+        mutation.Survivor(str(made[3]), "missed", "no check asks"),
+    ]
+    known = {each.mutant: each for each in looked_at}
+    monkeypatch.setattr(judging, "survivors", lambda: known)
+    tally = judging.Tally({made[0]: "a check", made[1]: "a doubtful one"}, made[2:])
+    assert tally.share({"a doubtful one"}).endswith("1 of 4 (25%)")
+
+
+def test_survivors_of_the_list_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(_CI)
+    mutation = importlib.import_module("mutation")
+    files = {Path(each).name for each in mutation.TARGETS}
+    for name, survivor in mutation.survivors().items():
+        assert survivor.why
+        assert name.partition(": ")[0] in files
+    with pytest.raises(ValueError, match="'perhaps' is none of equivalent"):
+        mutation.Survivor("a", "perhaps", "so")

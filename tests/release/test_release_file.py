@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.contract import ImplModeTables
+from pytest_ascendcache.contract.editions import named
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc, write_single_op
 from pytest_ascendcache.release import (
     KernelDigest,
@@ -238,6 +239,13 @@ def test_what_contradicts(options: dict[str, str], environment: dict[str, str], 
     found = story(contradictions(_release(options, environment)))
     assert said in found
     assert bool(found) is bool(said)
+
+
+def test_an_edition_without_the_variable_does_not_compare_it() -> None:
+    release = _release({"op_compiler_cache_dir": "c"}, {"ASCEND_CACHE_PATH": "/a+b"})
+    assert [each.found for each in contradictions(release, named("7.0"))] == [
+        "ASCEND_CACHE_PATH is set, which CANN 7.0 does not read yet"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -
         "A  reference 0.1.0 (good.json)",
         "B  <atc> 8.5 (bad.json)",
         "",
-        "                          A                B",
-        "cache-mode/enable-reuses  pass 1           fail 1 (1 pass)",
+        "                          A       B",
+        "cache-mode/enable-reuses  pass 1  fail 1 (1 pass)",
         "",
         "1 rule differs, 1 is alike",
     ]
@@ -59,13 +59,39 @@ def test_rules_that_differ_come_with_the_verdict_of_each_report(reports: Path) -
 
 def test_a_rule_that_a_report_lacks_is_no_difference(reports: Path) -> None:
     ended = _compare(reports, "good.json", "part.json")
-    assert "cache-mode/enable-reuses  pass 1            not applicable 1" in ended.stdout
+    assert "cache-mode/enable-reuses  pass 1  not applicable 1" in ended.stdout
     assert "1 rule differs, 0 are alike, 1 is not in every report" in ended.stdout
 
 
 def test_reports_that_agree_have_no_table(reports: Path) -> None:
     ended = _compare(reports, "good.json", "good.json")
     assert ended.stdout.splitlines()[2:] == ["", "0 rules differ, 2 are alike"]
+
+
+@pytest.mark.parametrize(
+    ("language", "cells", "counts"),
+    [
+        ("en", "pass 1  fail 1, files outside touched", "1 rule differs, 0 are alike"),
+        ("zh", "通过 1  失败 1, 改动缓存之外的文件", "1 条规则的结论不同，0 条相同"),
+    ],
+)
+def test_harm_is_told_in_words_of_the_language(
+    tmp_path: Path, language: str, cells: str, counts: str
+) -> None:
+    outside = replace(record("a", verdict=Verdict.FAIL), harm="outside-touched")
+    before = _written(tmp_path / "before.json", record("a"))
+    now = _written(tmp_path / "now.json", outside)
+    ended = _compare(tmp_path, before, now, "-o", "page.html", f"--language={language}")
+    assert ended.stdout.splitlines()[4:] == [f"cache-mode/enable-reuses  {cells}", "", counts]
+    shown = page(tmp_path / "page.html").text
+    assert "outside-touched" not in shown
+    assert "files outside touched" in shown
+    assert "改动缓存之外的文件" in shown
+
+
+def test_columns_of_many_reports_have_names_of_their_own() -> None:
+    files = [(Path(f"{number}.json"), report(record("a"))) for number in range(28)]
+    assert compare(files).letters[24:] == ["Y", "Z", "AA", "AB"]
 
 
 def _known(verdict: str, check: str = "a") -> VerdictRecord:
@@ -91,9 +117,10 @@ def test_a_report_that_judged_nothing_says_so(tmp_path: Path) -> None:
     nothing = _written(tmp_path / "nothing.json", record("a", verdict=Verdict.NOT_APPLICABLE))
     ended = _compare(tmp_path, good, nothing, "-o", "page.html")
     assert ended.returncode == 0
-    said = "reference 0.1.0 (nothing.json) judged nothing: 1 checks, none of them decided"
-    assert said in ended.stdout
-    assert said in page(tmp_path / "page.html").text
+    assert "reference 0.1.0 (nothing.json) judged nothing: none of 1 check was" in ended.stdout
+    chinese = "reference 0.1.0 (nothing.json) 没有判定任何内容：1 项检查均无结论"
+    assert chinese in _compare(tmp_path, good, nothing, "--language=zh").stdout
+    assert chinese in page(tmp_path / "page.html").text
     assert _compare(tmp_path, nothing, nothing, "--fail-on-worse").returncode == 1
 
 

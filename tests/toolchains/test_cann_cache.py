@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError, Toolkit
+from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
 from pytest_ascendcache.toolchains.cann_cache.plan import NATIVE, Plan
 
 _LAYER = Path(__file__).with_name("cann_layer")
@@ -44,7 +45,7 @@ class Site:
         )
 
     def objects(self) -> set[str]:
-        return {each.name for each in (self.store / "objects").iterdir()}
+        return {each.name for each in (self.store / "objects").glob("*.o")}
 
 
 def _site(root: Path, store: Path) -> Site:
@@ -88,6 +89,73 @@ def test_a_changed_source_compiles_what_includes_it_alone(site: Site) -> None:
     assert len(site.objects() - before) == 1, "layer.cc alone includes settings.h"
     header.write_text(header.read_text().replace("SERVES = !true", "SERVES = true"))
     assert site.build() != first
+
+
+def _preprocessed(site: Site, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What a build looks at: the sources that the compiler is told to preprocess."""
+    log, program = site.root / "commands", site.root / "compiler"
+    program.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec g++ "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("CXX", str(program))
+    site.build()
+    words = [line.split() for line in log.read_text().splitlines()]
+    return {Path(each[each.index("-E") + 1]).name for each in words if "-MD" in each}
+
+
+def test_a_changed_source_is_all_that_is_looked_at(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = site.file("frontend.cc")
+    source.write_text(source.read_text() + "\n// once\n")
+    site.build()  # another test may have built what the fixture did, elsewhere
+    source.write_text(source.read_text() + "\n// twice\n")
+    assert _preprocessed(site, monkeypatch) == {"frontend.cc"}
+
+
+def test_a_name_that_comes_to_stand_before_another_is_looked_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found in place of the header that was read before."""
+    site.file("nlohmann").mkdir()
+    shadow = "#pragma once\n#include_next <nlohmann/json.hpp>\n// shadow\n"
+    site.file("nlohmann/json.hpp").write_text(shadow)
+    assert {"layer.cc", "frontend.cc"} <= _preprocessed(site, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "release"),
+    [
+        ("version.cmake", 'set_cann_package(ge-compiler VERSION "9.2.0")\n', "9.2.0"),
+        ("version.cmake", 'set_package(ge-compiler VERSION "9.0.0")\n', "9.0.0"),
+        ("version.info", "Version=8.5.0-beta.1\nversion_dir=cann\n", "8.5.0-beta.1"),
+        ("version.info", "Version=unknown\n", ""),
+        ("README.md", "CANN 9.1.0\n", ""),
+    ],
+)
+def test_files_without_a_tag_say_their_release(
+    site: Site, name: str, text: str, release: str
+) -> None:
+    """By which the edition that judges is chosen."""
+    (site.checkout / name).write_text(text)
+    assert Checkout.open(site.checkout, site.plan).release == release
+
+
+def test_a_tag_says_the_release_and_an_older_one_where_no_file_does(site: Site) -> None:
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *who, *words], cwd=site.checkout, check=True, capture_output=True)
+
+    git("init")
+    git("add", ".")
+    git("commit", "-m", "one")
+    git("tag", "v8.5.0")
+    (site.checkout / "version.info").write_text("Version=8.5.0-beta.1\n")
+    assert Checkout.open(site.checkout, site.plan).release == "v8.5.0"
+    git("add", ".")
+    git("commit", "-m", "two")
+    assert Checkout.open(site.checkout, site.plan).release == "8.5.0-beta.1"
+    (site.checkout / "version.info").unlink()
+    assert Checkout.open(site.checkout, site.plan).release == "v8.5.0"
 
 
 @pytest.mark.parametrize("name", ["layer.cc", "frontend.cc"])

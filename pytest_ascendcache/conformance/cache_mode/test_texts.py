@@ -133,9 +133,13 @@ def test_limits_are_what_file_and_variables_say(
     """Six entries of 100 MB, idle for hours: who goes tells by which limits a run went."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
+    made = cache.sandbox / "as-made.ini"
     if not cache.root.exists():
         keep_access_times(cache.sandbox, keep=False)
         cache.warm(add)
+        for each in cache.layout.ini_candidates:
+            if each.exists():
+                made.write_bytes(each.read_bytes())
     cache.marks = False
     shelf = Shelf(cache).lay(*_IDLE)
     found = [path for path in cache.layout.ini_candidates if path.exists()]
@@ -150,6 +154,9 @@ def test_limits_are_what_file_and_variables_say(
     if aging.allows(gone):
         return
     path.unlink(missing_ok=True)
+    if made.exists() and not any(key.encode() in made.read_bytes() for key in cache.edition.ini):
+        # It says no limits, and a toolchain may empty a cache that lacks the file it made.
+        path.write_bytes(made.read_bytes())
     shelf = Shelf(cache).lay(*_IDLE)
     cache.compile(add, mode=ENABLE, environment=given_variables)
     raise AssertionError(

@@ -194,7 +194,7 @@ def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
     now = time.time()
     for path in cache.layout.soc(soc).iterdir():
         os.utime(path, (now, path.stat().st_mtime), follow_symlinks=False)
-    if cell.ini:
+    if cell.ini and cache.edition.ini:
         edit_ini(cache, cell.ini)
     shelf = Shelf(cache, soc).lay(_IDLE, _SIZE, *_HOURS)
     cache.leave_alone(shelf.entry(name).stem for name in _IDLE)
@@ -280,7 +280,7 @@ def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
 
 def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
     edition = observed.cache.edition
-    limits = expected_limits(cell.ini or None, cell.environment)
+    limits = expected_limits(cell.ini if edition.ini else None, cell.environment)
     aging = shelf.expected(observed.run, limits)
     options = observed.options
     gone, torn = set(shelf.gone()), shelf.torn()

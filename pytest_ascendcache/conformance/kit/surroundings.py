@@ -47,6 +47,8 @@ class Surroundings:
             root.parent.mkdir(parents=True, exist_ok=True)
             root.symlink_to(cache.sandbox / self.linked)
             root = cache.sandbox / self.linked
+        elif self.option is None and self.variable is not None:
+            root.mkdir(parents=True, exist_ok=True)  # most editions say that it has to exist
         other = cache.elsewhere(root)
         other.home = cache.home
         return other

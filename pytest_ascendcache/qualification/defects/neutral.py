@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
@@ -15,6 +19,7 @@ from pytest_ascendcache.reference.cache.aging import IDLE_NS, AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.policies import Policies
 
@@ -46,6 +51,32 @@ def knowledge_base_in_the_key() -> Policies:
 def idle_in_whole_seconds(self, right, unit, now_ns):
     """Idle time is counted in whole seconds."""
     return now_ns // SECOND - unit.accessed_ns // SECOND > IDLE_NS // SECOND
+
+
+@defect(
+    keeps=("security/no-symlink-follow",),
+    what="a hit through a link renews the target's access times",
+)
+def a_hit_through_a_link_renews() -> Policies:
+    class Following(Fs):
+        def read(self, point: str, path: Path) -> bytes:
+            return super().read(point, path.resolve() if point.startswith("lookup.") else path)
+
+    class Lookup(LookupPolicy):
+        def renew(self, fs: Fs, entry: EntryFiles) -> None:
+            for path in (entry.metadata, entry.object):
+                os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+
+    return Policies(fs=Following(), lookup=Lookup())
+
+
+@defect(
+    keeps=("aging/bad-values", "aging/ini-beats-environment"), overrides=LimitPolicy.of_environment
+)
+def an_empty_limit_is_not_set(self, right, environ: Mapping[str, str], said):
+    """An empty limit is one that is not set, and nothing is said of it."""
+    names = self.edition.variables
+    return right({key: environ[key] for key in environ if environ[key] or key not in names}, said)
 
 
 @defect(

@@ -25,7 +25,7 @@ function timelineChart(rows) {
   const shapes = axis(width, left, height, most, "s");
   lanes.forEach((lane, number) => {
     const y = number * 26 + 6;
-    shapes.push(draw("text", { x: 0, y: y + 12 }, `rank ${lane.slice(0, 8)}`));
+    shapes.push(draw("text", { x: 0, y: y + 12 }, `rank ${lane.length > 6 ? `${lane.slice(0, 5)}…` : lane}`));
     let started = null, entered = null;
     for (const [, seconds, event, detail] of rows.filter((row) => row[0] === lane)) {
       const title = draw("title", {}, `${event} ${seconds} s ${detail}`);

@@ -27,6 +27,11 @@ function both(key) {
   const { en, zh } = data.strings[key];
   return make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh));
 }
+/** A text that something follows, with the colon of its language. */
+function label(key) {
+  const { en, zh } = data.strings[key];
+  return inBoth(`${en}: `, `${zh}：`);
+}
 /** A text and its translation, where there is one. */
 const inBoth = (en, zh) => zh
   ? make("span", {}, make("span", { lang: "en" }, en), make("span", { lang: "zh-Hans" }, zh))

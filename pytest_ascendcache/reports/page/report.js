@@ -36,7 +36,8 @@ function copyButton(text) {
   return button;
 }
 
-function story(number) {
+/** What a check saw; below its cause only what the cause does not say already. */
+function story(number, belowCause = false) {
   const told = data.stories[number];
   const list = make("dl");
   const add = (key, ...content) => list.append(make("dt", {}, both(key)), make("dd", {}, ...content));
@@ -45,21 +46,23 @@ function story(number) {
   const cell = checks.cell[number];
   if (cell >= 0) add("cell", levelsOf(cell).map(([name, level]) => `${name}=${level}`).join(" "));
   if (!told) { add("why", both("no_story")); return list; }
-  for (const [key, name] of [["why", "message"], ["expected", "expected"], ["observed", "observed"], ["harm_seen", "harm"]]) {
-    if (told[name]) add(key, make("pre", {}, inBoth(told[name], told[`${name}_zh`])));
-  }
+  const tell = (key, ...texts) => { if (texts[0]) add(key, make("pre", {}, inBoth(...texts))); };
+  const reason = [told.message, told.message_zh].map((each) => each || "");
+  if (!belowCause) tell("why", ...reason);
+  else tell("also", ...reason.map((each) => each.split("\n").slice(1).join("\n")));
+  for (const name of ["expected", "observed"]) tell(name, told[name], told[`${name}_zh`]);
+  if (!belowCause) tell("harm_seen", told.harm, told.harm_zh);
   if (told.crash) add("crash", told.crash);
   if (told.deviation) lines("deviation", [told.deviation.reason, told.deviation.link].filter(Boolean));
   if (told.ranks) lines("ranks", told.ranks.map(({ rank, ending }) => ending.map((each) => `rank ${rank}: ${each}`)));
   if (told.findings) add("findings", findings(told.findings));
   for (const step of told.steps || []) {
     lines("request", [step.command, ...(step.told || [])]);
-    const changes = Object.entries(step.changes || {});
-    if (changes.length) lines("changed", [changes.map(([path, how]) => `${path}: ${how}`).join("\n")]);
+    if (step.changes) lines("changed", [step.changes]);
     if (step.output) lines("said", [step.output.trim()]);
   }
   if (told.sandbox) add("sandbox", make("code", {}, `SANDBOX=${told.sandbox}`));
-  if (told.repeat) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
+  if (told.repeat && !belowCause) add("repeat", make("pre", {}, told.repeat), copyButton(told.repeat));
   return list;
 }
 
@@ -119,16 +122,16 @@ function open(row, wanted) {
   const rule = data.rules[number];
   const cell = make("td", { class: "detail", colspan: 5 },
     make("p", {}, inBoth(rule.statement, rule.statement_zh)),
-    make("p", { class: "quiet" }, both("source"), ": ", sourceOf(rule)),
+    make("p", { class: "quiet" }, label("source"), sourceOf(rule)),
     ...(data.notes[number] || []).map((each) => make("p", { class: "quiet" }, inBoth(...each))),
-    ...(data.readings[number] || []).map((each) => make("p", { class: "quiet" }, both("reading"), ": ", inBoth(...each))),
+    ...(data.readings[number] || []).map((each) => make("p", { class: "quiet" }, label("reading"), inBoth(...each))),
     checkList(byRule[number]));
   row.after(make("tr", { class: "detail" }, cell));
 }
 
 function sourceOf(rule) {
   const { document: en, document_zh: zh, section, address } = rule.source;
-  const place = [inBoth(en, zh), `: ${section}`];
+  const place = [inBoth(`${en}: `, `${zh || en}：`), section];
   return address ? make("a", { href: address, rel: "noreferrer" }, ...place) : make("span", {}, ...place);
 }
 
@@ -206,7 +209,9 @@ function startCauses() {
   for (const details of all("details.cause")) {
     const number = byName.get(data.causes[details.dataset.cause]);
     details.addEventListener("toggle", () => {
-      if (details.open && number !== undefined && !one("dl", details)) details.append(story(number));
+      if (details.open && number !== undefined && !one("dl", details)) {
+        details.insertBefore(story(number, true), one(".repeat", details));
+      }
     });
   }
   addEventListener("beforeprint", () => { for (const each of all("details.cause")) each.open = true; });

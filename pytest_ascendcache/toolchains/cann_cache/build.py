@@ -20,6 +20,7 @@ from pathlib import Path
 from pytest_ascendcache.toolchains.atc import IMPL_MODE
 from pytest_ascendcache.toolchains.cann_cache.checkout import Checkout
 from pytest_ascendcache.toolchains.cann_cache.compiler import Compiler, Unit
+from pytest_ascendcache.toolchains.cann_cache.dependencies import Notes
 from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
 
@@ -124,8 +125,9 @@ class Builder:
     def _objects(self, checkout: Checkout, compiler: Compiler) -> dict[str, list[Path]]:
         units = list(self._units(checkout))
         objects: dict[str, list[Path]] = {"library": [], "command": []}
+        notes = Notes(self.store / "objects", checkout.root, self.plan)
         with ThreadPoolExecutor(self._jobs) as pool:
-            made = [pool.submit(compiler.object, unit, checkout.root) for _, unit in units]
+            made = [pool.submit(compiler.object, unit, checkout.root, notes) for _, unit in units]
             try:
                 for number, ((kind, unit), future) in enumerate(zip(units, made, strict=True), 1):
                     objects[kind].append(future.result())

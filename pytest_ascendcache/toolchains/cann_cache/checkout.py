@@ -9,7 +9,6 @@ import hashlib
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,11 @@ from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
 """What makes a directory a checkout of ``ge``, in every public release."""
-_PACKAGE_VERSION = re.compile(r'set_cann_package\([^)]*VERSION\s+"([^"]+)"')
+_STATEMENTS = (
+    ("version.cmake", re.compile(r'set_(?:cann_)?package\([^)]*VERSION\s+"([^"]+)"')),
+    ("version.info", re.compile(r"^Version=(.+)$", re.MULTILINE)),
+)
+"""Where releases say which one they are: newer ones in the first, older ones in the second."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +79,17 @@ class Checkout:
 
     @cached_property
     def release(self) -> str:
-        """The release of CANN it is of: that of its tag, else of its version.cmake; empty where
-        neither says."""
+        """The release of CANN it is of: that of its tag, else what its files say, else the last
+        tag before it; empty where nothing says."""
         if version_key(self.version) is not None:
             return self.version
-        path = self.root / "version.cmake"
-        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        match = _PACKAGE_VERSION.search(text)
-        return match[1] if match else ""
+        for name, statement in _STATEMENTS:
+            path = self.root / name
+            text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+            match = statement.search(text)
+            if match is not None and version_key(match[1]) is not None:
+                return match[1].strip()
+        return self._git("describe", "--tags", "--abbrev=0")
 
     @cached_property
     def digest(self) -> str:
@@ -98,7 +104,7 @@ class Checkout:
         found = {self.root / each for group in self.plan.groups for each in group.sources}
         for group in self.plan.groups:
             for directory in group.includes:
-                found.update(_headers(self.root / directory))
+                found.update(each for each in (self.root / directory).rglob("*") if each.is_file())
         return found
 
     def _git(self, *arguments: str) -> str:
@@ -110,7 +116,3 @@ class Checkout:
             [git, "-C", str(self.root), *arguments], capture_output=True, text=True, check=False
         )
         return ended.stdout.strip() if ended.returncode == 0 else ""
-
-
-def _headers(directory: Path) -> Iterator[Path]:
-    return (path for path in directory.rglob("*.h") if path.is_file())

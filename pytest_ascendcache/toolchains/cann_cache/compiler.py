@@ -1,22 +1,24 @@
 """One source file to one object file, kept by everything it is compiled from.
 
 The key of an object is its preprocessed text: what it includes, the system's headers too, is in it,
-so nothing stale is ever taken, releases share what is equal, and a mutant costs one compile.
+so nothing stale is ever taken, releases share what is equal, and a mutant costs one compile. Which
+files were read is noted beside it: while none of them changes, nothing is preprocessed either.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pytest_ascendcache.toolchains.cann_cache.dependencies import Notes, digest, prerequisites
 from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan, python_headers
 
@@ -67,23 +69,28 @@ class Compiler:
         """The compiler's own words about its version."""
         return self._run(["--version"], Path("/")).stdout.splitlines()[0]
 
-    def object(self, unit: Unit, root: Path) -> Path:
-        """The object of a source; compiled only if there is none of the same text.
+    def object(self, unit: Unit, root: Path, notes: Notes) -> Path:
+        """The object of a source; compiled only if there is none of the same text, which is not
+        even looked at where ``notes`` say that nothing changed.
 
         Raises:
             SourceError: for a compile error, naming file and line.
         """
         includes = [f"-I{_relative(each, root)}" for each in unit.includes]
-        source = _relative(unit.path, root)
-        ended = self._run([*self.plan.flags, *includes, "-E", source], root)
-        self._check(unit, ended)
+        command = [*self.plan.flags, *includes, "-E", _relative(unit.path, root)]
+        noted = notes.find([self.identity, *command])
+        if noted and (self.objects / noted).exists():
+            return self.objects / noted
+        with tempfile.NamedTemporaryFile(suffix=".tmp", dir=self.objects) as reads:
+            since = os.fstat(reads.fileno()).st_ctime_ns
+            ended = self._run([*command, "-MD", "-MF", reads.name], root)
+            self._check(unit, ended)
+            read = prerequisites(Path(reads.name).read_text(errors="surrogateescape"))
         text = ended.stdout.replace(str(self.plan.native), "native")
-        key = hashlib.sha256(
-            "\0".join([self.identity, *self.plan.flags, text]).encode(errors="surrogateescape")
-        ).hexdigest()
-        kept = self.objects / f"{key}.o"
+        kept = self.objects / f"{digest(self.identity, *self.plan.flags, text)}.o"
         if not kept.exists():
             self._compile(unit, text, kept, root)
+        notes.write([self.identity, *command], kept.name, read, since)
         return kept
 
     def link(self, objects: Sequence[Path], output: Path, *more: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import FaultRoute, Strace, find_strace
+from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace, find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import ProcessLauncher
 from pytest_ascendcache.toolchains.base import BaseToolchain
@@ -52,7 +52,9 @@ class MindSporeToolchain(BaseToolchain):
         if strace is not None:
             programs["strace"] = (strace,)
         self.launcher = ProcessLauncher(programs)
-        self._route = None if strace is None else Strace(self.launcher.argv, most_states=_STATES)
+        # A file system that may only be read has not been tried on it.
+        route = Strace(self.launcher.argv, SINGLE_CALLS, most_states=_STATES)
+        self._route = None if strace is None else route
         self._python = wheel.python
         offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
         if strace is not None:

@@ -1,0 +1,57 @@
+"""A directory as a file system that may only be read, for one command.
+
+The command runs in a mount namespace of its own, in which the directory is mounted read-only: a
+real error of a real file system, of which nothing outside notices. That takes root, or a machine
+that lets its users have namespaces, and the programs ``unshare`` and ``mount``.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+_MOUNT = """
+mount --bind -- "$1" "$1" && mount -o remount,bind,ro -- "$1" && [ ! -w "$1" ] || exit 125
+echo read-only > "$2"
+shift 2
+exec "$@"
+"""
+"""Not even root can write to such a mount, and ``-w`` says so."""
+
+_SELF_TEST_PATIENCE = 20.0
+
+
+def command(root: Path, log: Path, program: Sequence[str]) -> tuple[str, list[str]]:
+    """What starts ``program`` with ``root`` read-only; ``log`` then says that it was."""
+    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    script = ["sh", "-c", _MOUNT, "sh", str(root), str(log)]
+    return "/usr/bin/env", ["unshare", *own, "--mount", "--", *script, *program]
+
+
+def was_read_only(log: Path) -> bool:
+    """Whether the command of this log saw its directory so."""
+    return log.is_file() and log.read_text(encoding="utf-8") == "read-only\n"
+
+
+@lru_cache(maxsize=1)
+def works() -> bool:
+    """Whether this machine lets the user do so."""
+    with tempfile.TemporaryDirectory(prefix="ascendcache-read-only-") as name:
+        root, log = Path(name, "root"), Path(name, "log")
+        root.mkdir()
+        program, arguments = command(root, log, ["sh", "-c", '! touch "$0/new"', str(root)])
+        try:
+            ended = subprocess.run(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_SELF_TEST_PATIENCE,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return ended.returncode == 0 and was_read_only(log)
