@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import bench_atc
+import bench_models
 import bench_static_clients
 import bench_static_kernels
 from bench_pages import pages
@@ -399,6 +400,12 @@ def static_kernels(directory: Path) -> None:
     bench_static_kernels.updating(directory)
 
 
+def models(directory: Path) -> None:
+    """Converting models, the gate that does so, and taking models apart."""
+    bench_models.conversions(directory, pytest)
+    bench_models.large_model(directory)
+
+
 _PEAK = """
 import resource, sys
 from pathlib import Path
@@ -441,6 +448,7 @@ def audits(directory: Path) -> None:
 _IN_DIRECTORY = (
     static_kernels,
     static_kernel_cards,
+    models,
     audits,
     suite,
     full_matrix,

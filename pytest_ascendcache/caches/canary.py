@@ -28,12 +28,14 @@ _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
 
 @dataclass(frozen=True)
 class Canary:
-    """A planted mark: its token, the entry it sits in, the object's digest before and with it."""
+    """A planted mark: its token, the entry it sits in, the object's digest before and with it, and
+    its size (bytes) before."""
 
     token: str
     stem: str
     original_sha256: str
     marked_sha256: str
+    original_size: int = 0
 
 
 def plant_canary(entry: Entry) -> Canary:
@@ -46,13 +48,14 @@ def plant_canary(entry: Entry) -> Canary:
     if problems or entry.object is None:
         raise ValueError(f"{entry.stem} is no valid entry: {'; '.join(problems)}")
     token = secrets.token_hex(16)
-    marked = add_note(entry.object, SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
+    before = entry.object
+    marked = add_note(before, SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
     digest = sha256(marked)
     metadata = {**entry.metadata, "sha256": digest}
     with _times_kept(entry.object_path), _times_kept(entry.metadata_path):
         entry.object_path.write_bytes(marked)
         entry.metadata_path.write_text(json.dumps(metadata, indent=4, sort_keys=True))
-    return Canary(token, entry.stem, sha256(entry.object), digest)
+    return Canary(token, entry.stem, sha256(before), digest, len(before))
 
 
 def find_canaries(data: bytes) -> frozenset[str]:

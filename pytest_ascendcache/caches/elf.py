@@ -6,7 +6,7 @@ x86-64 and AArch64 objects share this layout. Nothing here loads or runs an obje
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -14,6 +14,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _MAGIC = b"\x7fELF\x02\x01"
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SHT_SYMTAB, _SHT_NOTE, _SHT_NOBITS = 2, 7, 8
+_GLOBAL_FUNCTION = 0x12
 
 
 class ElfError(ValueError):
@@ -111,6 +112,61 @@ def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:
         )
         for each in elf.sections
     )
+
+
+def object_extent(read: Callable[[int, int], bytes], available: int) -> int:
+    """Bytes of an object of which only parts are in memory: ``read(offset, size)`` gives those of
+    the ``available`` bytes from its first one on. Nothing but its two tables is read.
+
+    Raises:
+        ElfError: where no complete object begins there.
+    """
+    head = read(0, _HEADER.size)
+    if len(head) < _HEADER.size or head[: len(_MAGIC)] != _MAGIC:
+        raise ElfError("no ELF64 little-endian header")
+    header = _HEADER.unpack(head)
+    table, entry_size, count = int(header[6]), header[11], header[12]
+    if entry_size != _SECTION.size or not 0 < count < 0xFF00:
+        raise ElfError("no section table")
+    end: int = table + count * _SECTION.size
+    if end > available:
+        raise ElfError("the section table lies outside the file")
+    data = read(table, count * _SECTION.size)
+    if len(data) < count * _SECTION.size:
+        raise ElfError("the section table lies outside the file")
+    for each in _SECTION.iter_unpack(data):
+        section = _Section(*each)
+        if section.type != _SHT_NOBITS:
+            end = max(end, section.offset + section.size)
+    if end > available:
+        raise ElfError("a section lies outside the file")
+    if header[13] >= count:
+        raise ElfError("the section name table does not exist")
+    return max(end, _HEADER.size)
+
+
+def functions(data: bytes) -> tuple[str, ...]:
+    """Names of the functions that an object defines for others, sorted.
+
+    Raises:
+        ElfError: where ``data`` is no complete object.
+    """
+    elf, found = _parse(data), set()
+    for table in elf.sections:
+        if table.type != _SHT_SYMTAB or table.link >= len(elf.sections):
+            continue
+        names = elf.sections[table.link]
+        texts = data[names.offset : names.offset + names.size]
+        for name, info, _, section, _, _ in _SYMBOL.iter_unpack(
+            data[table.offset : table.offset + table.size // _SYMBOL.size * _SYMBOL.size]
+        ):
+            if info == _GLOBAL_FUNCTION and section:
+                found.add(texts[name : texts.find(b"\0", name)].decode("utf-8", "replace"))
+    return tuple(sorted(found))
+
+
+MAGIC = _MAGIC
+"""What every object begins with."""
 
 
 def embedded_objects(data: bytes) -> Iterator[bytes]:

@@ -14,6 +14,8 @@ from pytest_ascendcache.reference.policies import Policies
 
 _FAILED = "ATC run failed, Please check the detail log, try 'ascendcache-atc --help'."
 
+_DONE = "ATC run success, welcome to the next use."
+
 
 def main() -> int:
     """Entry point of the command."""
@@ -26,6 +28,12 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     try:
         policies.play(played(environ))
         options = policies.options.parse(argv)
+        if options.model is not None:
+            from pytest_ascendcache.reference.model.conversion import convert
+
+            convert(policies, options, environ, Log(options.log))
+            print(_DONE)
+            return EXIT_SUCCESS
         operators = read_single_op(options.singleop)
         # The compiler loads LLVM; a bad command line is refused before that.
         from pytest_ascendcache.reference.compiler import Compiler
@@ -35,7 +43,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
         return _fail(f"{error.code}: {error}")
     except AtcError as error:
         return _fail(str(error))
-    print("ATC run success, welcome to the next use.")
+    print(_DONE)
     return EXIT_SUCCESS
 
 

@@ -6,6 +6,7 @@ import hashlib
 import platform
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from pytest_ascendcache.reference.kernels import (
     KernelOptions,
     build,
     compiler_version,
+    fused_parts,
     implementations,
 )
 from pytest_ascendcache.reference.log import Log
@@ -57,6 +59,18 @@ class Compiler:
         Raises:
             AtcError: for the first thing that cannot be done.
         """
+        config, cache = self.open(self._options.output)
+        for index, operator in enumerate(operators):
+            model = self.compiled(operator, config, cache)
+            self._policies.outputs.deliver(self._options.output, index, model)
+
+    def open(self, output: Path) -> tuple[DebugConfig | None, Path | None]:
+        """Check what was asked, make the directory ``output`` and open the cache; returns the debug
+        configuration and the SoC's directory, which is ``None`` where the cache is not used.
+
+        Raises:
+            AtcError: for the first thing that cannot be used.
+        """
         options, policies = self._options, self._policies
         if options.soc_version not in SOCS:
             raise invalid_value(
@@ -65,15 +79,26 @@ class Compiler:
         config = policies.debug.read(options.debug_config)
         self._modes = policies.implementation.select(options, self._environ)
         policies.outputs.debug_directory(options.debug_dir, self._environ)
-        policies.outputs.prepare(options.output)
+        policies.outputs.prepare(output)
         policies.installation.load_custom_operators(self._environ)
         # A bad knowledge base is refused before force removes anything.
         self._load_tuning()
-        cache = self._open_cache(config)
-        for index, operator in enumerate(operators):
-            debug = policies.debug.request(operator, options.debug_level, config)
-            model = self._model(operator, debug, cache)
-            policies.outputs.deliver(options.output, index, model)
+        return config, self._open_cache(config)
+
+    def compiled(
+        self, operator: OperatorSpec, config: DebugConfig | None, cache: Path | None
+    ) -> Model:
+        """Serve or compile one operator; ``config`` and ``cache`` are what :meth:`open` gave.
+
+        Raises:
+            AtcError: where it cannot be compiled, or what debugging keeps cannot be written.
+        """
+        debug = self._policies.debug.request(operator, self._options.debug_level, config)
+        return self._model(operator, debug, cache)
+
+    def is_named(self, operator: OperatorSpec) -> bool:
+        """Whether a precision file gives an operator a mode by its name."""
+        return operator.name in self._modes.table.by_name
 
     def _load_tuning(self) -> None:
         options = self._options
@@ -215,15 +240,20 @@ class Compiler:
 
     def implementation(self, operator: OperatorSpec) -> Implementation:
         """Which implementation is compiled; always the same one where there is only one, so
-        that a mode without consequences costs no recompile."""
+        that a mode without consequences costs no recompile.
+
+        A fused operator gets that of its parts, which were fused because they agree.
+        """
         try:
             available = [each.value for each in implementations(operator)]
         except KernelError:
             # Compiling it says what is wrong with the operator.
             return Implementation.HIGH_PRECISION
-        return Implementation(
-            self._policies.implementation.choose(operator, available, self._modes)
-        )
+        for part in fused_parts(operator.type):
+            asked = replace(operator, type=part)
+            if len(available) == 1 or len(implementations(asked)) > 1:
+                break
+        return Implementation(self._policies.implementation.choose(asked, available, self._modes))
 
     def metadata(self, operator: OperatorSpec, stem: str) -> dict[str, Any]:
         """Kernel metadata but for the digest. Source: facts ``cann-operator-cache`` section 7."""

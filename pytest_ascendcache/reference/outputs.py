@@ -16,6 +16,7 @@ from pytest_ascendcache.reference.om import Model, om_name, write_whole
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.kernels import Kernel
+    from pytest_ascendcache.reference.model.container import CompiledModel
 
 
 class OutputPolicy:
@@ -48,6 +49,14 @@ class OutputPolicy:
                 path, "--output", f"it cannot be written ({error.strerror})"
             ) from None
         return path
+
+    def deliver_model(self, path: Path, model: CompiledModel) -> None:
+        """Write the container of a whole model.
+
+        Raises:
+            OSError: where it cannot be written.
+        """
+        model.write(path)
 
     def contents(self, model: Model) -> bytes:
         """The bytes that are delivered."""

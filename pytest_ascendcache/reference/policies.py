@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.mode import ModePolicy
+from pytest_ascendcache.reference.model.fusion import FusionPolicy
 from pytest_ascendcache.reference.options import OptionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 from pytest_ascendcache.reference.static_kernel.client.policies import ClientPolicies
@@ -44,6 +45,7 @@ class Policies:
     limits: LimitPolicy = field(default_factory=LimitPolicy)
     aging: AgingPolicy = field(default_factory=AgingPolicy)
     outputs: OutputPolicy = field(default_factory=OutputPolicy)
+    fusion: FusionPolicy = field(default_factory=FusionPolicy)
     incremental: IncrementalPolicies = field(default_factory=IncrementalPolicies)
     static_kernel: StaticKernelPolicies = field(default_factory=StaticKernelPolicies)
     client: ClientPolicies = field(default_factory=ClientPolicies)

@@ -23,12 +23,16 @@ def main() -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001 - as atc.run
-    """Run one kernel: ``MODEL.om INPUTS.npz OUTPUTS.npz``, arrays named ``0``, ``1``, ..."""
+    """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``: one kernel, with arrays named ``0``, ``1``, ..., or
+    a converted model, with arrays named like its inputs and outputs."""
     parser = argparse.ArgumentParser(
-        prog="ascendcache-run", description="Runs the kernel of an .om file on numpy arrays."
+        prog="ascendcache-run",
+        description="Runs a converted model, or the kernel of an .om file, on numpy arrays.",
     )
     parser.add_argument("model", type=Path, help=".om file of ascendcache-atc")
-    parser.add_argument("inputs", type=Path, help=".npz file with arrays 0, 1, ...")
+    parser.add_argument(
+        "inputs", type=Path, help=".npz file with arrays 0, 1, ..., of a model by the inputs' names"
+    )
     parser.add_argument("outputs", type=Path, help=".npz file to write")
     given = parser.parse_args(argv)
     try:
@@ -40,12 +44,14 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001
 
 
 def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
-    import io
-
     import numpy
 
     from pytest_ascendcache.reference.kernels.execute import run_object
+    from pytest_ascendcache.reference.model.container import is_model
 
+    if is_model(model_path):
+        _run_model(model_path, inputs_path, outputs_path)
+        return
     model = Model.read(model_path)
     with numpy.load(inputs_path, allow_pickle=False) as archive:
         inputs = [archive[str(index)] for index in range(len(model.operator.inputs))]
@@ -56,10 +62,33 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
                 f"{tensor.dtype}{list(tensor.shape)}."
             )
     outputs = run_object(model.object, model.symbol, inputs, list(model.operator.outputs))
+    _write(outputs_path, {str(index): array for index, array in enumerate(outputs)})
+
+
+def _run_model(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
+    import numpy
+
+    from pytest_ascendcache.reference.model.container import read_container
+    from pytest_ascendcache.reference.model.execution import run_model
+
+    model = read_container(model_path)
+    with numpy.load(inputs_path, allow_pickle=False) as archive:
+        inputs = {name: archive[name] for name in archive.files}
+    _write(outputs_path, run_model(model, inputs))
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    import io
+
+    import numpy
+
     buffer = io.BytesIO()
-    named: Any = {str(index): array for index, array in enumerate(outputs)}
-    numpy.savez(buffer, **named)
-    write_whole(outputs_path, buffer.getvalue())
+    # savez takes names as keyword arguments; one of its own is `file`.
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                numpy.lib.format.write_array(member, numpy.asarray(array), allow_pickle=False)
+    write_whole(path, buffer.getvalue())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pytest_ascendcache.release.configuration import (
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
 from pytest_ascendcache.release.kernels import (
+    copy_cache,
     copy_kernels,
     outdated_kernels,
     soc_directory,
@@ -33,6 +34,11 @@ from pytest_ascendcache.release.precision import (
 )
 from pytest_ascendcache.release.problem import Problem, story
 from pytest_ascendcache.release.ranks import rank_directories, rank_problems
+from pytest_ascendcache.release.samples import (
+    SamplesError,
+    float32_outputs,
+    sample_inputs,
+)
 
 __all__ = [
     "KernelDigest",
@@ -41,12 +47,15 @@ __all__ = [
     "Problem",
     "Release",
     "ReleaseFileError",
+    "SamplesError",
     "cache_mode_problems",
     "contradictions",
+    "copy_cache",
     "copy_kernels",
     "debug_problems",
     "debugging_option_problems",
     "distinct_operators",
+    "float32_outputs",
     "has_two_implementations",
     "is_forced",
     "kept_file_problems",
@@ -57,6 +66,7 @@ __all__ = [
     "rank_problems",
     "read_manifest",
     "read_release",
+    "sample_inputs",
     "soc_directory",
     "story",
     "write_manifest",

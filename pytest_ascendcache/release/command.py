@@ -20,6 +20,7 @@ SELECT_MODE, MODE_TYPES = "op_select_implmode", "optypelist_for_implmode"
 PRECISION_FILE = "op_precision_mode"
 OP_BANK, MODEL_BANK = "op_bank_path", "mdl_bank_path"
 SINGLE_OP, SOC = "singleop", "soc_version"
+MODEL, OUTPUT, INPUT_SHAPE = "model", "output", "input_shape"
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")

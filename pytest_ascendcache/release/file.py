@@ -37,9 +37,13 @@ _FILES = (atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK)
 _KEYS = (
     *("name", "toolchain", "soc", "cards", "atc", "options", "other_options", "environment"),
     *("operators", "precision_file", "knowledge_base", "caches", "manifest"),
+    *("inputs", "tolerance"),
 )
 
 _ALL_KEYS = f"the keys are {', '.join(_KEYS)}."
+
+DEFAULT_TOLERANCE = 0.05
+"""How far outputs may be from those of a float32 run, as a share of the largest of them."""
 
 _MOST_CARDS = 65_536
 """More cards than any one job runs on: a larger number is a slip of the hand."""
@@ -59,7 +63,9 @@ class Release:
     command, or empty. ``options`` are ATC's by name without dashes; ``operators`` what is compiled
     to see which kernels it gets; ``caches`` directories that go with it; ``cards`` how many
     devices it runs on. ``precision_file`` is the file that is kept with it, and
-    ``knowledge_base`` the files or directories tuning comes from."""
+    ``knowledge_base`` the files or directories tuning comes from. ``inputs`` are sample inputs of
+    its model (.npz), ``tolerance`` how far its outputs may be from those of a float32 run, as a
+    share of the largest."""
 
     path: Path
     name: str
@@ -73,6 +79,33 @@ class Release:
     cards: int = 1
     manifest: Path | None = None
     toolchain: str = ""
+    inputs: Path | None = None
+    tolerance: float = DEFAULT_TOLERANCE
+
+    @property
+    def model(self) -> Path | None:
+        """The model that its command converts, where it converts one."""
+        given = self.options.get(atc.MODEL, "")
+        return self.place(given) if given else None
+
+    @property
+    def conversion_options(self) -> dict[str, str]:
+        """The options of its command as they stand, with absolute paths; where the result and the
+        cache are is left out, and so are operators that are compiled one by one."""
+        left_out = (atc.OUTPUT, atc.CACHE_DIR, atc.CACHE_MODE, atc.SINGLE_OP)
+        given = {key: value for key, value in self.options.items() if key not in left_out}
+        for key, value in given.items():
+            if key in (*_FILES, *INPUT_FILES, atc.DEBUG_CONFIG) or (
+                os.sep in value and self.place(value).exists()
+            ):
+                given[key] = str(self.place(value)) if value else value
+        return {**given, **self.kernel_options}
+
+    @property
+    def conversion_environment(self) -> dict[str, str]:
+        """The variables its command is given; that of the cache's place is left out."""
+        given = {key: value for key, value in self.environment.items() if key != CACHE_PATH}
+        return {**given, **self.kernel_environment}
 
     @property
     def directory(self) -> Path:
@@ -161,7 +194,29 @@ class _Reader:
             cards=self._cards(),
             manifest=manifest[0] if manifest else None,
             toolchain=self._toolchain(),
+            inputs=self._inputs(),
+            tolerance=self._tolerance(),
         )
+
+    def _inputs(self) -> Path | None:
+        """The sample inputs, a file that is there."""
+        given = self._paths("inputs")
+        if len(given) > 1:
+            raise _Wrong("'inputs' is a list; write one .npz file.")
+        if given and not given[0].is_file():
+            raise _Wrong(
+                f"'inputs': there is no file {given[0]}; write an .npz file with an array "
+                "for each input of the model."
+            )
+        return given[0] if given else None
+
+    def _tolerance(self) -> float:
+        value = self.content.get("tolerance", DEFAULT_TOLERANCE)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+            raise _Wrong(
+                f"'tolerance' is {value!r}; write a share of the largest output, between 0 and 1."
+            )
+        return float(value)
 
     def _command(self) -> tuple[dict[str, str], dict[str, str]]:
         environment = self._table("environment", self.variables)

@@ -42,9 +42,15 @@ name = {name}
 # The chip, where the command line has no --soc_version.
 {soc}
 
-# What is compiled to see which kernels the model gets: ATC's single-operator JSON, a file or a
-# list of files. Without operators every rule that compiles stays undecided.
+# Beside the model that the command converts: operators to be compiled one by one, in ATC's
+# single-operator JSON, a file or a list of files. With neither, every rule that compiles stays
+# undecided.
 {operators}
+
+# What the model is run with: an .npz file with an array for each input. Without one, inputs are
+# made for its shapes. Outputs may be off from a float32 run by this share of the largest one.
+# inputs = "samples.npz"
+# tolerance = 0.05
 
 # The precision file kept with the model, where it is not what --op_precision_mode names.
 # precision_file = "model.ini"
@@ -70,6 +76,10 @@ cards = 1
 
 _IS_SETTING = re.compile(r"[A-Za-z_]\w*=")
 """``NAME=value`` before the program of a command line."""
+
+
+_REFERENCE = "ascendcache-atc"
+"""The embedded toolchain's command."""
 
 
 class InitError(ValueError):
@@ -114,9 +124,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
-    """The atc to be judged: the program of the command line if it is a path, ``atc`` where it is
-    on PATH, else that of the toolkit the environment names; empty where there is none."""
+    """The atc to be judged: the program of the command line if it is a path or the reference's own
+    command, ``atc`` where it is on PATH, else that of the toolkit the environment names; empty
+    where there is none."""
     program = next((each for each in words if not _IS_SETTING.match(each)), "")
+    if program == _REFERENCE:
+        return "reference"
     if os.sep in program and not program.startswith("-") and shutil.which(program):
         return program
     if shutil.which("atc", path=variables.get("PATH")):

@@ -44,14 +44,24 @@ def copy_kernels(release: Release, cache: Path, root: Path) -> bool:
     Only entries of its operator types are taken, and files that say what the cache is; links
     are not. Returns whether there is a cache of the SoC at all.
     """
+    types = tuple(f"te_{each.lower()}_" for each in {one.type for one in release.operators})
+    return _copy_entries(release, cache, root, types)
+
+
+def copy_cache(release: Release, cache: Path, root: Path) -> bool:
+    """Copy every entry of the release's SoC to a new cache directory ``root``: which of them a
+    model's fused operators need, their names do not tell."""
+    return _copy_entries(release, cache, root, ("",))
+
+
+def _copy_entries(release: Release, cache: Path, root: Path, beginnings: tuple[str, ...]) -> bool:
     source = soc_directory(cache, release.soc)
     if source is None:
         return False
     target = root / _KERNEL_CACHE / release.soc
     target.mkdir(parents=True)
-    types = tuple(f"te_{each.lower()}_" for each in {one.type for one in release.operators})
     for entry in os.scandir(source):
-        if entry.name.lower().startswith(types) and entry.is_file(follow_symlinks=False):
+        if entry.name.lower().startswith(beginnings) and entry.is_file(follow_symlinks=False):
             _copy(Path(entry.path), target)
     above = kernel_cache(cache)
     if above is not None:

@@ -41,13 +41,15 @@ class KernelDigest:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Kernels by operator (see :func:`distinct_operators`), and what they depend on."""
+    """Kernels by operator (see :func:`distinct_operators`), and what they depend on; ``model`` has
+    those of the converted model by the names of their functions, where it was converted."""
 
     toolchain: str
     version: str
     soc: str
     options: str
     kernels: Mapping[str, KernelDigest]
+    model: Mapping[str, KernelDigest] | None = None
 
     def unlike(self, other: Manifest) -> str:
         """Why the kernels of two manifests cannot be compared; empty where they can."""
@@ -61,6 +63,18 @@ class Manifest:
         if self.options != other.options:
             return "it was made with other options, precision file or knowledge base"
         return ""
+
+    def model_problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
+        """Where the kernels of the model converted now are not those of the manifest."""
+        found, golden = [], self.model or {}
+        for name in sorted({*golden, *now}):
+            if name not in golden:
+                found.append(Problem(f"the model has the kernel {name}", "not in manifest"))
+            elif name not in now:
+                found.append(Problem(f"the model has no kernel {name}", _shown(golden[name])))
+            elif _bytes(golden[name]) != _bytes(now[name]):
+                found.append(Problem(f"{name}: {_shown(now[name])}", _shown(golden[name])))
+        return found
 
     def problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
         """Where the kernels compiled now are not those of the manifest."""
@@ -191,10 +205,15 @@ def read_manifest(path: Path) -> Manifest:
             f"the manifest {path} is damaged: {damage}; take it from version control, or write it "
             "anew with --ascend-manifest-update."
         )
-    kernels = {key: KernelDigest(**fields) for key, fields in content["kernels"].items()}
+    kernels, model = (
+        {key: KernelDigest(**fields) for key, fields in content.get(part, {}).items()}
+        for part in ("kernels", "model")
+    )
     toolchain = content["toolchain"]
     return Manifest(
-        *(toolchain["name"], toolchain["version"], content["soc"], content["options"]), kernels
+        *(toolchain["name"], toolchain["version"], content["soc"], content["options"]),
+        kernels,
+        model if "model" in content else None,
     )
 
 
@@ -207,7 +226,10 @@ def _damage(content: Mapping[str, Any]) -> str:
         if not isinstance(content["toolchain"].get(key), str):
             return f"'toolchain.{key}' is missing or of another type"
     wanted = {"operator": str, "sha256": str, "size": int}
-    for name, fields in content["kernels"].items():
+    model = content.get("model", {})
+    if not isinstance(model, dict):
+        return "'model' is of another type"
+    for name, fields in [*content["kernels"].items(), *model.items()]:
         whole = isinstance(fields, dict) and fields.keys() == wanted.keys()
         if not whole or not all(type(fields[key]) is kind for key, kind in wanted.items()):
             return f"the kernel '{name}' has not just {', '.join(wanted)}"
@@ -229,6 +251,8 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
         "options": manifest.options,
         "kernels": {key: asdict(each) for key, each in sorted(manifest.kernels.items())},
     }
+    if manifest.model is not None:
+        content["model"] = {key: asdict(each) for key, each in sorted(manifest.model.items())}
     try:
         write_output(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
     except OSError as error:

@@ -4,6 +4,11 @@ from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.atc import AtcToolchain
 from pytest_ascendcache.toolchains.base import BaseToolchain, CommandToolchain
+from pytest_ascendcache.toolchains.conversion import (
+    ConvertRequest,
+    ConvertResult,
+    ModelConverter,
+)
 from pytest_ascendcache.toolchains.installed import atc_toolchain
 from pytest_ascendcache.toolchains.op_compiler import op_compiler_toolchain
 from pytest_ascendcache.toolchains.protocol import (
@@ -27,8 +32,11 @@ __all__ = [
     "CommandToolchain",
     "CompileRequest",
     "CompileResult",
+    "ConvertRequest",
+    "ConvertResult",
     "KernelRunError",
     "Launcher",
+    "ModelConverter",
     "ProcessLauncher",
     "Program",
     "RankProcess",

@@ -18,6 +18,12 @@ from pytest_ascendcache.faults import FaultPlan, FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
+from pytest_ascendcache.toolchains.conversion import (
+    ConvertRequest,
+    ConvertResult,
+    convert,
+    run_model,
+)
 from pytest_ascendcache.toolchains.models import write_model
 from pytest_ascendcache.toolchains.protocol import CompileRequest, KernelRunError
 from pytest_ascendcache.toolchains.static_kernel import (
@@ -104,6 +110,14 @@ class AtcToolchain(CommandToolchain):
                 raise KernelRunError(f"running {operator} {how}: {ended.output.strip()[-300:]}")
             with numpy.load(directory / "outputs.npz", allow_pickle=False) as archive:
                 return [archive[str(index)] for index in range(len(operator.outputs))]
+
+    def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
+        """See :class:`ModelConverter`."""
+        return convert(self.launcher, requests, self._base_environment, self._deadline)
+
+    def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """See :class:`ModelConverter`."""
+        return run_model(self.launcher, model, inputs, self._base_environment, self._deadline)
 
     def impl_mode_tables(self) -> Mapping[str, str]:
         """See :class:`Toolchain`."""

@@ -30,6 +30,7 @@ from pytest_ascendcache.reference.kernels import (
     UnsupportedTuning,
     build,
     compiler_version,
+    fused_type,
     implementations,
     operator_types,
 )
@@ -494,9 +495,61 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         (operator("LayerNormV4", [of(5, 24), constant(24), of(24), of(24)], *normed),
          later_layer_norm),
         (operator("LayerNormV4", [of(5, 24), constant(24)], *normed), later_layer_norm),
+        *of_models(dtype),
     ]  # fmt: skip
     unaries = [(unary(type, dtype, 7, 9), function) for type, function in FUNCTIONS.items()]
     return cases + unaries
+
+
+def of_models(dtype: str) -> list[tuple[OperatorSpec, Callable[..., object]]]:
+    """Operators that come from the nodes of whole models."""
+
+    def of(*shape: int) -> TensorDesc:
+        return tensor(dtype, *shape)
+
+    truth, pair = tensor("bool", 3, 5), [of(3, 5), of(5)]
+    cases: list[tuple[OperatorSpec, Callable[..., object]]] = [
+        (operator(kind, pair, truth), function)
+        for kind, function in (
+            ("Equal", np.equal), ("Less", np.less), ("LessEqual", np.less_equal),
+            ("Greater", np.greater), ("GreaterEqual", np.greater_equal),
+        )
+    ]  # fmt: skip
+    reshaped = (lambda x, *_: x.reshape(3, 1, 5)), (lambda x, *_: x.reshape(3, 5))
+    return [
+        *cases,
+        (operator("LogicalAnd", [truth, tensor("bool", 5)], truth), np.logical_and),
+        (operator("LogicalOr", [truth, tensor("bool", 5)], truth), np.logical_or),
+        (operator("LogicalNot", [truth], truth), np.logical_not),
+        (operator("IsNan", [of(3, 5)], truth), np.isnan),
+        (operator("SelectV2", [tensor("bool", 3, 1), *pair], of(3, 5)), np.where),
+        (operator("ClipByValue", [of(3, 5), of(), of(5)], of(3, 5)),
+         lambda x, low, high: np.where(np.maximum(x, low) > high, high, np.maximum(x, low))),
+        (operator("AccumulateNV2", [*pair, of(3, 5)], of(3, 5), N=3), lambda a, b, c: a + b + c),
+        (operator("Pow", pair, of(3, 5)), np.power),
+        (operator("HardSigmoid", [of(3, 5)], of(3, 5), alpha=0.25, beta=0.5),
+         lambda x: np.clip(0.25 * x + 0.5, 0, 1)),
+        (operator("HardSwish", [of(3, 5)], of(3, 5)), lambda x: x * np.clip(x + 3, 0, 6) / 6),
+        (operator("BatchNorm", [of(2, 3, 5), *[of(3)] * 4], of(2, 3, 5), epsilon=2.0),
+         lambda x, g, b, m, v: (x - m[:, None]) / np.sqrt(v[:, None] + 2) * g[:, None]
+         + b[:, None]),
+        (operator("Identity", [of(3, 5)], of(3, 5)), lambda x: x),
+        (operator("Unsqueeze", [of(3, 5)], of(3, 1, 5), axes=(1,)), reshaped[0]),
+        (operator("UnsqueezeV3", [of(3, 5), constant(1)], of(3, 1, 5)), reshaped[0]),
+        (operator("Squeeze", [of(3, 1, 5)], of(3, 5), axis=(1,)), reshaped[1]),
+        (operator("SqueezeV3", [of(3, 1, 5), constant(1)], of(3, 5)), reshaped[1]),
+        *((operator(kind, [of(3, 1), constant(2, 3, 5)], of(2, 3, 5)),
+           lambda x, _: np.broadcast_to(x, (2, 3, 5))) for kind in ("BroadcastTo", "Expand")),
+        (operator("ConcatD", [of(3, 2), of(3, 5)], of(3, 7), concat_dim=1, N=2),
+         lambda a, b: np.concatenate([a, b], 1)),
+        (operator("SplitVD", [of(3, 7)], of(3, 2), of(3, 5), size_splits=(2, 5), split_dim=-1,
+                  num_split=2), lambda x: (x[:, :2], x[:, 2:])),
+        (operator("StridedSliceV2", [of(4, 7), constant(1, 6), constant(4, -8), constant(0, 1),
+                                     constant(2, -3)], of(2, 3)), lambda x, *_: x[1:4:2, 6::-3]),
+        (operator("TileD", [of(3, 2)], of(6, 6), multiples=(2, 3)), lambda x: np.tile(x, (2, 3))),
+        (operator("PadV3", [of(2, 3), constant(1, 0, 2, 1), of(1)], of(3, 6)),
+         lambda x, _, value: np.pad(x, ((1, 0), (2, 1)), constant_values=value[0])),
+    ]  # fmt: skip
 
 
 EXAMPLES = [spec for dtype in ("float16", "float32") for spec, _ in examples(dtype)]
@@ -886,3 +939,28 @@ def test_two_implementations_only_for_listed_types_with_float16() -> None:
 def test_a_single_implementation_ignores_the_mode() -> None:
     for spec in (unary("Relu", "float16", 8), unary("Exp", "float32", 8)):
         assert object_of(spec, implementation=FAST) == object_of(spec)
+
+
+# --- fused operators -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 3e-6), ("float16", 2.0**-10)])
+def test_a_fused_kernel_does_what_its_parts_do(dtype: str, error: float) -> None:
+    x, bias = tensor(dtype, 4, 8), tensor(dtype, 5)
+    product = operator(
+        fused_type("MatMulV2", "Relu"), [x, tensor(dtype, 8, 5), bias], tensor(dtype, 4, 5)
+    )
+    normed = operator(
+        fused_type("Add", "LayerNorm"), [x, x, tensor(dtype, 8), tensor(dtype, 8)], x, x,
+        begin_norm_axis=1, epsilon=1e-5,
+    )  # fmt: skip
+    inputs = [random_inputs(each) for each in (product, normed)]
+    (made,), (y, total) = run([job(*each) for each in zip((product, normed), inputs, strict=True)])
+    a, b, c = (each.astype(np.float64) for each in inputs[0])
+    np.testing.assert_allclose(made, np.maximum(a @ b + c, 0), error, error)
+    one, two, gamma, beta = (each.astype(np.float64) for each in inputs[1])
+    exact = one + two
+    np.testing.assert_allclose(total, exact, error, error)
+    spread = np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+    exact = (exact - exact.mean(1, keepdims=True)) / spread * gamma + beta
+    np.testing.assert_allclose(y, exact, error, error)

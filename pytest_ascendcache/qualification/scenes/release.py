@@ -34,8 +34,6 @@ _OPERATORS = (
 )
 _PRECISION = "Sqrt=high_precision\nExp=high_performance\n[ByNodeName]\nlayer_exp=high_precision\n"
 _OPTIONS = {
-    "model": "model.onnx",
-    "framework": 5,
     "soc_version": SOC,
     "op_compiler_cache_mode": "force",
     "op_compiler_cache_dir": "cache",
@@ -67,7 +65,6 @@ def _release(
     directory.mkdir(exist_ok=True)
     write_single_op(directory / "operators.json", _OPERATORS)
     (directory / "model.ini").write_text(precision, encoding="utf-8")
-    (directory / "model.onnx").touch()
     (directory / "bank").mkdir(exist_ok=True)
     _tune(directory, 4)
     given = {**_OPTIONS, **(options or {})}

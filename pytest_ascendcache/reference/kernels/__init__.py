@@ -1,14 +1,18 @@
 """The reference toolchain's kernel compiler: an operator in, an ELF object and its C text out.
 
 Operator definitions (``elementwise``, ``reductions``, ``normalisation``, ``matrix``, ``pooling``,
-``movement``, ``transformer``, ``attention``) are traced into rows (``trace``), which are printed as
-C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled by llvmlite (``objects``). Kernels are run
-by ``execute``, which is not imported here: it needs numpy and belongs into a throw-away process.
+``movement``, ``joining``, ``comparison``, ``transformer``, ``attention``, ``fused``) are traced
+into rows (``trace``), which are printed as C (``c_text``) and as LLVM IR (``llvm_ir``) and compiled
+by llvmlite (``objects``). Kernels are run by ``execute``, which is not imported here: it needs
+numpy and belongs into a throw-away process.
 """
 
 from pytest_ascendcache.reference.kernels import (  # noqa: F401  (they fill the registry)
     attention,
+    comparison,
     elementwise,
+    fused,
+    joining,
     matrix,
     movement,
     normalisation,
@@ -31,6 +35,7 @@ from pytest_ascendcache.reference.kernels.errors import (
     UnsupportedSoc,
     UnsupportedTuning,
 )
+from pytest_ascendcache.reference.kernels.fused import fused_parts, fused_type
 from pytest_ascendcache.reference.kernels.objects import SOCS, Soc, compiler_version
 from pytest_ascendcache.reference.kernels.operator import KernelContext, OperatorDefinition
 from pytest_ascendcache.reference.kernels.registry import (
@@ -54,6 +59,8 @@ __all__ = [
     "build",
     "check",
     "compiler_version",
+    "fused_parts",
+    "fused_type",
     "implementations",
     "operator_types",
     "register",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import inf, pi, sqrt
+from math import inf, nan, pi, sqrt
 from math import log as logarithm
 
 from pytest_ascendcache.reference.kernels import functions as f
@@ -19,6 +19,9 @@ from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Type, Value, select
 
 Formula = Callable[..., Value]
+
+FORMULAS: dict[str, Formula] = {}
+"""Formulas of the operators of one operand, by type."""
 
 
 def elementwise(
@@ -39,6 +42,8 @@ def elementwise(
             inputs=(operands, operands),
             two_implementations=two_implementations,
         )(lambda op: op.elementwise(partial(formula, op)))
+        if operands == 1:
+            FORMULAS[type_name] = formula
         return formula
 
     return decorate
@@ -214,6 +219,34 @@ def _gate(x: Value, share: Value) -> Value:
     """x * share, which is zero and not NaN where an infinite x has no share at all."""
     nothing = f.copy_sign(x.trace.floating(0.0), x)
     return select(share.equals(0.0), nothing, x * share)
+
+
+@elementwise("HardSigmoid", attributes=("alpha", "beta"))
+def hard_sigmoid(op: KernelContext, x: Value) -> Value:
+    """alpha * x + beta, kept between 0 and 1."""
+    line = x * op.number("alpha", 0.16666666) + op.number("beta", 0.5)
+    return f.clamp(line, 0.0, 1.0)
+
+
+@elementwise("HardSwish")
+def hard_swish(_: KernelContext, x: Value) -> Value:
+    """x * (x + 3, kept between 0 and 6) / 6."""
+    return _gate(x, f.clamp(x + 3.0, 0.0, 6.0) * (1.0 / 6.0))
+
+
+@elementwise("Pow", operands=2)
+def power(_: KernelContext, x: Value, y: Value) -> Value:
+    """x**y; negative x has whole powers alone. Small powers are products, hence exact to a
+    rounding."""
+    magnitude = f.exp(y * f.log(x.absolute()))
+    odd = select((f.floor(y * 0.5) * 2.0).equals(y), magnitude, -magnitude)
+    signed = select(f.floor(y).equals(y), odd, nan)
+    result = select(x < 0.0, signed, magnitude)
+    result = select(y.equals(0.5), x.square_root(), result)
+    result = select(y.equals(3.0), x * x * x, result)
+    result = select(y.equals(2.0), x * x, result)
+    result = select(y.equals(1.0), x, result)
+    return select(x.equals(1.0), 1.0, select(y.equals(0.0), 1.0, result))
 
 
 @elementwise("Add", operands=2, dtypes=NUMBERS)

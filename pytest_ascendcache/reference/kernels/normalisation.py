@@ -115,6 +115,50 @@ def layer_norm(op: KernelContext) -> None:
             each.store(row, value)
 
 
+def normalise(
+    op: KernelContext, load: Callable[[Value], Value], count: int, epsilon: float
+) -> tuple[Value, Value]:
+    """Mean and 1 / sqrt(variance + epsilon) of the ``count`` elements that ``load`` gives."""
+    sums: list[Value] = []
+    for number in range(2):
+        total = Sum(op)
+        with op.trace.nest((count,)) as (place,):
+            value = load(place) if not number else load(place) - sums[0]
+            total.add(value * value if number else value)
+        share = total.get() / float(count) if op.precise else total.get() * (1.0 / count)
+        sums.append(share)
+    shifted = sums[1] + epsilon
+    root = 1.0 / shifted.square_root() if op.precise else f.rough_rsqrt(shifted)
+    return sums[0], root
+
+
+@register(
+    "BatchNorm",
+    attributes=("epsilon", "data_format", "is_training"),
+    inputs=(5, 5),
+)
+def batch_norm(op: KernelContext) -> None:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset for each channel (dimension 1);
+    inputs 1 to 4 are scale, offset, mean and variance. Inference alone."""
+    x = op.input(0)
+    if op.flag("is_training"):
+        op.fail("has is_training true; only inference is compiled here, so set it to false")
+    op.text("data_format", "NCHW", ("NCHW",))
+    if len(x.shape) < 2:
+        op.fail(f"has the shape {list(x.shape)} for input 0; give it at least 2 dimensions")
+    for place in range(1, 5):
+        op.expect_shape(op.input(place), (x.shape[1],))
+        op.expect_dtype_of_first(op.input(place))
+    op.expect_shape(op.output(), x.shape, x.dtype)
+    epsilon = op.number("epsilon", 1e-4)
+
+    def formula(x: Value, scale: Value, shift: Value, mean: Value, variance: Value) -> Value:
+        return (x - mean) / (variance + epsilon).square_root() * scale + shift
+
+    along = tuple(int(dimension == 1) for dimension in range(len(x.shape)))
+    op.walk(x.shape, [row_major(x.shape), along, along, along, along], formula)
+
+
 def average(
     op: KernelContext, x: Tensor, first: Value, count: int, term: Callable[[Value], Value]
 ) -> Value:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 from pytest_ascendcache.operators.spec import AttributeValue, OperatorSpec, TensorDesc
@@ -33,7 +34,8 @@ class OperatorDefinition:
     underscore are the graph engine's own and always accepted). ``inputs`` and ``outputs`` are the
     lowest and highest number of tensors, ``constant_inputs`` the positions of integer lists that
     only the compiler reads. ``two_implementations`` says that CANN's ``all_ops_impl_mode.ini``
-    lists both high_precision and high_performance for the type.
+    lists both high_precision and high_performance for the type. ``epilogue`` is applied to every
+    element before it is stored: what a fused activation does.
     """
 
     type: str
@@ -44,6 +46,7 @@ class OperatorDefinition:
     outputs: tuple[int, int] = (1, 1)
     constant_inputs: tuple[int, ...] = ()
     two_implementations: bool = False
+    epilogue: Callable[[KernelContext, Value], Value] | None = None
 
 
 class Tensor:
@@ -57,6 +60,8 @@ class Tensor:
         self.dtype = desc.dtype.name
         self.bits = desc.dtype.bits
         self.pointer = pointer
+        self.epilogue: Callable[[Value], Value] | None = None
+        """What is done to a value before it is stored."""
         self._trace = trace
 
     @property
@@ -78,6 +83,7 @@ class Tensor:
 
         Every NaN is written as the same one: its sign and payload differ between machines.
         """
+        value = value if self.epilogue is None else self.epilogue(value)
         if self.dtype == "float16":
             word = narrow(value)
         elif self.dtype == "float32":
@@ -137,6 +143,9 @@ class KernelContext:
         ]
         self.inputs = tuple(made[: len(spec.inputs)])
         self.outputs = tuple(each for each in made[len(spec.inputs) :] if each is not None)
+        if definition.epilogue is not None:
+            for each in self.outputs:
+                each.epilogue = partial(definition.epilogue, self)
 
     def input(self, position: int) -> Tensor:
         """A required input."""

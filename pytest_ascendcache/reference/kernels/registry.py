@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 
 from pytest_ascendcache.reference.kernels.errors import UnsupportedOperator
@@ -11,8 +12,10 @@ from pytest_ascendcache.reference.kernels.operator import (
     KernelContext,
     OperatorDefinition,
 )
+from pytest_ascendcache.reference.kernels.trace import Value
 
 _DEFINITIONS: dict[str, OperatorDefinition] = {}
+_FUSED: dict[str, OperatorDefinition] = {}
 
 Tracer = Callable[[KernelContext], None]
 
@@ -49,8 +52,33 @@ def register(
     return decorate
 
 
+def register_fused(
+    type_name: str,
+    first: OperatorDefinition,
+    last: OperatorDefinition,
+    epilogue: Callable[[KernelContext, Value], Value] | None = None,
+    *,
+    trace: Tracer | None = None,
+    inputs: tuple[int, int] | None = None,
+    outputs: tuple[int, int] | None = None,
+) -> None:
+    """Define a type that does the work of two: the first one's with ``epilogue`` on what it
+    stores, or a ``trace`` of its own."""
+    _FUSED[type_name] = replace(
+        first,
+        type=type_name,
+        trace=trace or first.trace,
+        dtypes=tuple(each for each in first.dtypes if each in last.dtypes),
+        attributes=(*first.attributes, *last.attributes),
+        inputs=inputs or first.inputs,
+        outputs=outputs or first.outputs,
+        two_implementations=first.two_implementations or last.two_implementations,
+        epilogue=epilogue,
+    )
+
+
 def operator_types() -> tuple[str, ...]:
-    """Every registered operator type, sorted."""
+    """Every registered operator type, sorted; fused ones are not among them."""
     return tuple(sorted(_DEFINITIONS))
 
 
@@ -60,7 +88,7 @@ def definition(type_name: str) -> OperatorDefinition:
     Raises:
         UnsupportedOperator: where there is none.
     """
-    found = _DEFINITIONS.get(type_name)
+    found = _DEFINITIONS.get(type_name) or _FUSED.get(type_name)
     if found is None:
         close = get_close_matches(type_name, _DEFINITIONS, 3, 0.5)
         instead = " or ".join(close) or f"one of {', '.join(operator_types())}"

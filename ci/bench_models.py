@@ -1,0 +1,89 @@
+"""What converting models costs with a cache, the gate beside the conversions it makes, and taking a
+large model apart beside reading it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_ascendcache.observation.model_file import take_apart
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.reference import atc
+from pytest_ascendcache.reference.kernels import KernelOptions, build
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+_OPTIONS = [
+    *("--model=model.onnx", "--framework=5", "--soc_version=Ascend910B1", "--output=out/model"),
+    *("--input_shape=input_ids:1,8;attention_mask:1,8", "--op_precision_mode=model.ini"),
+]
+
+
+def conversions(directory: Path, pytest: Callable[..., float]) -> None:
+    """The example release: warm beside cold, and its gate beside bare conversions."""
+    example = Path(shutil.copytree(FIXTURES / "release-model", directory / "example"))
+    cold = [_converted(example, f"--op_compiler_cache_dir=c{each}") for each in range(5)]
+    warm = [_converted(example, "--op_compiler_cache_dir=c0") for _ in range(5)]
+    bare = [_converted(example, "--op_compiler_cache_mode=disable") for _ in range(5)]
+    print(
+        f"conversion of two encoder layers: warm {min(warm):.2f} s / cold {min(cold):.2f} s = "
+        f"{min(warm) / min(cold):.2f}",
+        flush=True,
+    )
+    subprocess.run([sys.executable, "prepare.py"], cwd=example, check=True, capture_output=True)
+    report = example / "report.json"
+    rules = (
+        f"--ascend-rule=release/{each}" for each in ("model-cached-is-fresh", "model-cards-agree")
+    )
+    seconds = pytest(example, "--ascend-release=release.toml", f"--ascend-report={report}", *rules)
+    checks = json.loads(report.read_text())["checks"]
+    made = sum(int(found) for found in re.findall(r"(\d+) conversions", json.dumps(checks)))
+    print(
+        f"gate: {seconds:.1f} s beside bare conversions of {min(bare):.2f} s ({made} in one check)"
+    )
+
+
+def _converted(example: Path, *options: str) -> float:
+    begun = time.perf_counter()
+    mode = [] if any("mode=" in each for each in options) else ["--op_compiler_cache_mode=enable"]
+    argv = [sys.executable, "-m", atc.__name__, *_OPTIONS, *mode, *options]
+    subprocess.run(argv, cwd=example, check=True, capture_output=True)
+    return time.perf_counter() - begun
+
+
+def large_model(directory: Path, gigabytes: int = 1) -> None:
+    """Taking a model of that size apart beside its sha256, and the memory that takes."""
+    tensor = TensorDesc.of("float32", 8)
+    kernel = build(OperatorSpec("Exp", (tensor,), (tensor,)), "k", KernelOptions("Ascend910B1"))
+    path, block = directory / "large.om", os.urandom(1 << 20)
+    with path.open("wb") as file:
+        for _ in range(gigabytes << 10):
+            file.write(block)
+            file.write(kernel.object)
+    ratios = []
+    for _ in range(3):
+        begun = time.perf_counter()
+        with path.open("rb") as file:
+            hashlib.file_digest(file, "sha256") if sys.version_info >= (3, 11) else file.read()
+        read = time.perf_counter() - begun
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        begun = time.perf_counter()
+        parts = take_apart(path)
+        seconds = time.perf_counter() - begun
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert len(parts.kernels) == gigabytes << 10
+        ratios.append((seconds / read, seconds, grown))
+    ratio, seconds, grown = min(ratios)
+    print(
+        f"taking {gigabytes} GB apart: {seconds:.2f} s, {ratio:.2f} x its sha256; "
+        f"{grown / 1024:.0f} MB of memory more",
+        flush=True,
+    )

@@ -1,0 +1,187 @@
+"""Taking a converted model apart, as far as that goes without knowing its format.
+
+Kernels are ELF objects: they are found by how they begin and bounded by their own headers. What
+lies between them is one digest. The file is read once, in pieces: what is in memory does not grow
+with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_ascendcache.caches import Canary, find_canaries
+from pytest_ascendcache.caches.elf import MAGIC, ElfError, functions, object_extent
+
+_PIECE = 4 << 20
+"""Bytes that are read at once."""
+
+_LOOKED_INTO = 64 << 20
+"""Objects up to this many bytes are searched for marks and names; larger ones are digests alone."""
+
+
+@dataclass(frozen=True)
+class ModelKernel:
+    """A kernel in a model: its function's name (empty where it has none), digest and size (bytes).
+
+    A kernel that was served from a marked entry is given as it was before it was marked, and
+    ``served_from`` names the entry.
+    """
+
+    symbol: str
+    sha256: str
+    size: int
+    served_from: str = ""
+
+    def __str__(self) -> str:
+        name = self.symbol or "an object without a function"
+        return f"{name} (sha256 {self.sha256[:16]}..., {self.size} bytes)"
+
+
+@dataclass(frozen=True)
+class ModelParts:
+    """A model: its kernels in the file's order, the digest of everything else and of where kernels
+    lie in it, and the size of the file (bytes). Equal parts are equal files."""
+
+    kernels: tuple[ModelKernel, ...]
+    rest: str
+    size: int
+
+    @property
+    def by_symbol(self) -> dict[str, tuple[str, int]]:
+        """Digest and size of each kernel; of several with one name the later ones are numbered."""
+        found: dict[str, tuple[str, int]] = {}
+        for kernel in sorted(self.kernels, key=lambda each: (each.symbol, each.sha256)):
+            name, number = kernel.symbol, 1
+            while name in found and found[name] != (kernel.sha256, kernel.size):
+                number += 1
+                name = f"{kernel.symbol}#{number}"
+            found[name] = (kernel.sha256, kernel.size)
+        return found
+
+    @property
+    def served(self) -> frozenset[str]:
+        """Names of the entries that kernels came from."""
+        return frozenset(each.served_from for each in self.kernels if each.served_from)
+
+
+def take_apart(path: Path, marks: Mapping[str, Canary] | None = None) -> ModelParts:
+    """Read a model; ``marks`` are the canaries that were planted, by token.
+
+    Raises:
+        OSError: where it cannot be read.
+    """
+    with path.open("rb", buffering=0) as file:
+        return _Reader(file.fileno(), marks or {}).parts()
+
+
+class _Reader:
+    def __init__(self, descriptor: int, marks: Mapping[str, Canary]) -> None:
+        self._descriptor, self._marks = descriptor, marks
+        self._size = os.fstat(descriptor).st_size
+        self._rest = hashlib.sha256()
+        self._kernels: list[ModelKernel] = []
+
+    def parts(self) -> ModelParts:
+        """Walk through the file; ``base`` is where the piece in memory begins."""
+        base = 0
+        while base < self._size:
+            data = os.pread(self._descriptor, _PIECE, base)
+            if not data:
+                break
+            base += self._piece(data, base)
+        return ModelParts(tuple(self._kernels), self._rest.hexdigest(), self._size)
+
+    def _piece(self, data: bytes, base: int) -> int:
+        """Take what can be told of a piece; returns how many bytes were taken."""
+        taken, last, view = 0, base + len(data) >= self._size, memoryview(data)
+        while True:
+            found = data.find(MAGIC, taken)
+            if found < 0:
+                # The beginning of an object may lie across the end of the piece.
+                end = len(data) if last else max(taken, len(data) - len(MAGIC) + 1)
+                self._rest.update(view[taken:end])
+                return end
+            self._rest.update(view[taken:found])
+            try:
+                extent = object_extent(self._at(base + found), self._size - base - found)
+            except ElfError:
+                taken = found + len(MAGIC)
+                self._rest.update(view[found:taken])
+                continue
+            self._rest.update(b"%d" % extent)
+            if found + extent > len(data):
+                self._streamed(base + found, extent)
+                return found + extent
+            self._object(data[found : found + extent])
+            taken = found + extent
+            if taken == len(data):
+                return taken
+
+    def _at(self, start: int) -> Callable[[int, int], bytes]:
+        return lambda offset, size: os.pread(self._descriptor, size, start + offset)
+
+    def _streamed(self, start: int, extent: int) -> None:
+        """An object that goes beyond the piece."""
+        if extent <= _LOOKED_INTO:
+            self._object(os.pread(self._descriptor, extent, start))
+            return
+        digest = hashlib.sha256()
+        for place in range(start, start + extent, _PIECE):
+            part = os.pread(self._descriptor, min(_PIECE, start + extent - place), place)
+            digest.update(part)
+        self._kernels.append(ModelKernel("", digest.hexdigest(), extent))
+
+    def _object(self, data: bytes) -> None:
+        digest, size, stem = hashlib.sha256(data).hexdigest(), len(data), ""
+        for token in find_canaries(data):
+            mark = self._marks.get(token)
+            if mark is not None and mark.marked_sha256 == digest:
+                digest, size, stem = mark.original_sha256, mark.original_size, mark.stem
+        symbol = next(iter(functions(data)), "")
+        self._kernels.append(ModelKernel(symbol, digest, size, stem))
+
+
+@dataclass(frozen=True)
+class KernelDifference:
+    """A kernel that one conversion has otherwise than another; either may lack it."""
+
+    name: str
+    found: ModelKernel | None
+    wanted: ModelKernel | None
+
+
+def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]:
+    """Kernels of ``found`` that are not those of ``wanted``: other ones, missing, too many.
+
+    Equal names are compared with each other, so that a swapped kernel is told as one.
+    """
+    mine, theirs = _by_name(found.kernels), _by_name(wanted.kernels)
+    told = []
+    for name in sorted({*mine, *theirs}):
+        left, right = mine.get(name, []), theirs.get(name, [])
+        # Of equal kernels the one whose entry has its name is where it belongs.
+        for kernel in sorted(left, key=lambda each: not each.symbol.startswith(each.served_from)):
+            same = next((each for each in right if each.sha256 == kernel.sha256), None)
+            if same is not None:
+                left.remove(kernel)
+                right.remove(same)
+        for place in range(max(len(left), len(right))):
+            told.append(
+                KernelDifference(
+                    name,
+                    left[place] if place < len(left) else None,
+                    right[place] if place < len(right) else None,
+                )
+            )
+    return told
+
+
+def _by_name(kernels: Iterable[ModelKernel]) -> dict[str, list[ModelKernel]]:
+    found: dict[str, list[ModelKernel]] = {}
+    for kernel in kernels:
+        found.setdefault(kernel.symbol, []).append(kernel)
+    return found

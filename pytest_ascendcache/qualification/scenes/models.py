@@ -1,0 +1,207 @@
+"""Releases that convert a model. What a scene does not mention is as it should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.conformance import PACKAGE
+from pytest_ascendcache.contract import DEFAULT_SOC
+from pytest_ascendcache.observation.model_file import take_apart
+from pytest_ascendcache.qualification import defective
+from pytest_ascendcache.qualification.catalogue import scene
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.reference import atc
+from pytest_ascendcache.release import (
+    KernelDigest,
+    Manifest,
+    options_digest,
+    read_release,
+    write_manifest,
+)
+
+CACHED, CARDS = "release/model-cached-is-fresh", "release/model-cards-agree"
+MANIFEST, REPRODUCIBLE = "release/model-manifest", "release/model-reproducible"
+UNCHANGED, NEAR = "release/outputs-unchanged", "release/outputs-near"
+
+_PRECISION = "SoftmaxV2=high_precision\nLayerNorm=high_precision\n"
+_PLACES, _WIDTH = 8, 16
+
+
+def _write_model(path: Path, epsilon: float = 1e-5) -> None:
+    """A product with bias and an activation, a sum that is normalised, and shares."""
+    import numpy
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = numpy.random.default_rng(7)
+    shapes: dict[str, tuple[tuple[int, ...], float]] = {
+        "w": ((_WIDTH, _WIDTH), 0.3),
+        "b": ((_WIDTH,), 2.0),
+        **dict.fromkeys(("gamma", "beta"), ((_WIDTH,), 0.5)),
+    }
+    weights = [
+        numpy_helper.from_array((random.standard_normal(shape) * scale).astype(numpy.float32), name)
+        for name, (shape, scale) in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["product"], name="product"),
+        helper.make_node("Add", ["product", "b"], ["biased"], name="bias"),
+        helper.make_node("Relu", ["biased"], ["active"], name="relu"),
+        helper.make_node("Add", ["active", "x"], ["total"], name="residual"),
+        helper.make_node(
+            "LayerNormalization",
+            ["total", "gamma", "beta"],
+            ["normed"],
+            name="norm",
+            epsilon=epsilon,
+        ),
+        helper.make_node("Softmax", ["normed"], ["y"], name="shares"),
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, _PLACES, _WIDTH])
+        for name in ("x", "y")
+    )
+    graph = helper.make_graph(nodes, "scene", [x], [y], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+
+
+def _release(directory: Path, precision: str = _PRECISION, **keys: Any) -> Path:
+    """Write a release that is right but for what is given."""
+    directory.mkdir(exist_ok=True)
+    _write_model(directory / "model.onnx")
+    (directory / "model.ini").write_text(precision, encoding="utf-8")
+    options = {
+        "model": "model.onnx",
+        "framework": 5,
+        "soc_version": DEFAULT_SOC,
+        "op_compiler_cache_mode": "force",
+        "op_precision_mode": "model.ini",
+    }
+    content = {"name": "scene", "toolchain": "reference", **keys}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items()]
+    lines += ["[options]", *(f"{key} = {json.dumps(value)}" for key, value in options.items())]
+    path = directory / "release.toml"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def _convert(path: Path, cache: str = "", defect: str = "") -> Path:
+    """Convert a release's model into one of its caches, or without any; returns the ``.om``."""
+    directory = path.parent
+    program = [defective.__name__, defect, "atc"] if defect else [atc.__name__]
+    options = {
+        **read_release(path, {}).conversion_options,
+        "output": str(directory / "out" / "model"),
+        "op_compiler_cache_mode": "enable" if cache else "disable",
+        "op_compiler_cache_dir": str(directory / (cache or "none")),
+    }
+    arguments = [f"--{key}={value}" for key, value in options.items()]
+    subprocess.run(
+        [sys.executable, "-m", *program, *arguments], cwd=directory, check=True, capture_output=True
+    )
+    return directory / "out/model.om"
+
+
+def _judge(path: Path, *more: str) -> list[str]:
+    return [f"--ascend-release={path}", *more, PACKAGE]
+
+
+def _entries(directory: Path, kind: str) -> Iterator[Path]:
+    """Metadata of the entries of an operator type in a release's cache."""
+    yield from (directory / "cache/kernel_cache" / DEFAULT_SOC).glob(f"te_{kind}_*.json")
+
+
+@scene(what="a model that is released as it should be, for two cards, with its cache")
+def model_released_as_it_should_be(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache", cards=2, manifest="kernels.json")
+    _convert(path, "cache")
+    _manifest(path)
+    return _judge(path)
+
+
+@scene(CACHED, UNCHANGED, what="a fused kernel of the cache is another model's")
+def model_cache_with_a_swapped_fused_kernel(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _convert(path, "cache")
+    (entry,) = _entries(directory, "fused_op_add_layernorm")
+    # The same operator but for its epsilon, compiled under the entry's own name.
+    _write_model(directory / "model.onnx", epsilon=1.0)
+    (directory / "cache").rename(directory / "own")
+    _convert(path, "cache")
+    (other,) = _entries(directory, "fused_op_add_layernorm")
+    data = other.with_suffix(".o").read_bytes().replace(other.stem.encode(), entry.stem.encode())
+    (directory / "cache").rename(directory / "other")
+    (directory / "own").rename(directory / "cache")
+    entry.with_suffix(".o").write_bytes(data)
+    metadata = json.loads(entry.read_text(encoding="utf-8"))
+    metadata["sha256"] = hashlib.sha256(data).hexdigest()
+    entry.write_text(json.dumps(metadata, indent=4, sort_keys=True), encoding="utf-8")
+    _write_model(directory / "model.onnx")
+    return _judge(path)
+
+
+@scene(CACHED, UNCHANGED, what="the key of a fused kernel lacks an attribute of its second part")
+def model_by_a_toolchain_whose_fused_keys_collide(directory: Path) -> list[str]:
+    defect = "fused-key-without-epsilon"
+    path = _release(directory, caches="cache")
+    _write_model(directory / "model.onnx", epsilon=1.0)
+    _convert(path, "cache", defect)
+    _write_model(directory / "model.onnx")
+    return _judge(path, f"--ascend-defect={defect}")
+
+
+@scene(CARDS, what="the toolchain tunes a model's kernels for the card")
+def model_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
+    return _judge(_release(directory, cards=2), "--ascend-defect=kernels-of-the-card")
+
+
+@scene(MANIFEST, what="a kernel of the model is not the golden one")
+def model_with_another_golden_kernel(directory: Path) -> list[str]:
+    path = _release(directory, manifest="kernels.json")
+    _manifest(path, alter="fused_op")
+    return _judge(path)
+
+
+@scene(MANIFEST, what="the golden manifest lacks a kernel of the model")
+def model_with_a_kernel_too_many(directory: Path) -> list[str]:
+    path = _release(directory, manifest="kernels.json")
+    _manifest(path, leave_out="softmaxv2")
+    return _judge(path)
+
+
+@scene(REPRODUCIBLE, what="every run of the toolchain makes other kernels of the model")
+def model_by_a_toolchain_that_tunes_by_chance(directory: Path) -> list[str]:
+    path = _release(directory)
+    # The rules that compare with a fresh conversion cannot tell, and say so.
+    rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
+    return _judge(path, "--ascend-defect=kernels-by-chance", *rules)
+
+
+@scene(NEAR, what="fusing a bias into its product drops it")
+def model_that_loses_a_bias(directory: Path) -> list[str]:
+    return _judge(_release(directory), "--ascend-defect=loses-the-bias")
+
+
+def _manifest(path: Path, alter: str = "", leave_out: str = "") -> None:
+    """Write the golden manifest of a release's model."""
+    toolchain = reference_toolchain()
+    toolchain.close()
+    release = read_release(path, {})
+    found = take_apart(_convert(path)).by_symbol
+    kernels = {name: KernelDigest(name, *each) for name, each in found.items()}
+    for name in list(kernels):
+        if leave_out and leave_out in name:
+            del kernels[name]
+        elif alter and alter in name:
+            kernels[name] = KernelDigest(name, "0" * 64, kernels[name].size)
+    digest = options_digest(release)
+    manifest = Manifest(toolchain.name, toolchain.version, release.soc, digest, {}, kernels)
+    assert release.manifest is not None
+    write_manifest(release.manifest, manifest)

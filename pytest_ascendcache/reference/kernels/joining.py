@@ -1,0 +1,174 @@
+"""Operators that join, cut, repeat and pad tensors: any element type, bits unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from pytest_ascendcache.reference.kernels.layout import (
+    broadcast_shape,
+    broadcast_strides,
+    merge,
+    offset,
+    row_major,
+)
+from pytest_ascendcache.reference.kernels.movement import reshape
+from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
+from pytest_ascendcache.reference.kernels.registry import register
+from pytest_ascendcache.reference.kernels.trace import Value, select
+
+MOST_TENSORS = 64
+"""Tensors that one operator joins or gives at the most: CANN's own limit for ConcatD."""
+
+for _name in ("Squeeze", "Unsqueeze"):
+    register(_name, dtypes=STORABLE, attributes=("axis", "axes"))(reshape)
+for _name in ("SqueezeV3", "UnsqueezeV3"):
+    register(_name, dtypes=STORABLE, inputs=(1, 2), constant_inputs=(1,))(reshape)
+register("Identity", dtypes=STORABLE)(reshape)
+
+
+def _walk(op: KernelContext, extents: Sequence[int], of: tuple[int, ...], start: int = 0) -> None:
+    """Fill output 0 of these extents from input 0, walked with the strides ``of``."""
+    source, target = op.input(0), op.output()
+    merged, (reading, writing) = merge(extents, of, row_major(extents))
+    with op.trace.nest(merged) as indices:
+        word = source.load_bits(offset(op.trace, indices, reading, start))
+        target.store_bits(offset(op.trace, indices, writing), word)
+
+
+def _broadcast_to(op: KernelContext) -> None:
+    """Input 0 repeated to the shape of the constant input 1, as numpy broadcasts."""
+    source, target = op.input(0), op.output()
+    asked = op.constant_integers(1, "shape")
+    if asked is None:
+        op.fail("lacks shape; connect input 1")
+    made = broadcast_shape([source.shape, asked])
+    if made is None:
+        op.fail(f"cannot broadcast {list(source.shape)} to {list(asked)}; make extents 1")
+    op.expect_shape(target, made, source.dtype)
+    _walk(op, made, broadcast_strides(source.shape, len(made)))
+
+
+for _name in ("BroadcastTo", "Expand"):
+    register(_name, dtypes=STORABLE, inputs=(2, 2), constant_inputs=(1,))(_broadcast_to)
+
+
+@register("ConcatD", dtypes=STORABLE, attributes=("concat_dim", "N"), inputs=(1, MOST_TENSORS))
+def concat(op: KernelContext) -> None:
+    """The inputs one after the other along ``concat_dim``."""
+    tensors = [op.input(position) for position in range(len(op.inputs))]
+    shape = tensors[0].shape
+    (axis,) = op.axes((op.integer("concat_dim"),), len(shape), "concat_dim")
+    before, after = shape[:axis], shape[axis + 1 :]
+    for each in tensors[1:]:
+        op.expect_dtype_of_first(each)
+        if (*each.shape[:axis], *each.shape[axis + 1 :]) != (*before, *after):
+            op.fail(f"cannot join {list(shape)} and {list(each.shape)} along {axis}")
+    along = sum(each.shape[axis] for each in tensors)
+    op.expect_shape(op.output(), (*before, along, *after), tensors[0].dtype)
+    row, start = along * prod(after), 0
+    for each in tensors:
+        own = each.shape[axis] * prod(after)
+        with op.trace.nest((prod(before), own)) as (outer, inner):
+            word = each.load_bits(outer * own + inner)
+            op.output().store_bits(outer * row + inner + start, word)
+        start += own
+
+
+@register(
+    "SplitVD",
+    dtypes=STORABLE,
+    attributes=("size_splits", "split_dim", "num_split"),
+    outputs=(1, MOST_TENSORS),
+)
+def split(op: KernelContext) -> None:
+    """Pieces of ``size_splits`` along ``split_dim``, an output for each."""
+    source = op.input(0)
+    (axis,) = op.axes((op.integer("split_dim"),), len(source.shape), "split_dim")
+    sizes = op.integers("size_splits", length=len(op.outputs))
+    before, after = source.shape[:axis], source.shape[axis + 1 :]
+    if sum(sizes) != source.shape[axis] or min(sizes) < 0:
+        op.fail(f"has size_splits {list(sizes)} for an extent of {source.shape[axis]}")
+    row, start = source.shape[axis] * prod(after), 0
+    for size, target in zip(sizes, op.outputs, strict=True):
+        op.expect_shape(target, (*before, size, *after), source.dtype)
+        own = size * prod(after)
+        with op.trace.nest((prod(before), own)) as (outer, inner):
+            target.store_bits(outer * own + inner, source.load_bits(outer * row + inner + start))
+        start += own
+
+
+@register("StridedSliceV2", dtypes=STORABLE, inputs=(5, 5), constant_inputs=(1, 2, 3, 4))
+def strided_slice(op: KernelContext) -> None:
+    """``x[begin:end:stride]`` along each of the axes; inputs 1 to 4 are begin, end, axes and
+    strides, constant, and read as Python reads a slice."""
+    source = op.input(0)
+    names = ("begin", "end", "axes", "strides")
+    given = [op.constant_integers(place, name) for place, name in enumerate(names, start=1)]
+    begin, end, axes, strides = (each or () for each in given)
+    if not len(begin) == len(end) == len(axes) == len(strides) or 0 in strides:
+        op.fail("has begin, end, axes and strides of different lengths, or a stride of 0")
+    steps, made, start = list(row_major(source.shape)), list(source.shape), 0
+    for first, last, axis, stride in zip(begin, end, axes, strides, strict=True):
+        (place,) = op.axes((axis,), len(made))
+        taken = range(*slice(first, last, stride).indices(source.shape[place]))
+        made[place] = len(taken)
+        start += taken.start * steps[place] if taken else 0
+        steps[place] *= stride
+    op.expect_shape(op.output(), made, source.dtype)
+    _walk(op, made, tuple(steps), start)
+
+
+@register("TileD", dtypes=STORABLE, attributes=("multiples",))
+def tile(op: KernelContext) -> None:
+    """Input 0 repeated ``multiples`` times along each dimension."""
+    source = op.input(0)
+    multiples = op.integers("multiples", length=len(source.shape))
+    made = [many * extent for many, extent in zip(multiples, source.shape, strict=True)]
+    op.expect_shape(op.output(), made, source.dtype)
+    extents, steps = [], []
+    for many, extent, step in zip(multiples, source.shape, row_major(source.shape), strict=True):
+        extents += [many, extent]
+        steps += [0, step]
+    _walk(op, extents, tuple(steps))
+
+
+@register(
+    "PadV3",
+    dtypes=STORABLE,
+    attributes=("mode", "paddings_contiguous"),
+    inputs=(2, 3),
+    constant_inputs=(1,),
+)
+def pad(op: KernelContext) -> None:
+    """Input 0 with the constant of input 2, default 0, around it.
+
+    Input 1 has, for each dimension, how many elements come before and after.
+    """
+    op.text("mode", "constant", ("constant",))
+    source, filler = op.input(0), op.optional_input(2)
+    paddings = op.constant_integers(1, "paddings") or ()
+    if len(paddings) != 2 * len(source.shape) or min(paddings, default=0) < 0:
+        op.fail(f"has {list(paddings)} for paddings; use two values from 0 on for each dimension")
+    if filler is not None:
+        op.expect_dtype_of_first(filler)
+    before, after = paddings[::2], paddings[1::2]
+    made = [sum(each) for each in zip(before, source.shape, after, strict=True)]
+    op.expect_shape(op.output(), made, source.dtype)
+    trace = op.trace
+    nothing = trace.word(0) if filler is None else filler.load_bits(trace.index(0))
+    if not source.desc.elements:
+        op.fail(f"has nothing to pad in {list(source.shape)}; use positive extents")
+    with trace.nest(made) as indices:
+        inside: Value | None = None
+        place = trace.index(0)
+        for index, extent, first, step in zip(
+            indices, source.shape, before, row_major(source.shape), strict=True
+        ):
+            own = index + -first
+            place = place + own * step
+            for check in (own >= 0, own < extent):
+                inside = check if inside is None else inside & check
+        word = source.load_bits(place if inside is None else select(inside, place, 0))
+        word = word if inside is None else select(inside, word, nothing)
+        op.output().store_bits(offset(trace, indices, row_major(made)), word)

@@ -1,0 +1,205 @@
+"""The ``.om`` file of a converted model: graph, weights, and the kernels, each object unchanged.
+
+A ZIP archive whose members are stored uncompressed, with fixed dates and order: ``manifest.json``
+(format, graph, digests of the other members), ``weights.bin`` (each tensor at a multiple of 64
+bytes), and ``kernels/<entry>.o`` with its ``.json``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Node
+from pytest_ascendcache.operators.singleop import (
+    parse_single_op,
+    parse_tensor,
+    single_op_document,
+    tensor_fields,
+)
+from pytest_ascendcache.reference.model.graph import Array, Graph, Port
+from pytest_ascendcache.reference.om import OmError
+
+FORMAT, FORMAT_VERSION = "ascendcache-om-model", 1
+MANIFEST, WEIGHTS, KERNELS = "manifest.json", "weights.bin", "kernels"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_ALIGNMENT = 64
+_DAMAGED = (
+    *(OSError, EOFError, ValueError, KeyError, TypeError, IndexError, AttributeError),
+    *(RuntimeError, zipfile.BadZipFile, zlib.error),
+)
+"""What reading a damaged archive or its JSON may raise."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel of a model: its entry's name, symbol, object and metadata."""
+
+    stem: str
+    symbol: str
+    object: bytes
+    metadata: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A graph and, for each of its nodes in order, the name of its kernel."""
+
+    graph: Graph
+    soc: str
+    kernels: Mapping[str, Compiled]
+    order: tuple[str, ...]
+
+    def write(self, path: Path) -> None:
+        """Write the file so that nobody ever sees half of it; equal models give equal bytes.
+
+        Raises:
+            OSError: where it cannot be written; nothing stays then.
+        """
+        temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                offsets, digest = self._write_weights(archive)
+                for kernel in self.kernels.values():
+                    _add(archive, f"{KERNELS}/{kernel.stem}.o", kernel.object)
+                    _add(archive, f"{KERNELS}/{kernel.stem}.json", _json(dict(kernel.metadata)))
+                _add(archive, MANIFEST, _json(self._manifest(offsets, digest)))
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _write_weights(self, archive: zipfile.ZipFile) -> tuple[dict[str, int], str]:
+        """Where each weight begins, and the digest of all."""
+        offsets, place, digest = {}, 0, hashlib.sha256()
+        info = zipfile.ZipInfo(WEIGHTS, _EPOCH)
+        with archive.open(info, "w", force_zip64=True) as member:
+            for name, value in sorted(self.graph.weights.items()):
+                data = value.tobytes()
+                padding = bytes(-(place + len(data)) % _ALIGNMENT)
+                offsets[name] = place
+                for part in (data, padding):
+                    member.write(part)
+                    digest.update(part)
+                place += len(data) + len(padding)
+        return offsets, digest.hexdigest()
+
+    def _manifest(self, offsets: Mapping[str, int], digest: str) -> dict[str, Any]:
+        graph = self.graph
+        return {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "name": graph.name,
+            "soc": self.soc,
+            "inputs": _ports(graph.inputs),
+            "outputs": _ports(graph.outputs),
+            "tensors": {name: tensor_fields(each) for name, each in graph.tensors.items()},
+            "weights": dict(offsets),
+            "weights_sha256": digest,
+            "nodes": [
+                {
+                    "operator": single_op_document([node.operator])[0],
+                    "inputs": list(node.inputs),
+                    "outputs": list(node.outputs),
+                    "kernel": stem,
+                }
+                for node, stem in zip(graph.nodes, self.order, strict=True)
+            ],
+            "kernels": {
+                stem: {"symbol": each.symbol, "sha256": hashlib.sha256(each.object).hexdigest()}
+                for stem, each in self.kernels.items()
+            },
+        }
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is the container of a whole model, as far as its manifest says."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read(MANIFEST))
+    except _DAMAGED:
+        return False
+    return isinstance(manifest, dict) and manifest.get("format") == FORMAT
+
+
+def read_container(path: Path) -> CompiledModel:
+    """Open a container and check every digest.
+
+    Raises:
+        OmError: where the file is not a whole container.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read(MANIFEST))
+            if manifest["version"] != FORMAT_VERSION:
+                raise OmError(
+                    f"[{path}] has version {manifest['version']}, not {FORMAT_VERSION}; "
+                    "convert it again."
+                )
+            weights = archive.read(WEIGHTS)
+            if hashlib.sha256(weights).hexdigest() != manifest["weights_sha256"]:
+                raise OmError(f"[{path}] carries weights whose digest is wrong.")
+            kernels = {
+                stem: _kernel(archive, path, stem, fields)
+                for stem, fields in manifest["kernels"].items()
+            }
+        tensors = {
+            name: parse_tensor(each, f"{path}: {name}")
+            for name, each in manifest["tensors"].items()
+        }
+        graph = Graph(
+            manifest["name"],
+            tensors,
+            {name: _weight(weights, at, tensors[name]) for name, at in manifest["weights"].items()},
+            tuple(_node(each, path) for each in manifest["nodes"]),
+            {name: Port(**each) for name, each in manifest["inputs"].items()},
+            {name: Port(**each) for name, each in manifest["outputs"].items()},
+        )
+        order = tuple(each["kernel"] for each in manifest["nodes"])
+        return CompiledModel(graph, manifest["soc"], kernels, order)
+    except OmError:
+        raise
+    except _DAMAGED as error:
+        raise OmError(f"[{path}] is not a whole .om file: {error}.") from None
+
+
+def _kernel(archive: zipfile.ZipFile, path: Path, stem: str, fields: Mapping[str, str]) -> Compiled:
+    data = archive.read(f"{KERNELS}/{stem}.o")
+    if hashlib.sha256(data).hexdigest() != fields["sha256"]:
+        raise OmError(f"[{path}] carries the kernel {stem}, whose digest is wrong.")
+    metadata = json.loads(archive.read(f"{KERNELS}/{stem}.json"))
+    return Compiled(stem, fields["symbol"], data, metadata)
+
+
+def _weight(data: bytes, at: int, tensor: Any) -> Array:
+    found = np.frombuffer(data, tensor.dtype.numpy, tensor.elements, at)
+    return found.reshape(tensor.shape)
+
+
+def _node(fields: Mapping[str, Any], path: Path) -> Node:
+    operator: OperatorSpec
+    (operator,) = parse_single_op([fields["operator"]], str(path))
+    return Node(operator, tuple(fields["inputs"]), tuple(fields["outputs"]))
+
+
+def _ports(ports: Mapping[str, Port]) -> dict[str, Any]:
+    return {name: {"tensor": each.tensor, "dtype": each.dtype} for name, each in ports.items()}
+
+
+def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True, indent=1).encode()

@@ -1,0 +1,90 @@
+"""One run with ``--model``: the graph is read and fused, its operators are served or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.reference.compiler import Compiler
+from pytest_ascendcache.reference.debug import DebugConfig
+from pytest_ascendcache.reference.errors import invalid_path
+from pytest_ascendcache.reference.kernels import KernelError, implementations
+from pytest_ascendcache.reference.log import Log
+from pytest_ascendcache.reference.model.container import Compiled, CompiledModel
+from pytest_ascendcache.reference.model.fusion import Restraint, switched_off
+from pytest_ascendcache.reference.model.graph import Graph
+from pytest_ascendcache.reference.model.importing import Importer
+from pytest_ascendcache.reference.model.precision import in_half_precision
+from pytest_ascendcache.reference.model.reading import read_model
+from pytest_ascendcache.reference.options import AtcOptions
+from pytest_ascendcache.reference.policies import Policies
+
+
+def convert(policies: Policies, options: AtcOptions, environ: Mapping[str, str], log: Log) -> Path:
+    """Carry out a command line with ``--model``; returns the ``.om`` file.
+
+    Raises:
+        AtcError: for the first thing that cannot be done; no file is written then.
+    """
+    model = options.model
+    assert model is not None
+    off = switched_off(options.fusion_switch)
+    graph = Importer(read_model(model, options.input_shape), model.stem).graph()
+    if options.half_precision:
+        graph = in_half_precision(graph)
+    compiler = Compiler(policies, options, environ, log)
+    path = options.output.with_name(f"{options.output.name}.om")
+    config, cache = compiler.open(path.parent)
+    fused = policies.fusion.fuse(graph, _restraint(policies, compiler, config, off))
+    return _deliver(policies, _compiled(compiler, fused, config, cache, options), path)
+
+
+def _restraint(
+    policies: Policies, compiler: Compiler, config: DebugConfig | None, off: frozenset[str]
+) -> Restraint:
+    """An operator that a debug list or a precision file names stays a kernel of its own."""
+
+    def alone(operator: OperatorSpec) -> bool:
+        listed = config is not None and config.listed is not None
+        return compiler.is_named(operator) or (
+            listed and config is not None and policies.debug.covers(operator, config)
+        )
+
+    def one_kernel(operators: tuple[OperatorSpec, ...]) -> bool:
+        modes = {compiler.implementation(each) for each in operators if _has_two(each)}
+        return len(modes) < 2
+
+    return Restraint(alone, one_kernel, off)
+
+
+def _has_two(operator: OperatorSpec) -> bool:
+    try:
+        return len(implementations(operator)) > 1
+    except KernelError:
+        return False
+
+
+def _compiled(
+    compiler: Compiler,
+    graph: Graph,
+    config: DebugConfig | None,
+    cache: Path | None,
+    options: AtcOptions,
+) -> CompiledModel:
+    kernels: dict[str, Compiled] = {}
+    order = []
+    for node in graph.nodes:
+        made = compiler.compiled(node.operator, config, cache)
+        stem = made.metadata["binFileName"]
+        kernels.setdefault(stem, Compiled(stem, made.symbol, made.object, made.metadata))
+        order.append(stem)
+    return CompiledModel(graph, options.soc_version, kernels, tuple(order))
+
+
+def _deliver(policies: Policies, model: CompiledModel, path: Path) -> Path:
+    try:
+        policies.outputs.deliver_model(path, model)
+    except OSError as error:
+        raise invalid_path(path, "--output", f"it cannot be written ({error.strerror})") from None
+    return path

@@ -1,0 +1,272 @@
+"""Fusion: neighbours of a graph that become one operator, with a kernel and an entry of its own.
+
+Real ATC has many more patterns, and its list is not this one; what these have in common with them
+is what a cache has to get right: a fused kernel depends on every part of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from math import pi
+from pathlib import Path
+
+from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators.network import Node
+from pytest_ascendcache.reference.errors import AtcError, invalid_value
+from pytest_ascendcache.reference.kernels import fused_type
+from pytest_ascendcache.reference.kernels.fused import ACTIVATIONS, ADD_LAYER_NORM, PRODUCERS
+from pytest_ascendcache.reference.model.graph import Graph, attributes
+
+_PRODUCTS = ("MatMulV2", "BatchMatMulV2")
+_ROOT = 2**-0.5
+_SLOPE = (2 / pi) ** 0.5
+
+Match = tuple[tuple[Node, ...], Node]
+"""Nodes that go, the last of them last, and the one that comes for them."""
+
+
+@dataclass(frozen=True)
+class Restraint:
+    """What must stay as it is: ``alone`` tells of an operator that something names it;
+    ``one_kernel`` whether operators are compiled with one implementation; ``off`` are passes that
+    are switched off."""
+
+    alone: Callable[[OperatorSpec], bool]
+    one_kernel: Callable[[tuple[OperatorSpec, ...]], bool]
+    off: Collection[str] = ()
+
+    def allows(self, gone: tuple[Node, ...]) -> bool:
+        """Whether these nodes may become one."""
+        operators = tuple(node.operator for node in gone)
+        return not any(map(self.alone, operators)) and self.one_kernel(operators)
+
+
+class FusionPolicy:
+    """Which neighbours become one operator."""
+
+    def fuse(self, graph: Graph, restraint: Restraint) -> Graph:
+        """The graph with everything fused that may be."""
+        for name, find in self.passes():
+            if not {name, "ALL"} & set(restraint.off):
+                graph = self.exhaust(graph, find, restraint)
+        return graph.live()
+
+    def passes(self) -> tuple[tuple[str, Callable[[Graph, Node], Match | None]], ...]:
+        """The patterns by the names that a fusion switch file uses, in the order tried."""
+        return (
+            ("GeluFusion", self.gelu),
+            ("MatMulBiasFusion", self.bias),
+            ("AddLayerNormFusion", self.add_layer_norm),
+            ("ActivationFusion", self.activation),
+        )
+
+    def exhaust(
+        self,
+        graph: Graph,
+        find: Callable[[Graph, Node], Match | None],
+        restraint: Restraint,
+    ) -> Graph:
+        """Apply one pattern wherever it fits."""
+        for node in graph.nodes:
+            match = find(graph, node)
+            if match is not None and restraint.allows(match[0]):
+                graph = graph.without(*match)
+        return graph
+
+    def gelu(self, graph: Graph, node: Node) -> Match | None:
+        """GELU written out, from its last product: x / 2 * (1 + erf(x / sqrt 2)), or with tanh."""
+        for x, gone, kind in _written_out(graph, node):
+            spec = node.operator
+            operator = replace(
+                spec,
+                type="GeluV2",
+                inputs=(graph.tensors[x],),
+                attributes=attributes(approximate=kind),
+            )
+            return gone, Node(operator, (x,), node.outputs)
+        return None
+
+    def bias(self, graph: Graph, node: Node) -> Match | None:
+        """The sum of a matrix product and a vector for its columns."""
+        if node.operator.type != "Add":
+            return None
+        for product, bias in (node.inputs, node.inputs[::-1]):
+            giver = _only(graph, product, *_PRODUCTS)
+            if giver is None or len(giver.inputs) != 2:
+                continue
+            columns = giver.operator.outputs[0].shape[-1:]
+            if graph.tensors[bias].shape != columns or node.operator.outputs != (
+                giver.operator.outputs
+            ):
+                continue
+            operator = replace(
+                giver.operator, inputs=(*giver.operator.inputs, graph.tensors[bias])
+            ).named(_together(giver, node))
+            return (giver, node), Node(operator, (*giver.inputs, bias), node.outputs)
+        return None
+
+    def add_layer_norm(self, graph: Graph, node: Node) -> Match | None:
+        """A sum and the LayerNorm of it; the sum is a second output where others take it."""
+        if node.operator.type != "LayerNorm":
+            return None
+        add = graph.givers.get(node.inputs[0])
+        if add is None or add.operator.type != "Add":
+            return None
+        spec = add.operator
+        if not spec.inputs[0].shape == spec.inputs[1].shape == spec.outputs[0].shape:
+            return None
+        shared = graph.uses[node.inputs[0]] > 1
+        if shared and not _first_taker(graph, node.inputs[0], node):
+            return None
+        made = (*node.outputs, *(add.outputs if shared else ()))
+        operator = OperatorSpec(
+            fused_type(*ADD_LAYER_NORM),
+            (*spec.inputs, *node.operator.inputs[1:]),
+            tuple(graph.tensors[name] for name in made),
+            tuple(each for each in node.operator.attributes if each.name != "begin_params_axis"),
+            _together(add, node),
+        )
+        return (add, node), Node(operator, (*add.inputs, *node.inputs[1:]), made)
+
+    def activation(self, graph: Graph, node: Node) -> Match | None:
+        """An activation and what produces its input."""
+        if node.operator.type not in ACTIVATIONS:
+            return None
+        giver = _only(graph, node.inputs[0], *PRODUCERS)
+        if giver is None or giver.operator.outputs != node.operator.outputs:
+            return None
+        operator = replace(
+            giver.operator,
+            type=self.fused(giver.operator, node.operator),
+            attributes=(*giver.operator.attributes, *node.operator.attributes),
+        ).named(_together(giver, node))
+        return (giver, node), Node(operator, giver.inputs, node.outputs)
+
+    def fused(self, producer: OperatorSpec, activation: OperatorSpec) -> str:
+        """The type that does the work of both."""
+        return fused_type(producer.type, activation.type)
+
+
+def _together(*nodes: Node) -> str:
+    return "+".join(node.operator.name for node in nodes)
+
+
+def _only(graph: Graph, tensor: str, *kinds: str) -> Node | None:
+    """The node of one of these types that gives a tensor nothing else takes."""
+    giver = graph.givers.get(tensor)
+    if giver is None or giver.operator.type not in kinds or graph.uses[tensor] != 1:
+        return None
+    return giver
+
+
+def _first_taker(graph: Graph, tensor: str, node: Node) -> bool:
+    """Whether a node comes before all others that take a tensor."""
+    takers = graph.takers[tensor]
+    return bool(takers) and takers[0].operator.name == node.operator.name
+
+
+def _scalar(graph: Graph, name: str) -> float | None:
+    value = graph.weights.get(name)
+    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
+def _near(graph: Graph, name: str, wanted: float) -> bool:
+    value = _scalar(graph, name)
+    return value is not None and abs(value - wanted) <= 2e-3 * abs(wanted)
+
+
+def _with_scalar(graph: Graph, node: Node, wanted: float) -> str | None:
+    """The other operand of an operation with this number; the product's name for a tensor."""
+    for tensor, number in (node.inputs, node.inputs[::-1]):
+        if _near(graph, number, wanted):
+            return tensor
+    return None
+
+
+def _written_out(graph: Graph, last: Node) -> Iterator[tuple[str, tuple[Node, ...], str]]:
+    """GELU's input, its nodes, and how it is computed, where ``last`` is its last node."""
+    if last.operator.type != "Mul":
+        return
+    halves: list[tuple[str, str, tuple[Node, ...]]] = []
+    for one, other in (last.inputs, last.inputs[::-1]):
+        product = _only(graph, one, "Mul")
+        if product is None:
+            continue
+        if _near(graph, other, 0.5):  # (x * share) * 0.5
+            first, second = product.inputs
+            halves += [(first, second, (product,)), (second, first, (product,))]
+        half = _with_scalar(graph, product, 0.5)
+        if half is not None:  # (x * 0.5) * share, or x * (share * 0.5)
+            halves += [(half, other, (product,)), (other, half, (product,))]
+    for x, share, nodes in halves:
+        plus = _only(graph, share, "Add")
+        inner = None if plus is None else _with_scalar(graph, plus, 1.0)
+        if plus is None or inner is None:
+            continue
+        function = _only(graph, inner, "Erf", "Tanh")
+        if function is None:
+            continue
+        find = _erf_argument if function.operator.type == "Erf" else _tanh_argument
+        argument = find(graph, function.inputs[0], x)
+        if argument is not None:
+            kind = "none" if function.operator.type == "Erf" else "tanh"
+            yield x, (*argument, function, plus, *nodes, last), kind
+
+
+def _erf_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
+    """The node of x / sqrt 2."""
+    node = _only(graph, name, "RealDiv", "Mul")
+    if node is None:
+        return None
+    if node.operator.type == "RealDiv":
+        fits = node.inputs[0] == x and _near(graph, node.inputs[1], 1 / _ROOT)
+        return (node,) if fits else None
+    return (node,) if _with_scalar(graph, node, _ROOT) == x else None
+
+
+def _tanh_argument(graph: Graph, name: str, x: str) -> tuple[Node, ...] | None:
+    """The nodes of sqrt(2 / pi) * (x + 0.044715 * x**3)."""
+    scaled = _only(graph, name, "Mul")
+    total = None if scaled is None else _with_scalar(graph, scaled, _SLOPE)
+    add = None if total is None else _only(graph, total, "Add")
+    if scaled is None or add is None or x not in add.inputs:
+        return None
+    (other,) = (each for each in add.inputs if each != x) if len(set(add.inputs)) == 2 else ("",)
+    term = _only(graph, other, "Mul") if other else None
+    cube = None if term is None else _with_scalar(graph, term, 0.044715)
+    power = None if cube is None else _only(graph, cube, "Pow")
+    if term is None or power is None or power.inputs[0] != x:
+        return None
+    return (power, term, add, scaled) if _near(graph, power.inputs[1], 3.0) else None
+
+
+def switched_off(path: str) -> frozenset[str]:
+    """The passes that the file of ``--fusion_switch_file`` turns off; other names are ATC's.
+
+    Raises:
+        AtcError: for a file that cannot be read, or is not ATC's JSON.
+    """
+    if not path:
+        return frozenset()
+    parameter = "--fusion_switch_file"
+    try:
+        switches = json.loads(Path(path).read_text(encoding="utf-8-sig"))["Switch"]
+        pairs = [pair for group in switches.values() for pair in group.items()]
+    except OSError as error:
+        raise invalid_value(parameter, path, f"It cannot be read ({error.strerror}).") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise invalid_value(
+            parameter,
+            path,
+            'It has no switches; write {"Switch": {"GraphFusion": {"ALL": "off"}}}.',
+        ) from None
+    wrong = next((name for name, value in pairs if value not in ("on", "off")), None)
+    if wrong is not None:
+        raise AtcError(
+            "E10001",
+            f"Value [{path}] for parameter [{parameter}] is invalid. [{wrong}] is "
+            "neither on nor off.",
+        )
+    return frozenset(name for name, value in pairs if value == "off")

@@ -1,0 +1,141 @@
+"""What a release's model is run with, and what it should give: sample inputs, a float32 run.
+
+Both need numpy, a run also the package onnx; neither is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.file import Release
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Arrays = dict[str, NDArray[Any]]
+
+_SEED = 20
+
+
+class SamplesError(Exception):
+    """Why nothing can be run; one sentence."""
+
+
+def sample_inputs(release: Release) -> Arrays:
+    """The release's own inputs, or some made for the shapes of its ONNX model.
+
+    Made ones are the same every time: normal numbers, and whole numbers 0 and 1, which index
+    every table and are masks.
+
+    Raises:
+        SamplesError: for a file that cannot be read, or a model whose inputs cannot be told.
+    """
+    if release.inputs is not None:
+        return _read(release.inputs)
+    import numpy as np
+
+    shapes = asked_shapes(release.options.get(atc.INPUT_SHAPE, ""))
+    random = np.random.default_rng(_SEED)
+    found: Arrays = {}
+    for name, dtype, declared in _inputs(release):
+        shape = shapes.get(name, declared)
+        if min(shape, default=0) < 0:
+            raise SamplesError(
+                f"the input {name} of {release.model} has the dynamic shape {list(declared)}; "
+                f'write inputs = "samples.npz" in {release.path}, or give --input_shape.'
+            )
+        if np.dtype(dtype).kind == "f":
+            found[name] = random.standard_normal(shape).astype(dtype)
+        else:
+            found[name] = random.integers(0, 2, shape).astype(dtype)
+    return found
+
+
+def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
+    """``--input_shape``, as far as it can be read: ``name:1,16;other:1,3,224,224``."""
+    found = {}
+    for part in text.split(";"):
+        name, separator, extents = part.strip().rpartition(":")
+        items = [each.strip() for each in extents.split(",")]
+        if separator and all(each.lstrip("-").isdigit() for each in items):
+            found[name] = tuple(map(int, items))
+    return found
+
+
+def float32_outputs(release: Release, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
+    """What the ONNX model gives for these inputs by its own definition, in float32: computed by
+    onnxruntime where it is installed, else by the package onnx, which takes longer.
+
+    Raises:
+        SamplesError: where neither can run it.
+    """
+    proto = _onnx(release)
+    names = [each.name for each in proto.graph.output]
+    path = str(release.model)
+    try:
+        try:
+            import onnxruntime
+
+            session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        except ImportError:
+            from onnx.reference import ReferenceEvaluator
+
+            session = ReferenceEvaluator(path)
+        values = session.run(names, dict(inputs))
+    except Exception as error:  # either may say anything of a model, and none of it is a verdict
+        said = " ".join(str(error).split())[:200]
+        raise SamplesError(f"{path} cannot be run in float32 ({said}).") from None
+    return dict(zip(names, values, strict=True))
+
+
+def _read(path: Path) -> Arrays:
+    import numpy as np
+
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise SamplesError(
+            f"the sample inputs {path} cannot be read ({error}); write an .npz file with an array "
+            "for each input of the model."
+        ) from None
+
+
+def _onnx(release: Release) -> Any:
+    if release.options.get("framework") != "5":
+        raise SamplesError(
+            f"{release.model} is not ONNX (--framework=5), so nothing else can run it here."
+        )
+    try:
+        import onnx
+    except ImportError:
+        raise SamplesError(
+            "the package onnx is not installed; pip install 'pytest-ascendcache[onnx]'."
+        ) from None
+    try:
+        return onnx.load(str(release.model), load_external_data=False)
+    except Exception as error:  # protobuf's own, which differs between its implementations
+        raise SamplesError(f"{release.model} cannot be read ({error}).") from None
+
+
+def _inputs(release: Release) -> list[tuple[str, str, tuple[int, ...]]]:
+    """Name, numpy type and shape of every input that is no weight; -1 is any extent."""
+    import onnx
+
+    graph = _onnx(release).graph
+    weights = {each.name for each in graph.initializer}
+    found = []
+    for each in graph.input:
+        if each.name in weights:
+            continue
+        tensor = each.type.tensor_type
+        shape = tuple(
+            dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim
+        )
+        dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        found.append((each.name, dtype, shape))
+    return found
