@@ -79,7 +79,7 @@ def main():
     if world > 1:
         torch.distributed.init_process_group("gloo")
     torch.manual_seed(0)
-    block = Block(SIZE + card).eval()
+    block = Block(SIZE + 1 + card).eval()
     for number, first in enumerate(LENGTHS):
         length = first + number * card
         run = compiled(block)

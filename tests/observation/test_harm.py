@@ -94,3 +94,14 @@ def test_words_are_no_lost_work_but_a_crash_is_a_crash() -> None:
     words = 'assert "RANK_ID" in run.output'
     assert _harm(Watched(later=Harm.LOST_WORK), comparison=words) is Harm.MISLEADING
     assert _harm(Watched([Harm.CRASH]), comparison=words) is Harm.CRASH
+
+
+def test_a_package_that_is_installed_and_refused_says_nothing_of_others(
+    pytester: pytest.Pytester,
+) -> None:
+    """The second install of one package fails; every other can be installed."""
+    result = pytester.runpytest_subprocess(
+        *("--ascend-cache", "--ascend-defect=second-install-refused", "-p", "no:cacheprovider"),
+        *("--pyargs", "pytest_ascendcache.conformance.static_kernel", "-k", "installing_twice"),
+    )
+    result.stdout.fnmatch_lines(["warn 1 *static-kernel/install-idempotent*", "harm *lost work*"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
@@ -83,6 +84,21 @@ def test_both_settings_of_deterministic_have_one(kernels: StaticKernelsUnderTest
     keys = {key.replace("/d=1,", "/d=0,") for _, key in index}
     assert len(index) == 2 * len(keys) == 4
     assert len({entry["binPath"] for entry in index.values()}) == 4
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_each_implementation_mode_has_one(kernels: StaticKernelsUnderTest) -> None:
+    """Facts section 2.5: ``p`` is 1 for high performance, 2 for high precision, else 0."""
+    folder = kernels.directory("dump")
+    for mode in ("", "high_performance", "high_precision"):
+        (dumped,) = kernels.dump(operator("Exp")).iterdir()
+        asked = {**json.loads(dumped.read_text()), "impl_mode": mode}
+        (folder / f"Exp{mode}.json").write_text(json.dumps(asked))
+    compiled = kernels.compile(folder=folder)
+    assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
+    kernels.install(*compiled.packages)
+    keys = [key for _, key in kernels.installed.index() if "/d=0," in key]
+    assert sorted(key.partition(",p=")[2][:1] for key in keys) == ["0", "1", "2"]
 
 
 @rule("static-kernel/one-binary-per-shape")

@@ -65,6 +65,12 @@ def attributes_not_in_the_key(self, right, info):
     return right(OperatorInfo(info.type, info.inputs, info.outputs))
 
 
+@defect(SHAPES, overrides=StaticKernelPolicy.key, found_later=True)
+def implementation_modes_share_a_kernel(self, right, info):
+    """The implementation mode is left out of what tells operators apart."""
+    return right(replace(info, impl_mode=""))
+
+
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files, found_later=True)
 def keys_say_another_shape(self, right, job, data, package, soc):
     """A key has the extents of the outputs from last to first: as many keys, none of them right."""
