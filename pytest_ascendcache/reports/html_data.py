@@ -180,12 +180,17 @@ def in_both(told: str) -> list[str]:
     return list(dict.fromkeys([told, translated(told, Language.CHINESE)]))
 
 
+def _lines(told: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences in both languages, a line each."""
+    return list(dict.fromkeys("\n".join(each[place] for each in told) for place in (0, -1)))
+
+
 def _step(step: Mapping[str, Any], sandbox: str) -> dict[str, Any]:
     command, changes = step["command"], step.get("changes") or {}
     kept = {
         "command": command.replace(sandbox, "$SANDBOX") if sandbox else command,
         "told": [in_both(each) for each in (step.get("ending"), *step.get("outcomes", ())) if each],
-        "changes": in_both("\n".join(f"{path}: {how}" for path, how in changes.items())),
+        "changes": _lines([in_both(f"{path} {how}") for path, how in changes.items()]),
         "output": step.get("output"),
     }
     return {name: value for name, value in kept.items() if value and value != [""]}

@@ -428,7 +428,7 @@ def _step(terminal: TerminalReport, step: Mapping[str, Any], sandbox: str, is_la
         operator, separator, fate = outcome.rpartition("): ")
         told = f"{operator}{separator}{say(fate)}" if separator else say(outcome)
         terminal.labelled("t_observed", told)
-    changes = [f"{path}: {change}" for path, change in step["changes"].items()]
+    changes = [f"{path} {change}" for path, change in step["changes"].items()]
     for told in changes[:_CHANGES] if is_last else ():
         terminal.labelled("t_changed", say(shortened(told)))
     if is_last and len(changes) > _CHANGES:

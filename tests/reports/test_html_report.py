@@ -43,7 +43,7 @@ def test_a_run_writes_a_page_with_all_verdicts_and_rules(pytester: pytest.Pytest
     assert "pytest --ascend-cache --ascend-defect=default-is-enable --pyargs" in told["repeat"]
     assert "expected: compiled, entry absent" in told["message"]
     assert told["steps"][-1]["command"].startswith("cd $SANDBOX/")
-    assert ": added" in told["steps"][-1]["changes"][0]
+    assert " added" in told["steps"][-1]["changes"][0]
 
 
 def test_nothing_is_fetched_from_anywhere() -> None:
