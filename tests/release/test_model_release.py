@@ -186,3 +186,32 @@ def test_a_cache_that_changes_while_it_is_copied_decides_nothing(pytester, examp
     result, verdicts = _judge(pytester, example, rule, "-k", "caches_of_the_release")
     assert verdicts["release/model-cached-is-fresh"] == "undecided"
     result.stdout.fnmatch_lines(["why */cards/0 changed while it was copied (*te_new.o); nothing*"])
+
+
+def test_outputs_that_depend_on_nothing_decide_nothing(pytester, example) -> None:
+    pytester.makeconftest(
+        """
+        import numpy
+        from pytest_ascendcache.toolchains import atc
+
+        atc.run_model = lambda *_: {"hidden": numpy.ones(3)}
+        """
+    )
+    result, verdicts = _judge(pytester, example, "--ascend-rule=release/outputs-unchanged")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert verdicts["release/outputs-unchanged"] == "undecided"
+    result.stdout.fnmatch_lines(["why *gives the same outputs whatever its inputs are*"])
+
+
+def test_a_toolchain_that_converts_nothing_decides_nothing(pytester, example) -> None:
+    pytester.makeconftest(
+        """
+        from pytest_ascendcache.toolchains.atc import AtcToolchain
+
+        del AtcToolchain.convert_together
+        """
+    )
+    result, verdicts = _judge(pytester, example, "--ascend-rule=release/model-cached-is-fresh")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert verdicts["release/model-cached-is-fresh"] == "undecided"
+    result.stdout.fnmatch_lines(["why *converts no models*"])

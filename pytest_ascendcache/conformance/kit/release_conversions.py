@@ -20,7 +20,12 @@ from pytest_ascendcache.observation.model_file import (
     take_apart,
 )
 from pytest_ascendcache.release import KernelDigest, Problem, Release, copy_cache
-from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult, ModelConverter
+from pytest_ascendcache.toolchains import (
+    ConvertRequest,
+    ConvertResult,
+    KernelRunError,
+    ModelConverter,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -213,6 +218,29 @@ class ReleaseConversions:
         if conversion.model not in known:
             known[conversion.model] = self._converter.run_model(conversion.model, inputs)
         return known[conversion.model]
+
+    def depends_on(
+        self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
+    ) -> bool:
+        """Positive control: whether the fresh model gives other bits for other inputs, the same
+        elements from last to first or zeros. Equal outputs of two models say nothing without it.
+        A run that fails for these inputs is no proof of it.
+        """
+        import numpy as np
+
+        changes: tuple[Callable[[NDArray[Any]], NDArray[Any]], ...] = (np.flip, np.zeros_like)
+        for change in changes:
+            other = {name: np.ascontiguousarray(change(value)) for name, value in inputs.items()}
+            try:
+                found = self._converter.run_model(self.fresh().model, other)
+            except KernelRunError:
+                continue
+            if any(
+                name in found and found[name].tobytes() != value.tobytes()
+                for name, value in outputs.items()
+            ):
+                return True
+        return False
 
     def note_cost(self) -> None:
         """Tell under the rule how many conversions were made, and how long they took."""

@@ -1,5 +1,5 @@
 """Debug kernels, which nobody asks for here."""
 
 
-def compile_op(*args, **kwargs):
-    raise NotImplementedError("only static kernels are compiled here")
+def compile_op(*_args, **_kwargs):
+    raise RuntimeError("this stand-in compiles static kernels; this call is for another kind")
