@@ -2,8 +2,8 @@
 
 Run by ``ci/verify-torchair --changes`` and ``ci/verify-op-compiler DIR --changes``. A table of
 changes says what is found (a regular expression, once in its file), what is put there, and which
-check is to notice. A change is noticed where that check is neither passed nor a known deviation;
-unchanged, each of them has to be one of the two.
+check is to notice. A change is noticed where that check fails or warns; unchanged, each of them has
+to pass or to be a known deviation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from pathlib import Path
 from pytest_ascendcache.contract.toml import tomllib
 
 _FINE = ("pass", "known deviation")
+_NOTICED = ("fail", "warn")
+"""Nothing that was not decided is noticed."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ def verdicts(command: Sequence[str], copy: Path, checks: Sequence[str]) -> dict[
     found = dict.fromkeys(checks, "")
     for each in judged:
         name = each["check"].rpartition("::")[2].partition("[")[0]
-        if name in found and (not found[name] or each["verdict"] not in _FINE):
-            found[name] = each["verdict"]
+        if name in found and found[name] not in _NOTICED:
+            worse = not found[name] or each["verdict"] not in _FINE
+            found[name] = each["verdict"] if worse else found[name]
     return found
 
 
@@ -98,7 +101,7 @@ def main() -> int:
             shutil.copytree(given.original, copy, symlinks=True)
             change.make(copy)
             verdict = verdicts(command, copy, [change.check])[change.check]
-        noticed = verdict not in (*_FINE, "")
+        noticed = verdict in _NOTICED
         print(f"{change.name}: {change.check} is {verdict or 'not judged'}", flush=True)
         unnoticed += [] if noticed else [change.name]
     print(

@@ -33,7 +33,8 @@ from pathlib import Path
 
 report = next(each.partition("=")[2] for each in sys.argv if "report" in each)
 broken = "seconds = 0" in Path(sys.argv[1], "client.py").read_text()
-check = {"check": "suite.py::test_waits[long]", "verdict": "warn" if broken else "pass"}
+verdict = sys.argv[2] if broken else "pass"
+check = {"check": "suite.py::test_waits[long]", "verdict": verdict}
 Path(report).write_text(json.dumps({"checks": [check]}))
 """
 
@@ -50,22 +51,24 @@ def test_checks_that_are_to_notice_are_there(table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "code", "words"),
+    ("client", "verdict", "code", "words"),
     [
-        ("seconds = 5\n", 0, "1 of 1 changes are noticed"),
-        ("seconds = 0\n", 1, "test_waits is warn although nothing was changed"),
-        ("minutes = 5\n", 1, "kept: what is to be changed is 0 times in client.py"),
+        ("seconds = 5\n", "warn", 0, "1 of 1 changes are noticed"),
+        ("seconds = 5\n", "undecided", 1, "0 of 1 changes are noticed"),
+        ("seconds = 5\n", "not applicable", 1, "0 of 1 changes are noticed"),
+        ("seconds = 0\n", "warn", 1, "test_waits is warn although nothing was changed"),
+        ("minutes = 5\n", "warn", 1, "kept: what is to be changed is 0 times in client.py"),
     ],
 )
 def test_a_change_is_made_in_a_copy_and_judged(
-    tmp_path: Path, client: str, code: int, words: str
+    tmp_path: Path, client: str, verdict: str, code: int, words: str
 ) -> None:
     original = tmp_path / "wheel"
     original.mkdir()
     (original / "client.py").write_text(client)
     (tmp_path / "changes.toml").write_text(TABLE)
     (tmp_path / "judge.py").write_text(JUDGE)
-    judge = [sys.executable, str(tmp_path / "judge.py"), "{copy}"]
+    judge = [sys.executable, str(tmp_path / "judge.py"), "{copy}", verdict]
     command = [sys.executable, str(CHANGES), str(tmp_path / "changes.toml"), str(original)]
     ended = subprocess.run(
         [*command, "--", *judge], capture_output=True, text=True, check=False, timeout=60
