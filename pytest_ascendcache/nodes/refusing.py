@@ -143,13 +143,16 @@ class Passing(mfusepy.Operations):  # type: ignore[misc] # its base has no types
             if not path.endswith(suffix):
                 return
             wish.unlink()
-        go = os.open(f"{gate}/go", os.O_RDONLY)
         with contextlib.suppress(OSError):  # nobody wants to know any more
-            reached = os.open(f"{gate}/reached", os.O_WRONLY | os.O_NONBLOCK)
-            os.write(reached, b"r")
-            os.close(reached)
-            os.read(go, 1)
-        os.close(go)
+            go = os.open(f"{gate}/go", os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                os.set_blocking(go, True)
+                reached = os.open(f"{gate}/reached", os.O_WRONLY | os.O_NONBLOCK)
+                os.write(reached, b"r")
+                os.close(reached)
+                os.read(go, 1)
+            finally:
+                os.close(go)
 
 
 class NoLocks(Passing):

@@ -63,6 +63,11 @@ class Nodes:
         wish.write_text(f"{gate}\n{suffix}\n", encoding="utf-8")
         wish.replace(control / "hold")
 
+    def hold_nothing(self) -> None:
+        """Take back what :meth:`hold_opening` wished for, if it has not come true."""
+        for control in self.controls:
+            (control / "hold").unlink(missing_ok=True)
+
     def show(self) -> None:
         """Show what the profile says.
 

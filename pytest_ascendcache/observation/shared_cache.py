@@ -147,8 +147,11 @@ class SharedCache:
         request = cache.request(*operators, **given)
         gate = Gate(cache.sandbox / f"gate-{request.output.name}")
         self.nodes.hold_opening(self.on.index(cache), gate.reached.parent, suffix)
-        with standing(lambda: cache.unwatched(request), gate) as held:
-            yield held
+        try:
+            with standing(lambda: cache.unwatched(request), gate) as held:
+                yield held
+        finally:
+            self.nodes.hold_nothing()
 
 
 class Moments:

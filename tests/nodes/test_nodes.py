@@ -92,7 +92,7 @@ def test_a_program_that_cannot_mount_is_no_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Unavailable, match="bindfs|FUSE|root"):
+    with pytest.raises(Unavailable, match=r"bindfs|FUSE|root"):
         mounted_nodes(NodeProfile.ONE_MOUNT, 2, tmp_path)
 
 

@@ -58,14 +58,16 @@ def test_a_reader_meets_another_nodes_writer(
     held: SharedCache, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
     def story(shared: SharedCache) -> None:
+        # Recorded where it has to compile: it waits for a lock when it finds the entry withdrawn.
+        shared.backing.warm(exp)
+        reader = shared.moments(shared.on[-1], add, mode=ENABLE)
+        shared.forget()
         shared.backing.warm(add, exp)
         shared.backing.mark()
-        entry = Entry(shared.backing.entry(add).stem, shared.backing.entry(add).directory)
-        reader = shared.moments(shared.on[-1], add, mode=ENABLE)
-        reader.reset()
+        known = shared.backing.entry(add)
         writer = shared.moments(shared.on[0], add, mode=FORCE)
         for at in writer.names:
-            whole = Shown(lambda: entry.is_valid)
+            whole = Shown(lambda: Entry(known.stem, known.directory).is_valid)
             _, run = beside(shared, writer, at, reader, whole)
             where = f"while another node's writer stands before {at}"
             wrong = shared.wrong(run)
@@ -298,7 +300,9 @@ def test_one_node_makes_room_beside_another(
                 assert not failed, f"{where}\n{failed}"
                 assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
             problem = recovers(shared, add)
-            assert not problem, f"after one node made room by {how}, a {who} standing before {at}: {problem}"
+            assert not problem, (
+                f"after one node made room by {how}, a {who} standing before {at}: {problem}"
+            )
 
     held.blame_nodes(story)
 
@@ -335,8 +339,8 @@ def test_entries_of_a_node_with_another_clock(
         parts = [path for each in young for path in (each.object_path, each.metadata_path)]
         gone = [path for path in parts if not path.exists()]
         assert not gone, (
-            f"{len(gone)} of {len(parts)} files that were used now, by a clock that is {offset:+.0f} "
-            "s off, aged as if they had been idle for half an hour"
+            f"{len(gone)} of {len(parts)} files that were used now, by a clock that is "
+            f"{offset:+.0f} s off, aged as if they had been idle for half an hour"
         )
 
     try:
@@ -378,8 +382,8 @@ def test_unfinished_files_of_a_node_with_another_clock(
                 each for each in shared.backing.entries().values() if each.operator_type == "add"
             ]
             assert any(each.is_valid for each in stored), (
-                f"the files of a writer that stands before {at}, by a clock that is {offset:+.0f} s "
-                "off, are removed by another node's aging"
+                f"the files of a writer that stands before {at}, by a clock that is "
+                f"{offset:+.0f} s off, are removed by another node's aging"
             )
 
     try:

@@ -9,8 +9,10 @@ import os
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.defects.interruption import MetadataFirst
+from pytest_ascendcache.qualification.defects.races import Overwriting
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
-from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.policies import Policies
@@ -39,16 +41,9 @@ class LocksToRead(LookupPolicy):
         return data if metadata == expected else None
 
 
-class ObjectOverObject(StorePolicy):
-    """A pair is renamed over the old one, one file after the other."""
-
-    def clear(self, fs, path):
-        """Nothing is withdrawn before."""
-
-
 @defect(KERNELS, what="what is read under a lock of this node is believed without its digest")
 def a_lock_in_place_of_a_digest() -> Policies:
-    return having(LocksToRead(), ObjectOverObject())
+    return having(LocksToRead(), MetadataFirst(), Overwriting())
 
 
 @defect(FAILURE, overrides=StorePolicy.publish)
@@ -62,9 +57,7 @@ def the_winner_must_be_seen(self, right, fs, entry, data, metadata, keep):
             raise AtcError("E40021", f"[{entry.metadata}] of another process is missing.") from None
     except OSError:
         return False
-    stored = right(fs, entry, data, metadata, keep)
-    fs.remove("store.claimed", claim)
-    return stored
+    return right(fs, entry, data, metadata, keep)
 
 
 def _is_listed(fs: Fs, path: Path) -> bool:
@@ -80,17 +73,32 @@ def a_directory_is_made_once(self, right, point, path):
             each.mkdir(self.directory_mode)
 
 
-@defect(NAMES, overrides=StorePolicy.publish)
-def a_taken_name_is_noted_as_broken(self, right, fs, entry, data, metadata, keep):
-    """A name that was missing and is taken all the same is noted as broken, for good."""
-    broken = entry.directory / f"{entry.stem}.broken"
-    if broken.exists():
-        return False
-    if keep and not entry.metadata.exists() and _is_listed(fs, entry.metadata):
-        fs.remove("store.broken", entry.metadata)
-        fs.write_new("store.note", broken, b"")
-        return False
-    return right(fs, entry, data, metadata, keep)
+class NotesBroken(StorePolicy):
+    """A name that was missing and is taken all the same is noted as broken."""
+
+    def publish(self, fs, entry, data, metadata, keep):
+        if keep and not entry.metadata.exists() and _is_listed(fs, entry.metadata):
+            fs.write_new("store.note", _note(entry), b"")
+            return False
+        return super().publish(fs, entry, data, metadata, keep)
+
+
+class BelievesNotes(LookupPolicy):
+    """What is noted as broken is not looked at."""
+
+    def find(self, fs, entry, expected):
+        return None if _note(entry).exists() else super().find(fs, entry, expected)
+
+
+def _note(entry: EntryFiles) -> Path:
+    return entry.directory / f"{entry.stem}.broken"
+
+
+@defect(
+    NAMES, what="a name that was missing and is taken all the same is noted as broken, for good"
+)
+def a_taken_name_is_noted_as_broken() -> Policies:
+    return having(NotesBroken(), BelievesNotes())
 
 
 @defect(LOCKS, overrides=Fs._acquire)
