@@ -216,36 +216,3 @@ class Moments:
     def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
         """The compile, standing before an operation, in the directory as it is."""
         return self._interruption.held(at, may_end)
-
-
-def beside(
-    shared: SharedCache,
-    first: Moments,
-    at: Operation,
-    second: Moments,
-    look: Callable[[], None] = lambda: None,
-) -> tuple[Run, Run]:
-    """Have ``first`` stand before an operation while ``second`` does all of its work, and let go.
-
-    Where ``second`` has to wait for a lock that ``first`` may hold, both go on once it is about to.
-    ``look`` is called when ``first`` stands.
-
-    Raises:
-        NotDecidable: where ``first`` did not get there, or locks in a way that cannot be judged.
-    """
-    if shared.profile is NodeProfile.NFS_DEFAULT and first.locks_by_fcntl:
-        raise NotDecidable(
-            "it locks by fcntl, which these mounts grant to everybody; nfs-nolock judges that"
-        )
-    first.reset()
-    with first.held(at) as one:
-        look()
-        waits = second.locks[0] if second.locks else None
-        if shared.locks_wait and waits is not None and first.is_locked(at):
-            with second.held(waits, may_end=True) as other:
-                other.release()
-                one.release()
-                return one.result(), other.result()
-        done = second.run()
-        one.release()
-        return one.result(), done

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import pytest
+
 from pytest_ascendcache.caches import find_canaries
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import Delivered
+from pytest_ascendcache.faults import Operation
 from pytest_ascendcache.nodes import NodeProfile
 from pytest_ascendcache.observation import CacheUnderTest, Run, SharedCache
+from pytest_ascendcache.observation.shared_cache import Moments
 from pytest_ascendcache.operators import OperatorSpec
 
 
@@ -27,6 +31,41 @@ class Shown:
 def is_served(run: Run, operator: OperatorSpec) -> bool:
     """Whether a run delivered a kernel that was marked in the cache."""
     return run.succeeded and bool(find_canaries(run.model(operator).read_bytes()))
+
+
+def beside(
+    shared: SharedCache,
+    first: Moments,
+    at: Operation,
+    second: Moments,
+    look: Callable[[], None] = lambda: None,
+) -> tuple[Run, Run]:
+    """Have ``first`` stand before an operation while ``second`` does all of its work, and let go.
+
+    Where ``second`` has to wait for a lock that ``first`` may hold, both go on once it is about to.
+    ``look`` is called when ``first`` stands.
+
+    A toolchain that locks by fcntl cannot have its locks seen on other mounts of this machine.
+
+    Raises:
+        NotDecidable: where ``first`` did not get there.
+    """
+    if shared.profile is NodeProfile.NFS_DEFAULT and first.locks_by_fcntl:
+        pytest.skip(
+            "it locks by fcntl, which these mounts grant to everybody; nfs-nolock judges that"
+        )
+    first.reset()
+    with first.held(at) as one:
+        look()
+        waits = second.locks[0] if second.locks else None
+        if shared.locks_wait and waits is not None and first.is_locked(at):
+            with second.held(waits, may_end=True) as other:
+                other.release()
+                one.release()
+                return one.result(), other.result()
+        done = second.run()
+        one.release()
+        return one.result(), done
 
 
 def recovers(

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from pytest_ascendcache.caches import Entry
-from pytest_ascendcache.conformance.kit.nodes import Shown, is_served, recovers
+from pytest_ascendcache.conformance.kit.nodes import Shown, beside, is_served, recovers
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf, environment, rest
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import CacheMode, Edition
@@ -21,7 +21,6 @@ from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.nodes import NodeProfile
 from pytest_ascendcache.nodes import profiles as every_profile
 from pytest_ascendcache.observation import NotDecidable, SharedCache
-from pytest_ascendcache.observation.shared_cache import beside
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.hosts import hosts_work
 
