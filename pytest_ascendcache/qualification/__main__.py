@@ -265,21 +265,34 @@ def _record(defects: list[Defect], jobs: int, anew: bool) -> int:
         ]
     try:
         enough = f"--maxfail={matrix.MOST}"
-        asked = [
-            [*_arguments(each, False, runs, exit_first=False), "--ascend-strict"]
-            + ([enough] if len(each.breaks) == 1 else [])
+        asked = {each: _arguments(each, False, runs, exit_first=False) for each in defects}
+        short = [
+            _on_the_reference([*asked[each], "--ascend-strict", enough])
+            if len(each.breaks) == 1
+            else _on_the_reference([*asked[each], "--ascend-strict"])
             for each in defects
         ]
-        for defect, ended in zip(defects, runs(map(_on_the_reference, asked)), strict=True):
-            wrong = _killed(defect, ended).miswritten
-            kills = () if wrong else matrix.observed(defect, ended.report)
-            if kills:  # at once: what is known stays when this is interrupted
-                matrix.write({**matrix.read(), matrix.name_of(defect): kills})
-            unnoticed += not kills
-            print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
+        nothing: list[Defect] = []
+        for defect, ended in zip(defects, runs(short), strict=True):
+            if not _keep(defect, ended):
+                nothing.append(defect)
+        # Undecided checks may have ended a run before one noticed: here all have their say.
+        whole = [_on_the_reference([*asked[each], "--ascend-strict"]) for each in nothing]
+        for defect, ended in zip(nothing, runs(whole), strict=True):
+            unnoticed += not _keep(defect, ended)
     finally:
         runs.close()
     return 1 if unnoticed else 0
+
+
+def _keep(defect: Defect, ended: Ended) -> int:
+    """Store which checks of a run noticed a defect; how many."""
+    wrong = _killed(defect, ended).miswritten
+    kills = () if wrong else matrix.observed(defect, ended.report)
+    if kills:  # at once: what is known stays when this is interrupted
+        matrix.write({**matrix.read(), matrix.name_of(defect): kills})
+    print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
+    return len(kills)
 
 
 def _killed(defect: Defect, ended: Ended) -> Killed:
