@@ -8,18 +8,21 @@ from __future__ import annotations
 import importlib
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.plugin.session import AscendSession
 
+PER_CHECK = 0.04
+"""Seconds that a check takes beside its runs of the toolchain."""
+
 _UNKNOWN = 2.0
 """Starts of a check that is not in the table."""
 
 
-def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     """The line to print; empty where a run takes no time to speak of, or cannot be told.
 
     The toolchain is started a few times (the positive control), to see how long that takes.
@@ -49,13 +52,24 @@ def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability])
         for check in checks
         if check.startswith(SUITE_NODES)
     )
-    table = json.loads((Path(__file__).parents[1] / "conformance/starts.json").read_text("utf-8"))
+    table = table_of_runs()
     needed = (
-        number * float(table.get(function, _UNKNOWN))
+        number * runs_of(function, table)
         for function, number in functions.items()
         if _needs(function) <= capabilities
     )
     return round(sum(needed))
+
+
+def table_of_runs() -> dict[str, float]:
+    """Runs that a case of each function of the suite needs, as ``ci/starts`` recorded them."""
+    text = (Path(__file__).parents[1] / "conformance/starts.json").read_text("utf-8")
+    return {function: float(runs) for function, runs in json.loads(text).items()}
+
+
+def runs_of(check: str, table: Mapping[str, float]) -> float:
+    """Runs that a check needs, named below the suite."""
+    return table.get(check.partition("[")[0], _UNKNOWN)
 
 
 def _needs(function: str) -> frozenset[Capability]:
