@@ -1,25 +1,18 @@
-"""How long a run will take, said before it begins: starts a check needs, times a measured start.
-
-Starts are estimated from ``starts.json``: what each check of the suite needed on the reference.
-"""
+"""How long a run will take, said before it begins: runs that checks need, times a measured run."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.conformance.costs import runs_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.plugin.session import AscendSession
 
 PER_CHECK = 0.04
 """Seconds that a check takes beside its runs of the toolchain."""
-
-_UNKNOWN = 2.0
-"""Starts of a check that is not in the table."""
 
 
 def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
@@ -52,24 +45,12 @@ def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability])
         for check in checks
         if check.startswith(SUITE_NODES)
     )
-    table = table_of_runs()
     needed = (
-        number * runs_of(function, table)
+        number * runs_of(function)
         for function, number in functions.items()
         if _needs(function) <= capabilities
     )
     return round(sum(needed))
-
-
-def table_of_runs() -> dict[str, float]:
-    """Runs that a case of each function of the suite needs, as ``ci/starts`` recorded them."""
-    text = (Path(__file__).parents[1] / "conformance/starts.json").read_text("utf-8")
-    return {function: float(runs) for function, runs in json.loads(text).items()}
-
-
-def runs_of(check: str, table: Mapping[str, float]) -> float:
-    """Runs that a check needs, named below the suite."""
-    return table.get(check.partition("[")[0], _UNKNOWN)
 
 
 def _needs(function: str) -> frozenset[Capability]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Capability, load_rules
-from pytest_ascendcache.plugin.estimate import PER_CHECK, runs_of, table_of_runs
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.plugin.estimate import PER_CHECK
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.cover import Candidate, Cover, cover, noticed_by
+from pytest_ascendcache.qualification.cover import Cover, candidates_of, cover, noticed_by
 from pytest_ascendcache.words import count
 
 if TYPE_CHECKING:
@@ -119,17 +119,15 @@ class Selecting:
     ) -> None:
         limit = self._limit or self._found_limit()
         capabilities = ascend_session_of(config).toolchain.capabilities
-        rules, table = load_rules(), table_of_runs()
         mine: list[pytest.Item] = []
-        candidates = []
+        rules: dict[str, str] = {}
         for item in items:
             marker = item.get_closest_marker("ascend_rule")
             if marker is None or not item.nodeid.startswith(SUITE_NODES):
                 mine.append(item)
-            elif rules[marker.args[0]].capabilities <= capabilities:
-                check = item.nodeid.removeprefix(SUITE_NODES)
-                cost = max(1.0, runs_of(check, table)) * limit.per_run + limit.per_check
-                candidates.append(Candidate(check, marker.args[0], cost))
+            else:
+                rules[item.nodeid.removeprefix(SUITE_NODES)] = marker.args[0]
+        candidates = candidates_of(rules, capabilities, limit.per_run, limit.per_check)
         known = noticed_by(matrix.read(), {each.check for each in candidates})
         self.cover = cover(candidates, known, limit.most)
         kept = {SUITE_NODES + each for each in self.cover.chosen}

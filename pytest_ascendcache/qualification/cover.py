@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from pytest_ascendcache.conformance.costs import runs_of
+from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills
 
 
@@ -42,6 +44,24 @@ class Cover:
     def share(self) -> float:
         """Noticed of known defects, from 0 to 1."""
         return self.noticed / self.known if self.known else 0.0
+
+
+def candidates_of(
+    rules: Mapping[str, str],
+    capabilities: frozenset[Capability],
+    per_run: float = 1.0,
+    per_check: float = 0.0,
+) -> list[Candidate]:
+    """The checks (with the rules they judge) that apply to a toolchain, with what they cost.
+
+    A check is taken to need a run at least: what it shares with others may be left out.
+    """
+    known = load_rules()
+    return [
+        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check)
+        for check, rule in rules.items()
+        if known[rule].capabilities <= capabilities
+    ]
 
 
 def noticed_by(kills: Kills, checks: Collection[str]) -> dict[str, frozenset[str]]:
