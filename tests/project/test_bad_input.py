@@ -136,8 +136,8 @@ OPTIONS_TOGETHER = [
     (["--ascend-manifest-update"], "needs a release"),
     (["--ascend-stress-replay=list.json", "--ascend-cache"], "list.json"),
     (["--ascend-node=absent"], "--ascend-node"),
-    (["--ascend-node=empty"], "one node shares with nobody"),
-    (["--ascend-node=empty", "--ascend-nodes=2"], "leave one of the two out"),
+    (["--ascend-node=."], "one node shares with nobody"),
+    (["--ascend-node=.", "--ascend-nodes=2"], "leave one of the two out"),
 ]
 
 
