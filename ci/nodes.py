@@ -61,12 +61,22 @@ def _cell(verdicts: list[str]) -> str:
     return f"{worst} ({verdicts.count(worst)} of {len(verdicts)})"
 
 
+def together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Reports of one toolchain as one: of a check that was run again the last verdict counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for report in reports:
+        before = found.get(str(report["toolchain"]), {"checks": []})["checks"]
+        checks = {check["check"]: check for check in [*before, *report["checks"]]}
+        found[str(report["toolchain"])] = {**report, "checks": [*checks.values()]}
+    return [*found.values()]
+
+
 def main() -> int:
     """Write the page."""
     parser = argparse.ArgumentParser(prog="ci/nodes", description=__doc__)
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT.json")
     reports = [json.loads(each.read_text("utf-8")) for each in parser.parse_args().reports]
-    _PAGE.write_text(_HEAD + "".join(map(table, reports)), encoding="utf-8")
+    _PAGE.write_text(_HEAD + "".join(map(table, together(reports))), encoding="utf-8")
     print(f"{_PAGE.relative_to(_PAGE.parents[2])} written")
     return 0
 

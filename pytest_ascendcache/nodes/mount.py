@@ -38,6 +38,11 @@ class Mount:
         enter()
         self._mount()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether what is found at ``point`` is the backing directory; a daemon may have ended."""
+        return _is_mounted(self.point)
+
     def again(self) -> None:
         """Unmount and mount anew: whatever the node remembered of names is forgotten."""
         self.close()

@@ -34,7 +34,14 @@ class Nodes:
     _numbers: count[int] = field(default_factory=count)
 
     def directory(self) -> tuple[Path, tuple[Path, ...]]:
-        """A new empty directory, as it is and as each node sees it."""
+        """A new empty directory, as it is and as each node sees it.
+
+        Raises:
+            NotShown: where a node has lost its mount since the control.
+        """
+        for mount in self.mounts:
+            if not mount.is_there:
+                raise NotShown(f"the mount {mount.point} is gone")
         name = f"shared{next(self._numbers)}"
         (self.backing / name).mkdir(mode=0o755)
         views = tuple(root / name for root in self.roots)

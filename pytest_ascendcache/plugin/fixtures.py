@@ -137,6 +137,9 @@ def ascend_mounts(
     profile = ascend_node_profile
     alone = profile.one_for_all or profile is NodeProfile.GIVEN
     try:
+        if profile.one_for_all:
+            # Where no two nodes can be had nothing is judged: one of them alone is no pass.
+            ascend_session.nodes(NodeProfile.NFS_NOLOCK)
         plain = ascend_session.nodes(profile if alone else NodeProfile.ONE_MOUNT)
         return ascend_session.nodes(profile), plain
     except Unavailable as reason:
@@ -148,9 +151,13 @@ def ascend_mounts(
 @pytest.fixture
 def ascend_nodes(ascend_cache: CacheUnderTest, ascend_mounts: tuple[Nodes, Nodes]) -> SharedCache:
     """The cache of this test as the nodes of a profile see it, which share it."""
-    from pytest_ascendcache.observation import SharedCache
+    from pytest_ascendcache.nodes import NotShown
+    from pytest_ascendcache.observation import NotDecidable, SharedCache
 
-    return SharedCache(ascend_cache, *ascend_mounts)
+    try:
+        return SharedCache(ascend_cache, *ascend_mounts)
+    except NotShown as reason:
+        raise NotDecidable(str(reason)) from None
 
 
 @pytest.fixture(scope="session")
