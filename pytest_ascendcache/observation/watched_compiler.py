@@ -81,7 +81,7 @@ directory=$ai_core/${{name%.run}}
 if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; then
     for index in $(indexes); do touch -a -d @1 "$index"; done
     mv "$directory/uninstall.sh" "$directory/uninstall.real.sh"
-    sed "s/@NAME@/$name/g" {notes}/uninstall > "$directory/uninstall.sh"
+    sed "s/@""NAME@/$name/g" {notes}/uninstall > "$directory/uninstall.sh"
     chmod +x "$directory/uninstall.sh"
 fi
 [ "$status" != 0 ] || date +%s.%N >> "$notes/installed"
