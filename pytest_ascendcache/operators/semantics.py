@@ -575,9 +575,6 @@ _OPERATORS: dict[str, _Operator] = {
     "LeakyRelu": _Operator(_leaky_relu),
     "Sigmoid": _Operator(_elementwise(_sigmoid)),
     "Tanh": _Operator(_elementwise(np.tanh)),
-    "Sin": _Operator(_elementwise(np.sin)),
-    # Near pi / 2 the last place of the angle is many of the cosine's.
-    "Cos": _Operator(_elementwise(np.cos), domain=_Domain(0.0, 1.4, signed=True)),
     "Gelu": _Operator(_elementwise(_gelu)),
     "FastGelu": _Operator(_elementwise(_fast_gelu)),
     "Mish": _Operator(_elementwise(_mish)),
