@@ -44,7 +44,8 @@ exit $status
 _WHOSE = """\
 notes=$(command -v op_compiler) && notes=${{notes%/*}}/notes
 [ -d "$notes" ] || notes={notes}"""
-"""A package that is kept is noted by the run that uses it, not by the one that made it."""
+"""A package that is kept is noted by the run that uses it, not by the one that made it; nor does
+what went wrong in that one go wrong again."""
 _STATE = """\
 indexes() { ls -d "$ai_core"/config/*/binary_info_config.json 2> /dev/null; }
 was_read() {
@@ -64,10 +65,16 @@ for word; do case $word in --install-path=*) opp=${{word#*=}} ;; esac; done
 ai_core=$opp/static_kernel/ai_core
 {state}
 echo "begin $name $(was_read)" >> "$notes/events"
-{install}
+if [ "$notes" = {notes} ]; then
+    :
+    {install}
+fi
 {notes}/real/$name "$@"
 status=$?
-{after}
+if [ "$notes" = {notes} ]; then
+    :
+    {after}
+fi
 rm -f "$notes"/index.*
 for index in $(indexes); do
     touch -a -d @1 "$index"
@@ -86,7 +93,10 @@ if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; 
 fi
 [ "$status" != 0 ] || date +%s.%N >> "$notes/installed"
 echo "installed $name $status" >> "$notes/events"
-{installed}
+if [ "$notes" = {notes} ]; then
+    :
+    {installed}
+fi
 exit $status
 """
 _UNINSTALL = """\
