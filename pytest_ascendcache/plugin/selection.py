@@ -114,6 +114,7 @@ class Selecting:
         limit = self._limit
         node.workerinput[_LIMIT] = (limit.most, limit.per_run, limit.per_check)
 
+    @pytest.hookimpl(trylast=True)  # among what other options select
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
