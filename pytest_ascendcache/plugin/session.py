@@ -83,7 +83,7 @@ class AscendSession:
                     name=settings.toolchain, settings=settings
                 )
         except ToolchainError as error:
-            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
+            raise pytest.UsageError(f"{settings.chosen_by}: {error}") from None
         if made is None:
             raise pytest.UsageError(
                 f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
@@ -167,6 +167,12 @@ class AscendSession:
     def shared(self) -> Shared:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
+
+    @property
+    def turns(self) -> Path:
+        """The lock of what one check alone may use at a time; all workers of a run have one."""
+        own = self.base.parent
+        return (own.parent if hasattr(self._config, "workerinput") else own) / "turns.lock"
 
     @cached_property
     def package_shelf(self) -> Path:
@@ -284,7 +290,8 @@ class AscendSession:
 
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
-        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+        toolchain, shelf = self.toolchain, self.package_shelf
+        return StaticKernelsUnderTest(toolchain, sandbox, shelf, evidence, self.turns)
 
     def script(
         self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
