@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_ascendcache.faults import Act, Gate, Operation
 from pytest_ascendcache.nodes import NodeProfile, Nodes
-from pytest_ascendcache.observation.evidence import NotDecidable
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable
 from pytest_ascendcache.observation.interruption import Held, Interruption, spread, standing
 from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
@@ -75,33 +75,14 @@ class SharedCache:
         return host
 
     def blame_nodes(self, story: Callable[[SharedCache], None]) -> None:
-        """Tell a story on these nodes, and where it ends badly, on one mount too.
-
-        Raises:
-            AssertionError: where it ends badly on these nodes alone.
-            NotDecidable: where it ends badly on one mount too: nodes are not what it is for.
-        """
-        evidence = self._cache.evidence
-        try:
-            story(self)
-        except AssertionError as broken:
-            same = broken
-            if not self.profile.one_for_all:
-                steps, witness = len(evidence.steps), evidence.witness
-                try:
-                    story(self.on_one_mount())
-                except AssertionError as there:
-                    same = there
-                else:
-                    del evidence.steps[steps:]
-                    if witness is not None:
-                        evidence.ran(witness)
-                    raise
-            said = str(same).partition("\n")[0].removeprefix("assert ")
-            raise NotDecidable(
-                f"the same goes wrong where all nodes use one mount, so that it is no effect of "
-                f"nodes: {said}"
-            ) from None
+        """Tell a story on these nodes, and where it ends badly, on one mount too; see
+        :func:`blame_nodes`."""
+        blame_nodes(
+            self._cache.evidence,
+            self.profile,
+            lambda: story(self),
+            lambda: story(self.on_one_mount()),
+        )
 
     def compile(self, cache: CacheUnderTest, *operators: OperatorSpec, **given: Any) -> Run:
         """Compile on the node that ``cache`` is on; failing is an answer too. Looking would
@@ -216,3 +197,37 @@ class Moments:
     def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
         """The compile, standing before an operation, in the directory as it is."""
         return self._interruption.held(at, may_end)
+
+
+def blame_nodes(
+    evidence: Evidence,
+    profile: NodeProfile,
+    on_nodes: Callable[[], None],
+    on_one_mount: Callable[[], None],
+) -> None:
+    """Tell a story on nodes, and where it ends badly, on nodes that all use one mount.
+
+    Raises:
+        AssertionError: where it ends badly on these nodes alone.
+        NotDecidable: where it ends badly on one mount too: nodes are not what it is for.
+    """
+    try:
+        on_nodes()
+    except AssertionError as broken:
+        same = broken
+        if not profile.one_for_all:
+            steps, witness = len(evidence.steps), evidence.witness
+            try:
+                on_one_mount()
+            except AssertionError as there:
+                same = there
+            else:
+                del evidence.steps[steps:]
+                if witness is not None:
+                    evidence.ran(witness)
+                raise
+        said = str(same).partition("\n")[0].removeprefix("assert ")
+        raise NotDecidable(
+            "the same goes wrong where all nodes use one mount, so that it is no effect of "
+            f"nodes: {said}"
+        ) from None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.caches import FileSystem
-    from pytest_ascendcache.nodes import NodeProfile
+    from pytest_ascendcache.nodes import NodeProfile, Nodes
     from pytest_ascendcache.observation import (
         CacheUnderTest,
         Evidence,
@@ -123,27 +123,34 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
 
 
 @pytest.fixture
-def ascend_nodes(
-    ascend_session: AscendSession, ascend_cache: CacheUnderTest, ascend_node_profile: NodeProfile
-) -> SharedCache:
-    """The cache of this test as the nodes of a profile see it, which share it.
+def ascend_mounts(
+    ascend_session: AscendSession, ascend_node_profile: NodeProfile
+) -> tuple[Nodes, Nodes]:
+    """Nodes of a profile that share a directory, and nodes that all use one mount.
 
     A profile that this machine cannot have is not applicable; one whose control does not show
     what it is undecided.
     """
     from pytest_ascendcache.nodes import NodeProfile, NotShown, Unavailable
-    from pytest_ascendcache.observation import NotDecidable, SharedCache
+    from pytest_ascendcache.observation import NotDecidable
 
     profile = ascend_node_profile
+    alone = profile.one_for_all or profile is NodeProfile.GIVEN
     try:
-        given = profile is NodeProfile.GIVEN
-        plain = profile if profile.one_for_all or given else NodeProfile.ONE_MOUNT
-        one = ascend_session.nodes(plain)
-        return SharedCache(ascend_cache, ascend_session.nodes(profile), one)
+        plain = ascend_session.nodes(profile if alone else NodeProfile.ONE_MOUNT)
+        return ascend_session.nodes(profile), plain
     except Unavailable as reason:
         pytest.skip(f"nodes ({profile.value}): {reason}")
     except NotShown as reason:
         raise NotDecidable(str(reason)) from None
+
+
+@pytest.fixture
+def ascend_nodes(ascend_cache: CacheUnderTest, ascend_mounts: tuple[Nodes, Nodes]) -> SharedCache:
+    """The cache of this test as the nodes of a profile see it, which share it."""
+    from pytest_ascendcache.observation import SharedCache
+
+    return SharedCache(ascend_cache, *ascend_mounts)
 
 
 @pytest.fixture(scope="session")

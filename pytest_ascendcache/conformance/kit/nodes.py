@@ -16,6 +16,9 @@ from pytest_ascendcache.observation import CacheUnderTest, Run, SharedCache
 from pytest_ascendcache.observation.shared_cache import Moments
 from pytest_ascendcache.operators import OperatorSpec
 
+profiles = pytest.mark.ascend_node_profiles
+"""The mounts a check is for."""
+
 
 @dataclass
 class Shown:

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from pytest_ascendcache.caches import Entry
-from pytest_ascendcache.conformance.kit.nodes import Shown, beside, is_served, recovers
+from pytest_ascendcache.conformance.kit.nodes import Shown, beside, is_served, profiles, recovers
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf, environment, rest
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import CacheMode, Edition
@@ -27,8 +27,6 @@ from pytest_ascendcache.processes.hosts import hosts_work
 MINUTES = 60.0
 TINY = environment(1, 1)
 """A limit of 1 MB, of which 1 % may stay."""
-
-profiles = pytest.mark.ascend_node_profiles
 
 
 # --- kernels --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.policies import Policies
 
 KERNELS = "shared/right-kernels"
@@ -181,3 +182,11 @@ def old_temporary_files_go(self, right, fs, directory, limits, now_ns):
         if each.name.endswith(".temp") and now_ns - each.stat().st_mtime_ns > 300 * 10**9:
             fs.remove("aging.swept", Path(each.path))
     return right(fs, directory, limits, now_ns)
+
+
+@defect(NAMES, overrides=KernelMetaPolicy.publish)
+def a_kernel_that_is_listed_must_be_seen(self, right, fs, entry, *given):
+    """A rank demands to see the kernel whose name it finds taken."""
+    if not entry.metadata.exists() and _is_listed(fs, entry.metadata):
+        raise AtcError("E40021", f"[{entry.metadata}] is missing.")
+    return right(fs, entry, *given)
