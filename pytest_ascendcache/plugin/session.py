@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import secrets
 import shutil
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -30,6 +31,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
+from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
 from pytest_ascendcache.toolchains import (
     Toolchain,
@@ -133,6 +135,21 @@ class AscendSession:
         return self.sandbox("packages")
 
     @cached_property
+    def run(self) -> str:
+        """A name of this run of pytest, the same for all of its workers."""
+        given: dict[str, str] = getattr(self._config, "workerinput", {})
+        return given.get("testrunuid") or secrets.token_hex(16)
+
+    @property
+    def conversions(self) -> Path:
+        """Where conversions of models are kept for all workers of this run, and with
+        ``--ascend-resume`` for a run that goes on after it."""
+        if self.settings.resume is not None:
+            return conversions_beside(self.settings.resume)
+        is_worker = hasattr(self._config, "workerinput")
+        return (self.base.parent.parent if is_worker else self.base) / "conversions"
+
+    @cached_property
     def plan(self) -> Plan:
         """The combinations ``--ascend-matrix`` asks for, for this toolchain."""
         toolchain = self.toolchain
@@ -163,7 +180,7 @@ class AscendSession:
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
             try:
                 above = factory.getbasetemp()
-                if refused := re.search(r"[^A-Za-z0-9._/-]", str(above)):
+                if refused := NO_PATH_OF_ATC.search(str(above)):
                     raise ToolchainError(
                         f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
                         "not take in paths; name another with --basetemp"

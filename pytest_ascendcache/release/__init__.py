@@ -11,6 +11,7 @@ from pytest_ascendcache.release.configuration import (
     is_forced,
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
+from pytest_ascendcache.release.inputs import file_sha256, read_digests
 from pytest_ascendcache.release.kernels import (
     copy_cache,
     copy_kernels,
@@ -55,6 +56,7 @@ __all__ = [
     "debug_problems",
     "debugging_option_problems",
     "distinct_operators",
+    "file_sha256",
     "float32_outputs",
     "has_two_implementations",
     "is_forced",
@@ -64,6 +66,7 @@ __all__ = [
     "precision_file_problems",
     "rank_directories",
     "rank_problems",
+    "read_digests",
     "read_manifest",
     "read_release",
     "sample_inputs",

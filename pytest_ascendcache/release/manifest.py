@@ -21,6 +21,7 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.problem import Problem
 
 SCHEMA = 1
@@ -155,16 +156,9 @@ def _content(path: Path) -> dict[str, str]:
     """Digests of a file, or of every file of a directory, by name."""
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     return {
-        "" if each == path else each.relative_to(path).as_posix(): _sha256(each) for each in files
+        "" if each == path else each.relative_to(path).as_posix(): file_sha256(each)
+        for each in files
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _check_manifest(path: Path) -> None:

@@ -9,16 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.release_conversions import (
-    Conversion,
-    ReleaseConversions,
-    Remembered,
-)
+from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf
+from pytest_ascendcache.conformance.kit.release_conversions import Conversion, ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import differences
@@ -42,17 +38,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def remembered() -> dict[Path, Remembered]:
-    """Conversions by release file, made when first needed."""
-    return {}
+def shelf(request: pytest.FixtureRequest) -> ConversionShelf:
+    """Conversions of every release, made when first needed."""
+    session: Any = request.getfixturevalue("ascend_session")
+    return ConversionShelf(session.conversions, session.run, session.settings.resume is not None)
 
 
 @pytest.fixture
-def conversions(
-    ascend_release: Release,
-    remembered: dict[Path, Remembered],
-    request: pytest.FixtureRequest,
-) -> ReleaseConversions:
+def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> ReleaseConversions:
     """The release, ready to be converted.
 
     Raises:
@@ -71,9 +64,8 @@ def conversions(
     if not isinstance(toolchain, ModelConverter):
         raise NotDecidable(f"{toolchain.name}: converts no models")
     cache: CacheUnderTest = request.getfixturevalue("cache")
-    if release.path not in remembered:
-        remembered[release.path] = Remembered(session.sandbox(f"model-{release.name}"))
-    return ReleaseConversions(release, cache, remembered[release.path], partial(_announce, request))
+    shelf: ConversionShelf = request.getfixturevalue("shelf")
+    return ReleaseConversions(release, cache, shelf, partial(_announce, request))
 
 
 def _announce(request: pytest.FixtureRequest, sentence: str) -> None:

@@ -1,0 +1,91 @@
+"""What a release's conversion reads: the conversion stands for as long as none of it changes."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_ascendcache.release import command as atc
+from pytest_ascendcache.release.atc_options import INPUT_FILES
+from pytest_ascendcache.release.file import Release
+
+_ONNX = "5"
+"""``--framework`` of ONNX."""
+
+_LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x01-\x7f]))")
+"""How a tensor of ONNX names the file its elements are in: two fields of a protobuf message, with
+the length of the name in one byte or in two."""
+
+_PIECE = 1 << 20
+
+
+def read_digests(release: Release) -> dict[str, str]:
+    """Digests of the files that the release's command names, by path; those of an ONNX model's
+    external data too. Files below directories that variables name count by size and time.
+
+    Raises:
+        OSError: for a file that cannot be read; its ``filename`` says which.
+    """
+    options, found = release.conversion_options, dict[str, str]()
+    named = {atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK, atc.DEBUG_CONFIG, *INPUT_FILES}
+    for key, value in options.items():
+        path = Path(value)
+        if not path.is_absolute() or not (key in named or path.is_file()):
+            continue
+        for each in _files(path):
+            found[str(each)] = file_sha256(each)
+    if release.model is not None and options.get("framework") == _ONNX:
+        for path in sorted(set(_external(release.model))):
+            found[str(path)] = file_sha256(path)
+    for value in release.conversion_environment.values():
+        for text in value.split(os.pathsep):
+            if os.path.isabs(text):  # noqa: PTH117 - a text that need not be a path
+                found |= {str(each): _stamp(each) for each in _files(Path(text))}
+    return found
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """A regular file, or every one below a directory, in order."""
+    if path.is_dir():
+        yield from (each for each in sorted(path.rglob("*")) if each.is_file())
+    elif path.is_file():
+        yield path
+
+
+def _external(model: Path) -> Iterator[Path]:
+    """Files beside an ONNX model that have elements of its tensors, so far as they are there.
+
+    They are found by how their names are written; the model itself is not parsed, which is cheap
+    for one of 2 GB and needs no package.
+    """
+    with model.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for match in _LOCATION.finditer(data):
+                length = ord(match[1] or match[2])
+                if match[3]:
+                    length = (length & 0x7F) | ord(match[3]) << 7
+                name = os.fsdecode(data[match.end() : match.end() + length])
+                path = model.parent / name
+                if "\0" not in name and path.is_file():
+                    yield path
+
+
+def file_sha256(path: Path) -> str:
+    """Digest of a file of any size."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_PIECE):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _stamp(path: Path) -> str:
+    info = path.stat()
+    return f"{info.st_size} bytes of {info.st_mtime_ns}" if stat.S_ISREG(info.st_mode) else ""
