@@ -25,6 +25,7 @@ from pytest_ascendcache.release.manifest import (
     distinct_operators,
     options_digest,
     read_manifest,
+    update_manifest,
     write_manifest,
 )
 from pytest_ascendcache.release.precision import (
@@ -72,5 +73,6 @@ __all__ = [
     "sample_inputs",
     "soc_directory",
     "story",
+    "update_manifest",
     "write_manifest",
 ]

@@ -7,16 +7,20 @@ of other options; ``kernels``, by operator: digest and size (bytes) of the objec
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import ModeTable
-from pytest_ascendcache.files import read_text, write_output
+from pytest_ascendcache.files import destination, read_text, write_output
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
@@ -228,6 +232,52 @@ def _damage(content: Mapping[str, Any]) -> str:
         if not whole or not all(type(fields[key]) is kind for key, kind in wanted.items()):
             return f"the kernel '{name}' has not just {', '.join(wanted)}"
     return ""
+
+
+def update_manifest(
+    path: Path,
+    now: Manifest,
+    kernels: Mapping[str, KernelDigest] | None = None,
+    model: Mapping[str, KernelDigest] | None = None,
+) -> None:
+    """Write the kernels of operators or of the model into a manifest. The other part is kept where
+    it is of the same circumstances; one process of this machine at a time reads and writes it.
+
+    Raises:
+        ManifestError: as :func:`read_manifest` and :func:`write_manifest`.
+    """
+    with _alone(path):
+        golden = read_manifest(path) if path.exists() else now
+        if golden.unlike(now):
+            golden = now
+        write_manifest(
+            path,
+            replace(
+                now,
+                kernels=golden.kernels if kernels is None else kernels,
+                model=golden.model if model is None else model,
+            ),
+        )
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other process of this user and machine updates the manifest meanwhile.
+
+    The lock is no file beside it, which would stay, nor its directory, which NFS does not lock.
+    """
+    name = hashlib.sha256(os.fsencode(destination(path))).hexdigest()[:32]
+    place = Path(tempfile.gettempdir()) / f"ascendcache-{os.getuid()}-{name}.lock"
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(place, flags, 0o600)
+    except OSError as error:
+        raise ManifestError(f"the lock {place} cannot be opened ({error.strerror}).") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

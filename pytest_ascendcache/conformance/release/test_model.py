@@ -7,7 +7,6 @@ new cache, from copies of the caches that ship, under force, and as many at once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from pytest_ascendcache.release import (
     read_manifest,
     sample_inputs,
     story,
-    write_manifest,
+    update_manifest,
 )
 from pytest_ascendcache.toolchains import KernelRunError, ModelConverter, Toolchain
 
@@ -138,15 +137,14 @@ def test_model_manifest(conversions: ReleaseConversions, request: pytest.Fixture
     toolchain, fresh = conversions.cache.toolchain, conversions.fresh()
     now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
     try:
-        golden = read_manifest(path) if path.exists() or not updates else now
         if updates:
             _confirm(conversions, fresh)
             digests = conversions.digests()
-            kept = {} if golden.unlike(now) else golden.kernels
-            write_manifest(path, replace(now, kernels=kept, model=digests))
+            update_manifest(path, now, model=digests)
             note = f"{path} was written with {len(digests)} kernels of the model"
             conversions.cache.evidence.notes.append(note)
             pytest.skip(note)
+        golden = read_manifest(path)
     except ManifestError as error:
         raise NotDecidable(str(error)) from None
     reason = golden.unlike(now) or (
