@@ -33,6 +33,7 @@ from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
 from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
+from pytest_ascendcache.plugin.summary import in_its_language
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
@@ -69,7 +70,7 @@ class AscendSession:
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            with self._uncaptured():  # one that is built says how far it is
+            with self.uncaptured():  # one that is built says how far it is
                 made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
                     name=settings.toolchain, settings=settings
                 )
@@ -82,9 +83,18 @@ class AscendSession:
             )
         return made
 
-    def _uncaptured(self) -> AbstractContextManager[None]:
+    def uncaptured(self) -> AbstractContextManager[None]:
+        """What is printed meanwhile is seen at once, as in a check it is not."""
         capture = self._config.pluginmanager.getplugin("capturemanager")
         return capture.global_and_fixture_disabled() if capture else nullcontext()
+
+    def announce(self, sentence: str) -> None:
+        """Tell those who wait, where the run has a terminal."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            with self.uncaptured():
+                reporter.ensure_newline()
+                reporter.write_line(in_its_language(self._config, sentence))
 
     @cached_property
     def judged_by(self) -> JudgedBy:

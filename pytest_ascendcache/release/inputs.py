@@ -58,7 +58,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _external(model: Path) -> Iterator[Path]:
-    """Files beside an ONNX model that have elements of its tensors, so far as they are there.
+    """Files beside an ONNX model that have elements of its tensors, where they exist.
 
     They are found by how their names are written; the model itself is not parsed, which is cheap
     for one of 2 GB and needs no package.

@@ -7,12 +7,12 @@ of other options; ``kernels``, by operator: digest and size (bytes) of the objec
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -241,7 +241,7 @@ def update_manifest(
     model: Mapping[str, KernelDigest] | None = None,
 ) -> None:
     """Write the kernels of operators or of the model into a manifest. The other part is kept where
-    it is of the same circumstances; one process of this machine at a time reads and writes it.
+    it is of the same circumstances; one process at a time reads and writes it.
 
     Raises:
         ManifestError: as :func:`read_manifest` and :func:`write_manifest`.
@@ -262,19 +262,20 @@ def update_manifest(
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """No other process of this user and machine updates the manifest meanwhile.
+    """No other process updates a manifest in this directory meanwhile.
 
-    The lock is no file beside it, which would stay, nor its directory, which NFS does not lock.
+    Raises:
+        ManifestError: where the directory cannot be locked.
     """
-    name = hashlib.sha256(os.fsencode(destination(path))).hexdigest()[:32]
-    place = Path(tempfile.gettempdir()) / f"ascendcache-{os.getuid()}-{name}.lock"
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    place = destination(path).parent
     try:
-        descriptor = os.open(place, flags, 0o600)
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        raise ManifestError(f"the lock {place} cannot be opened ({error.strerror}).") from None
+        raise ManifestError(f"the manifest {path} cannot be written ({error.strerror}).") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # NFS locks no directories. Writing still replaces the file as a whole there.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -119,7 +119,8 @@ class ReleaseConversions:
             self._shelf.announced.add(self.release.path)
             self._announce_earlier()
         (found,) = self._converted(FRESH, [_Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)])
-        if is_first and found.result.seconds >= _ANNOUNCED:
+        is_new = found.run == self._shelf.run
+        if is_first and is_new and found.result.seconds >= _ANNOUNCED:
             self._announce(
                 f"{self.release.name}: one conversion takes {found.result.seconds:.0f} s; "
                 f"{self._others} more follow"
@@ -256,11 +257,12 @@ class ReleaseConversions:
         """Tell under the rule how many conversions were made, and how long they took."""
         every = [each for found in self._made.values() for each in found]
         seconds = max(each.result.seconds for each in every)
-        note = f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
         earlier = [each.result.seconds for each in every if each.run != self._shelf.run]
-        if earlier:
-            note += f", {len(earlier)} of them an interrupted run's ({sum(earlier):.1f} s)"
-        self.cache.evidence.notes.append(note)
+        told = f", {len(earlier)} of them an interrupted run's ({sum(earlier):.1f} s)"
+        self.cache.evidence.notes.append(
+            f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
+            f"{told if earlier else ''}"
+        )
 
     def _announce_earlier(self) -> None:
         """Tell of what an interrupted run finished."""

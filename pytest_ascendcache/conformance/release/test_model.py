@@ -7,7 +7,6 @@ new cache, from copies of the caches that ship, under force, and as many at once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -64,15 +63,7 @@ def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> Rele
         raise NotDecidable(f"{toolchain.name}: converts no models")
     cache: CacheUnderTest = request.getfixturevalue("cache")
     shelf: ConversionShelf = request.getfixturevalue("shelf")
-    return ReleaseConversions(release, cache, shelf, partial(_announce, request))
-
-
-def _announce(request: pytest.FixtureRequest, sentence: str) -> None:
-    """Tell who waits, where the run has a terminal."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.write_line(sentence)
+    return ReleaseConversions(release, cache, shelf, session.announce)
 
 
 def _judge(problems: Sequence[Problem]) -> None:

@@ -17,7 +17,7 @@ _FOREIGN = ("--junitxml", "--log-file", "--html", "--report-log")
 """Options of pytest and of well-known plugins that write a file."""
 
 NO_PATH_OF_ATC = re.compile(r"[^A-Za-z0-9._/-]")
-"""A character that ATC does not take in the path of a cache, so far as every release agrees."""
+"""A character that ATC does not take in the path of a cache in some of its releases."""
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file GitHub shows as the summary of a job."""
