@@ -257,12 +257,14 @@ class ReleaseConversions:
         """Tell under the rule how many conversions were made, and how long they took."""
         every = [each for found in self._made.values() for each in found]
         seconds = max(each.result.seconds for each in every)
+        note = f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
+        self.cache.evidence.notes.append(note)
         earlier = [each.result.seconds for each in every if each.run != self._shelf.run]
-        told = f", {len(earlier)} of them an interrupted run's ({sum(earlier):.1f} s)"
-        self.cache.evidence.notes.append(
-            f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
-            f"{told if earlier else ''}"
-        )
+        if earlier:
+            self.cache.evidence.notes.append(
+                f"{self.release.name}: {len(earlier)} of them are an interrupted run's, which took "
+                f"{sum(earlier):.1f} s for them"
+            )
 
     def _announce_earlier(self) -> None:
         """Tell of what an interrupted run finished."""
