@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_ascendcache.release import command as atc
@@ -22,6 +23,8 @@ _LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x
 the length of the name in one byte or in two."""
 
 _PIECE = 1 << 20
+_LARGE = 64 << 20
+"""Bytes that take longer to read than the clock of a file system takes to move on."""
 
 
 def read_digests(release: Release) -> dict[str, str]:
@@ -40,7 +43,7 @@ def read_digests(release: Release) -> dict[str, str]:
         for each in _files(path):
             found[str(each)] = file_sha256(each)
     if release.model is not None and options.get("framework") == _ONNX:
-        for path in sorted(set(_external(release.model))):
+        for path in _external(release.model):
             found[str(path)] = file_sha256(path)
     for value in release.conversion_environment.values():
         for text in value.split(os.pathsep):
@@ -57,28 +60,48 @@ def _files(path: Path) -> Iterator[Path]:
         yield path
 
 
-def _external(model: Path) -> Iterator[Path]:
+def _external(model: Path) -> list[Path]:
     """Files beside an ONNX model that have elements of its tensors, where they exist.
 
     They are found by how their names are written; the model itself is not parsed, which is cheap
     for one of 2 GB and needs no package.
     """
-    with model.open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            for match in _LOCATION.finditer(data):
-                length = ord(match[1] or match[2])
-                if match[3]:
-                    length = (length & 0x7F) | ord(match[3]) << 7
-                name = os.fsdecode(data[match.end() : match.end() + length])
-                path = model.parent / name
-                if "\0" not in name and path.is_file():
-                    yield path
+    info = model.stat()
+    names = _locations(model, info.st_size, info.st_mtime_ns, info.st_ino)
+    return [path for path in (model.parent / each for each in names) if path.is_file()]
+
+
+@lru_cache(maxsize=8)
+def _locations(model: Path, size: int, *_: int) -> tuple[str, ...]:
+    if size == 0:
+        return ()
+    found = set()
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for match in _LOCATION.finditer(data):
+            length = ord(match[1] or match[2])
+            if match[3]:
+                length = (length & 0x7F) | ord(match[3]) << 7
+            name = data[match.end() : match.end() + length]
+            if b"\0" not in name:
+                found.add(os.fsdecode(name))
+    return tuple(sorted(found))
 
 
 def file_sha256(path: Path) -> str:
-    """Digest of a file of any size."""
+    """Digest of a file of any size. A large one that has not been written since is not read again:
+    its time moves on while it is read, so a later change shows."""
+    info = path.stat()
+    if info.st_size < _LARGE:
+        return _sha256(path)
+    return _large_sha256(path, info.st_size, info.st_mtime_ns, info.st_ino)
+
+
+@lru_cache(maxsize=64)
+def _large_sha256(path: Path, *_: int) -> str:
+    return _sha256(path)
+
+
+def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_PIECE):

@@ -357,6 +357,7 @@ def test_a_command_that_hangs_is_ended(example: Path, warm_pytest: WarmPytest) -
     ("line", "said"),
     [
         ('inputs = "nowhere.npz"', "*'inputs': there is no file *nowhere.npz*"),
+        ('inputs = "samples"', "*'inputs': */samples is no regular file; write an .npz file.*"),
         ("inputs = [1]", "*'inputs' is [[]1]; write a path*"),
         ("tolerance = 2", "*'tolerance' is 2; write a share*"),
         ("tolerance = true", "*'tolerance' is True*"),
@@ -366,6 +367,7 @@ def test_bad_keys_are_one_sentence(
     pytester: pytest.Pytester, example: Path, line: str, said: str
 ) -> None:
     release = example / "release.toml"
+    (example / "samples").mkdir()
     text = release.read_text()
     release.write_text(text.replace("tolerance = 0.02", line))
     result = pytester.runpytest_subprocess(f"--ascend-release={release}")

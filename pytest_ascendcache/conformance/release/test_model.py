@@ -192,8 +192,9 @@ def inputs(conversions: ReleaseConversions) -> dict[str, NDArray[Any]]:
     """What the models are run with.
 
     Raises:
-        NotDecidable: where there is nothing to run them with.
+        NotDecidable: where there is nothing to run, or nothing to run it with.
     """
+    conversions.fresh()
     try:
         return sample_inputs(conversions.release)
     except SamplesError as error:
