@@ -222,19 +222,10 @@ def test_a_wrong_variant_breaks_no_other_rule(
     rules = [f"--ascend-rule={each}" for each in sorted(GATE)]
     whole = _gate(warm_pytest, prepared, *_releases(*variants), *rules)
     for name in (each for each in variants if each != UNDECIDED):
+        # Where the command is refused, or a manifest is of other options, the rest is undecided.
         found = whole.verdicts(name)
-        broken = {rule for rule, each in found.items() if each - {"pass", "not applicable"}}
-        assert broken == set(VARIANTS[name].rules) | _FOLLOWS.get(name, set()), name
-
-
-_FOLLOWS = {
-    # A manifest says nothing of other options, a later knowledge base or another model's kernels,
-    # and kernels that differ from run to run are no one's fault.
-    "for-debugging": {"release/manifest", "release/model-manifest"},
-    "no-precision-file": {"release/manifest", "release/model-manifest"},
-    "misspelt-mode": {"release/manifest", "release/model-manifest"},
-}
-"""What else cannot be told of a variant."""
+        broken = {rule for rule, each in found.items() if each & {"fail", "warn"}}
+        assert broken == set(VARIANTS[name].rules), name
 
 
 COMMAND = (
@@ -270,6 +261,7 @@ def test_a_stranger_judges_the_example_in_a_minute(
 ) -> None:
     for variable in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no atc is
     (example / "release.toml").unlink()
     init = [str(INIT), "--", program, *COMMAND]
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
@@ -277,13 +269,9 @@ def test_a_stranger_judges_the_example_in_a_minute(
     result = _gate(warm_pytest, example, *words[words.index("pytest") + 1 :])
     assert result.code == 0, result.output
     verdicts = result.verdicts("model")
-    for rule in (
-        "model-cached-is-fresh",
-        "outputs-unchanged",
-        "outputs-near",
-        "model-reproducible",
-    ):
-        assert verdicts[f"release/{rule}"] == {"pass"}
+    passed = {rule for rule, each in verdicts.items() if "pass" in each}
+    assert {"release/model-cached-is-fresh", "release/model-reproducible"} <= passed
+    assert {"release/outputs-unchanged", "release/outputs-near"} <= passed
     assert verdicts["release/model-manifest"] == {"not applicable"}
 
 

@@ -39,6 +39,7 @@ def convert(self, requests):
         requests[0].output.with_suffix(".om").write_bytes(b"half of one")
         for path in requests[0].cache_dir.rglob("*.o"):
             path.write_bytes(path.read_bytes()[:100])
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.kill(os.getpid(), signal.%s)
         signal.pause()
     return right(self, requests)
@@ -59,11 +60,7 @@ def test_a_gate_that_was_interrupted_goes_on(pytester: pytest.Pytester, name: st
         *("--ascend-release=release.toml", "--ascend-resume=run.jsonl", "--ascend-language=en"),
         *("--ascend-rule=release/model-cached-is-fresh", "-k", "new_cache"),
     )
-    # A run that is forked from a warm process does not turn SIGINT into KeyboardInterrupt.
-    cold = (sys.executable, "-m", "pytest")
-    first = (
-        pytester.run(*cold, *words) if name == "SIGINT" else pytester.runpytest_subprocess(*words)
-    )
+    first = pytester.runpytest_subprocess(*words)
     assert first.ret == {"SIGKILL": -signal.SIGKILL, "SIGINT": pytest.ExitCode.INTERRUPTED}[name]
     kept = pytester.path / "run.jsonl.conversions"
     assert kept.is_dir()
