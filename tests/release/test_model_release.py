@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from pytest_ascendcache.contract import load_rules
@@ -395,8 +396,6 @@ def test_a_cache_that_changes_while_it_is_copied_decides_nothing(
 
 
 def test_outputs_that_tell_nothing_decide_nothing(pytester: pytest.Pytester, example: Path) -> None:
-    import numpy
-
     numpy.savez(example / "samples.npz", input_ids=numpy.zeros((1, 8), numpy.int64))
     text = (example / "release.toml").read_text().replace("bert-small", "lacks-one")
     (example / "samples.toml").write_text('inputs = "samples.npz"\n' + text)

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf, Made, Place
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
@@ -225,10 +228,6 @@ with lock.open() as file:
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     """A release with a model that has external data, a precision file, a bank and a package."""
-    import numpy
-    import onnx
-    from onnx import helper, numpy_helper
-
     for each in ("bank", "custom"):
         (tmp_path / each).mkdir()
         (tmp_path / each / "file").write_text("first")
