@@ -1,4 +1,5 @@
-"""Writes docs/rules.md, options.md, api.md and upgrading.md, which are made from the code."""
+"""Writes what is made from the code: docs/rules.md, options.md, api.md, upgrading.md, and the table
+of budgets in docs/atc.md."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 from api_reference import api_reference
+from budgets import budget_table
 
 from pytest_ascendcache.language import Language
 from pytest_ascendcache.plugin.options.option import Group
@@ -43,6 +45,13 @@ def option_reference() -> str:
     return "".join(parts)
 
 
+def with_budgets(page: str) -> str:
+    """docs/atc.md with the table of budgets as it is now."""
+    before, begin, rest = page.partition("<!-- budgets: made by ci/docs -->\n")
+    _, end, after = rest.partition("<!-- /budgets -->\n")
+    return f"{before}{begin}\n{budget_table()}\n{end}{after}"
+
+
 def main() -> int:
     """Write them, or say which are not current."""
     parser = argparse.ArgumentParser(prog="ci/docs", description=__doc__)
@@ -53,6 +62,7 @@ def main() -> int:
         "rules.md": rule_reference(),
         "options.md": option_reference(),
         "api.md": api_reference(),
+        "atc.md": with_budgets((_DOCS / "atc.md").read_text(encoding="utf-8")),
         "upgrading.md": upgrade_page(Language.ENGLISH),
         "zh/upgrading.md": upgrade_page(Language.CHINESE),
     }

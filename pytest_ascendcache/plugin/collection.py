@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -79,26 +78,6 @@ def select_rules(config: pytest.Config, items: list[pytest.Item]) -> None:
         is_own = item.getparent(SuiteModule) is None
         is_wanted = marker is not None and marker.args[0] in wanted
         (kept if is_own or is_wanted else dropped).append(item)
-    config.hook.pytest_deselected(items=dropped)
-    items[:] = kept
-
-
-def smoke_checks() -> tuple[str, ...]:
-    """The functions of the smoke selection, below the suite: of each the first case is run."""
-    text = (_FILES / "smoke.json").read_text("utf-8")
-    return tuple(json.loads(text))
-
-
-def select_smoke(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect what of the suite is not in the smoke selection; a user's own tests stay."""
-    left = {SUITE_NODES + name for name in smoke_checks()}
-    kept: list[pytest.Item] = []
-    dropped: list[pytest.Item] = []
-    for item in items:
-        function = item.nodeid.partition("[")[0]
-        mine = not function.startswith(SUITE_NODES)
-        (kept if mine or function in left else dropped).append(item)
-        left.discard(function)
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 

@@ -22,12 +22,13 @@ from pytest_ascendcache.contract.deviations import (
     occurrences,
 )
 from pytest_ascendcache.language import text, translated
-from pytest_ascendcache.plugin.budget import budget
 from pytest_ascendcache.plugin.collection import has_every_file
+from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
+from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.summary import in_its_language, language_of, told_once
 from pytest_ascendcache.reports.baseline import News
@@ -71,8 +72,8 @@ class Collector:
         judged_by = ascend_session_of(self._config).judged_by
         lines.append(f"ascendcache: by the documents of {judged_by.told}")
         lines += [f"ascendcache: {each}" for each in judged_by.notices]
-        if settings_of(self._config).smoke:
-            lines.append("ascendcache: a first selection of checks (--ascend-smoke), not the suite")
+        if selecting := selecting_of(self._config):
+            lines.append(f"ascendcache: {selecting.header}")
         audited = settings_of(self._config).audit.directories
         return lines + [f"ascendcache: audit of {each}" for each in audited]
 
@@ -155,7 +156,7 @@ class Collector:
         self._announced = True
         if self._toolchain is None:
             return  # nothing is started that takes time
-        if line := budget(ascend_session_of(self._config), checks, workers):
+        if line := estimate(ascend_session_of(self._config), checks, workers):
             reporter.write_line(in_its_language(self._config, f"ascendcache: {line}"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
@@ -273,6 +274,8 @@ class Collector:
         }
         if matrix := self._matrix():
             description["matrix"] = matrix
+        if selecting := selecting_of(self._config):
+            description["selection"] = selecting.document()
         if answers := self._answers():
             description["answers"] = answers
         if news := self._news:
@@ -326,6 +329,9 @@ class Collector:
             write_stale(terminal, self._occurrences)
             if news := self._news:
                 write_news(terminal, news)
+            if selecting := selecting_of(self._config):
+                for line in selecting.lines():
+                    terminalreporter.line(in_its_language(self._config, line))
             terminal.write_answer()
         elif not self._config.option.collectonly:
             terminal.write_incomplete()

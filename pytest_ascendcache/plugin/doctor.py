@@ -11,13 +11,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.language import Language, text, translated
 from pytest_ascendcache.observation import positive_control
-from pytest_ascendcache.plugin.budget import duration, estimated_starts
-from pytest_ascendcache.plugin.collection import smoke_checks
 from pytest_ascendcache.plugin.doctor_machine import Finding, machine_findings, rules_that_need
+from pytest_ascendcache.plugin.estimate import duration, estimated_starts
+from pytest_ascendcache.plugin.options.option import SMOKE
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, atc_toolchain
@@ -92,9 +91,8 @@ class Doctor:
     def _costs(self, toolchain: Toolchain, seconds: float) -> str:
         if toolchain.name == "reference":
             return "--ascend-smoke: about 15 s, the whole suite: about 2 minutes on 2 quiet cores"
-        smoke = [SUITE_NODES + name for name in smoke_checks()]
         runs = {
-            "--ascend-smoke": estimated_starts(smoke, toolchain.capabilities),
+            "--ascend-smoke": SMOKE.runs,
             "the whole suite": estimated_starts(self._checks, toolchain.capabilities),
         }
         told = ", ".join(

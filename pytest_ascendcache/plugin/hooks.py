@@ -134,6 +134,10 @@ def _configure(config: pytest.Config) -> None:
             from pytest_ascendcache.plugin.removal import PlanWriter
 
             config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
+        if settings.budget is not None:
+            from pytest_ascendcache.plugin.selection import join_selecting
+
+            join_selecting(config)
         if settings.resume is not None:
             from pytest_ascendcache.plugin.resuming import join_resuming
 
@@ -247,10 +251,6 @@ def _check_and_select(config: pytest.Config, items: list[pytest.Item]) -> None:
         from pytest_ascendcache.plugin.verdicts import prepare_items
 
         prepare_items(marked)
-    if settings_of(config).smoke:
-        from pytest_ascendcache.plugin.collection import select_smoke
-
-        select_smoke(config, items)
     if settings_of(config).rules:
         from pytest_ascendcache.plugin.collection import select_rules
 

@@ -11,76 +11,36 @@ deviations says, and the clean reference breaks nothing.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
-from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.asking import (
+    arguments_of,
+    first_asked,
+    on_the_reference,
+    profile_runs,
+)
+from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
+from pytest_ascendcache.qualification.killed import Killed, verdicts_of
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
-from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
+from pytest_ascendcache.qualification.recording import record, record_wide
+from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
 from pytest_ascendcache.words import instead
 
 _UNDECIDED = "undecided"
 _REPETITIONS = 20
-_HANGS = 15
-"""Seconds after which a run of a defect that never ends is killed."""
-_SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
-"""Rules that must not notice a defect it takes this kind of interruption to find."""
-
-
-@dataclass(frozen=True)
-class Killed:
-    """What a run of the suite said of one defect: rule -> verdict, the kinds of interruption
-    after which a check found fault, the simplest first, and the kinds of harm, the worst first.
-    ``miswritten`` says that a slip of the defect's writer was noticed instead."""
-
-    defect: Defect
-    verdicts: dict[str, str]
-    crashes: list[str]
-    harms: list[Harm]
-    miswritten: bool = False
-
-    @property
-    def by(self) -> list[str]:
-        """Rules that noticed."""
-        return [rule for rule, verdict in self.verdicts.items() if verdict in matrix.BROKEN]
-
-    @property
-    def missed(self) -> list[str]:
-        """Rules that should have noticed and did not."""
-        return [rule for rule in self.defect.breaks if rule not in self.by]
-
-    @property
-    def blamed(self) -> list[str]:
-        """Rules that noticed what is none of their business."""
-        return [rule for rule in self.defect.keeps if rule in self.by]
-
-    @property
-    def other_harm(self) -> bool:
-        """Whether the worst harm seen is not the one it claims to do."""
-        return self.defect.harm is not None and self.harms[:1] != [self.defect.harm]
-
-    @property
-    def survived(self) -> bool:
-        """Whether a rule missed it, it takes another interruption to find it than it says, it does
-        other harm, a rule blames it that must not, or it fails in its own code."""
-        simplest = self.crashes[0] if self.crashes else ""
-        other = self.defect.crash not in ("", simplest) or self.other_harm
-        return bool(self.missed or self.blamed) or other or self.miswritten
 
 
 def main() -> int:
@@ -100,6 +60,12 @@ def main() -> int:
         help="record which checks notice these defects (default: those that have no record), for "
         "the quick runs to come",
     )
+    parser.add_argument(
+        "--wide",
+        action="store_true",
+        help="with --matrix: have the most telling checks look at every defect, for "
+        "--ascend-budget to choose by",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
     parser.add_argument(
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
@@ -114,6 +80,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.mutants is not None or {*given.names} & {*all_mutants()}:
         return _mutants(parser, given)
+    if given.wide and not given.matrix:
+        parser.error("--wide goes with --matrix")
     if given.matrix and given.full:
         parser.error("--matrix asks all checks of the rules that a defect breaks; leave out --full")
     defects, scenes = load_defects(), load_scenes()
@@ -133,7 +101,9 @@ def main() -> int:
     # A defect is judged in each edition that it is one in.
     chosen = [replace(each, editions=(name,)) for each in chosen for name in each.editions]
     if given.matrix:
-        return _record(chosen, given.jobs, anew=not whole)
+        if given.wide:
+            return record_wide(chosen, given.jobs)
+        return record(chosen, given.jobs, anew=not whole)
     staged = [scenes[name] for name in scenes if whole or name in given.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: it takes root to make that")
@@ -143,16 +113,16 @@ def main() -> int:
     runs = SuiteRuns(given.jobs)
     try:
         # The longest runs first.
-        arguments = [each for name in profiles for each in _profile_runs(name, given.full)]
+        arguments = [each for name in profiles for each in profile_runs(name, given.full)]
         known = {} if given.full else matrix.read()
-        asked = {each: _first_asked(each, given.full, runs, known) for each in chosen}
-        first = [*map(_on_the_reference, arguments), *asked.values()]
+        asked = {each: first_asked(each, given.full, runs, known) for each in chosen}
+        first = [*map(on_the_reference, arguments), *asked.values()]
         ended = runs([*first, *(each.build for each in staged)])
         for name in profiles:
             failures += _report_profile(name, ended, given.full)
         again = []
         for defect in chosen:
-            killed = _killed(defect, next(ended))
+            killed = Killed.of(defect, next(ended))
             undecided = _UNDECIDED in killed.verdicts.values()
             if killed.survived and (undecided or isinstance(asked[defect], Named)):
                 again.append(defect)
@@ -161,9 +131,9 @@ def main() -> int:
         for scene in staged:
             failures += _report_scene(scene, next(ended).report)
         # An undecided check ends a run at its first failure too: here all checks have their say.
-        everything = [_arguments(each, given.full, runs, exit_first=False) for each in again]
-        for defect, last in zip(again, runs(map(_on_the_reference, everything)), strict=True):
-            failures += _report(_killed(defect, last))
+        everything = [arguments_of(each, given.full, runs, exit_first=False) for each in again]
+        for defect, last in zip(again, runs(map(on_the_reference, everything)), strict=True):
+            failures += _report(Killed.of(defect, last))
             if isinstance(asked[defect], Named):
                 print(f"           {'':<36}   not by its recorded checks: ci/qualify --matrix")
         if given.full and whole:
@@ -205,119 +175,6 @@ def _rules_without_defect() -> int:
         print(f"NO RULE    {rule}: a defect claims to break it")
         wrong += 1
     return wrong
-
-
-def _on_the_reference(arguments: list[str]) -> Asked:
-    """A run of the suite on the reference; it needs no files."""
-    return lambda _: ["--ascend-cache", *arguments]
-
-
-def _arguments(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = True) -> list[str]:
-    """The run of a defect: all of the suite, or the checks of the rules it claims to break.
-
-    Where that is one rule, the first check that finds fault is enough: simpler interruptions come
-    first. What needs a power loss to be found is also shown to stand everything simpler.
-    """
-    chosen = _settings(defect)
-    if full:
-        return [*chosen, PACKAGE]
-    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
-    first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
-    rules = [f"--ascend-rule={rule}" for rule in judged]
-    return [*chosen, *first, *rules, *runs.files(judged)]
-
-
-def _settings(defect: Defect) -> list[str]:
-    """The options a defect is judged with."""
-    chosen = [f"--ascend-defect={defect.name}"]
-    if defect.editions != (DEFAULT_NAMES[CANN],):
-        chosen += [f"--ascend-edition={each}" for each in defect.editions]
-    if STRESS_RULE in defect.breaks:
-        # The whole suite has no stress in it unless it is asked for.
-        chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
-    if defect.harm is Harm.HANG:
-        chosen.append(f"--ascend-timeout={_HANGS}")
-    return chosen
-
-
-def _first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills) -> Asked:
-    """The first run of a defect: the cheapest checks that are known to notice it, if there are
-    any; otherwise as :func:`_arguments`."""
-    recorded = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
-    if full or not recorded:
-        return _on_the_reference(_arguments(defect, full, runs))
-    nodes = [each.node for each in recorded]
-    return Named(("--ascend-cache", *_settings(defect), "--ascend-strict", *nodes))
-
-
-def _record(defects: list[Defect], jobs: int, anew: bool) -> int:
-    """Ask all checks of the rules that these defects break, and store which of them notice.
-
-    Unless they are to be recorded ``anew``, those are left out of which enough is known.
-    """
-    runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
-    if not anew:
-        defects = [
-            each
-            for each in defects
-            if each.breaks
-            and not matrix.tells(each, known.get(matrix.name_of(each), ()), runs.checks)
-        ]
-    try:
-        enough = f"--maxfail={matrix.MOST}"
-        asked = [
-            [*_arguments(each, False, runs, exit_first=False), "--ascend-strict"]
-            + ([enough] if len(each.breaks) == 1 else [])
-            for each in defects
-        ]
-        for defect, ended in zip(defects, runs(map(_on_the_reference, asked)), strict=True):
-            wrong = _killed(defect, ended).miswritten
-            kills = () if wrong else matrix.observed(defect, ended.report)
-            if kills:  # at once: what is known stays when this is interrupted
-                matrix.write({**matrix.read(), matrix.name_of(defect): kills})
-            unnoticed += not kills
-            print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
-    finally:
-        runs.close()
-    return 1 if unnoticed else 0
-
-
-def _killed(defect: Defect, ended: Ended) -> Killed:
-    report = ended.report
-    miswritten = MISWRITTEN in json.dumps(report)
-    return Killed(defect, _verdicts(report), _crashes(report), _harms(report), miswritten)
-
-
-def _crashes(document: Mapping[str, Any]) -> list[str]:
-    """The kinds of interruption after which a check found fault, the simplest first."""
-    found = {
-        check["evidence"]["crash"]
-        for check in document["checks"]
-        if check["verdict"] in matrix.BROKEN
-    }
-    return [each.value for each in CrashKind if each.value in found]
-
-
-def _harms(document: Mapping[str, Any]) -> list[Harm]:
-    """The kinds of harm that broken checks saw, the worst first."""
-    seen = {check["harm"] for check in document["checks"] if check["verdict"] in matrix.BROKEN}
-    return [each for each in Harm if each.value in seen]
-
-
-def _verdicts(document: Mapping[str, Any]) -> dict[str, str]:
-    """Verdicts by rule, warnings of should rules included."""
-    verdicts = {rule["id"]: rule["verdict"] for rule in document["rules"]}
-    # One check that found fault is enough, whatever the rule's other checks could not tell.
-    verdicts.update(
-        {c["rule"]: c["verdict"] for c in document["checks"] if c["verdict"] in matrix.BROKEN}
-    )
-    return verdicts
-
-
-def _profile_runs(profile: str, full: bool) -> list[list[str]]:
-    """A profile with the list of its name; in full, also without it."""
-    plain = [f"--ascend-profile={profile}", PACKAGE]
-    return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]
 
 
 def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
@@ -395,7 +252,7 @@ def _report_scene(scene: Scene, document: Mapping[str, Any]) -> bool:
     A rule of which a check could not tell has not passed; where nothing passed, nothing was
     looked at.
     """
-    verdicts = _verdicts(document)
+    verdicts = verdicts_of(document)
     undecided = {check["rule"] for check in document["checks"] if check["verdict"] == "undecided"}
     broken = {rule for rule, verdict in verdicts.items() if verdict in matrix.BROKEN}
     wrong = [f"missed by {rule}" for rule in scene.breaks if rule not in broken]
@@ -422,12 +279,12 @@ def _clean_runs(runs: SuiteRuns) -> int:
             for _ in range((os.cpu_count() or 1) if number % 4 >= 2 else 0)
         ]
         try:
-            (ended,) = runs([_on_the_reference(["--ascend-strict", *workers, PACKAGE])])
+            (ended,) = runs([on_the_reference(["--ascend-strict", *workers, PACKAGE])])
         finally:
             for process in load:
                 process.kill()
                 process.wait()
-        verdicts = _verdicts(ended.report)
+        verdicts = verdicts_of(ended.report)
         bad = {rule: verdict for rule, verdict in verdicts.items() if verdict != "pass"}
         how = f"{'2 workers' if workers else 'one process'}{', busy' if load else ''}"
         print(f"clean {number + 1:>2}/{_REPETITIONS} ({how}): {bad or 'all pass'}", flush=True)

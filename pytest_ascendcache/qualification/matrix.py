@@ -1,9 +1,11 @@
 """Which check notices which defect, as data: ``kills.json`` beside this module.
 
 ``ci/qualify --matrix`` writes it: for each defect, and each rule that it claims to break, the
-checks that noticed it, with what that cost in runs of the toolchain. A quick ``ci/qualify`` tries
-the cheapest of them first. A record decides nothing: where the checks it names do not notice
-their defect, all checks of the rules are asked, as if there were no record.
+checks that noticed it, with what that cost in runs of the toolchain, and for each entry of a
+vendor's list of known deviations the checks that show it. A quick ``ci/qualify`` tries the cheapest
+of them first, and ``--ascend-budget`` chooses checks by it. A record decides nothing: where the
+checks it names do not notice their defect, all checks of the rules are asked, as if there were no
+record.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ MOST = 3
 """Checks of a rule that are recorded of one defect at the most: the cheapest of those that a run
 shows before it has found as many."""
 KILLS = Path(__file__).with_name("kills.json")
+VENDOR = "deviation of "
+"""What names of the entries of vendors' lists begin with: ``deviation of cann, entry 3``."""
 BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 
 
@@ -42,11 +46,16 @@ class Kill:
     @property
     def node(self) -> str:
         """The check as pytest takes it beside ``--pyargs``."""
-        return f"{PACKAGE}.{module_of(self.check)}::{self.check.partition('::')[2]}"
+        return node_of(self.check)
 
 
 Kills = Mapping[str, tuple[Kill, ...]]
 """What is known of each defect, by :func:`name_of`; the cheapest checks first."""
+
+
+def node_of(check: str) -> str:
+    """A check, named below the suite, as pytest takes it beside ``--pyargs``."""
+    return f"{PACKAGE}.{module_of(check)}::{check.partition('::')[2]}"
 
 
 def name_of(defect: Defect) -> str:
@@ -81,19 +90,33 @@ def _fields(kill: Kill) -> dict[str, Any]:
 
 def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
     """The checks of a run that noticed a defect, of the rules it claims to break."""
-    found = sorted(
-        Kill(
-            runs=check["evidence"]["starts"] + check["evidence"]["harm_starts"],
-            check=check["check"].removeprefix(SUITE_NODES),
-            rule=check["rule"],
-            harm=check["harm"],
-            crash=check["evidence"]["crash"],
-        )
-        for check in report["checks"]
-        if check["verdict"] in BROKEN and check["rule"] in defect.breaks
-    )
+    found = [each for each in noticing(report) if each.rule in defect.breaks]
     by_rule = [[each for each in found if each.rule == rule] for rule in defect.breaks]
     return tuple(sorted(each for checks in by_rule for each in checks[:MOST]))
+
+
+def noticing(report: Mapping[str, Any]) -> list[Kill]:
+    """The checks of a run that found fault, whatever their rules; the cheapest first."""
+    return sorted(_kill(check) for check in report["checks"] if check["verdict"] in BROKEN)
+
+
+def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]]:
+    """The checks of a run of a vendor's profile that show each entry of the list of that name."""
+    found: dict[str, list[Kill]] = {}
+    for check in report["checks"]:
+        if check["verdict"] == Verdict.KNOWN_DEVIATION.value:
+            found.setdefault(f"{VENDOR}{check['deviation']['entry']}", []).append(_kill(check))
+    return {name: tuple(sorted(kills)) for name, kills in found.items()}
+
+
+def _kill(check: Mapping[str, Any]) -> Kill:
+    return Kill(
+        runs=check["evidence"]["starts"] + check["evidence"]["harm_starts"],
+        check=check["check"].removeprefix(SUITE_NODES),
+        rule=check["rule"],
+        harm=check["harm"],
+        crash=check["evidence"]["crash"],
+    )
 
 
 def tells(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:

@@ -79,8 +79,8 @@ class SuiteRuns:
         if not index.files:
             raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
         self._files = index.files
-        self.checks = frozenset(index.checks)
-        """The checks there are, named below the suite."""
+        self.checks: Mapping[str, str] = index.checks
+        """The checks there are, named below the suite, and the rules they judge."""
         gc.collect()
         gc.freeze()
 
@@ -170,13 +170,13 @@ class _Index:
 
     def __init__(self) -> None:
         self.files: dict[str, set[str]] = {}
-        self.checks: set[str] = set()
+        self.checks: dict[str, str] = {}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
-            self.checks.add(item.nodeid.removeprefix(SUITE_NODES))
             marker = item.get_closest_marker("ascend_rule")
             if marker is not None:
+                self.checks[item.nodeid.removeprefix(SUITE_NODES)] = marker.args[0]
                 self.files.setdefault(marker.args[0], set()).add(module_of(item.nodeid))
 
 

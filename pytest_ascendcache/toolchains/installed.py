@@ -190,6 +190,19 @@ def _versioned(opp: Path, operator: OperatorSpec, toolkit: Path) -> StagedChange
     return StagedChange(operator, {"ASCEND_OPP_PATH": str(shim)}, lambda: release(".1"))
 
 
+OF_ATC = frozenset(
+    {
+        Capability.OPERATOR_CACHE,
+        Capability.CANN_LAYOUT,
+        Capability.DEBUG_CONFIG,
+        Capability.IMPL_MODE_TABLES,
+        Capability.FAULT_POINTS,
+        Capability.VERSION_STAMP,
+    }
+)
+"""What a whole installation of CANN offers, with strace on the machine."""
+
+
 def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> InstalledAtc:
     """The real ``atc``: ``program`` is a path, or a name to be found on PATH.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -105,25 +104,6 @@ def test_the_doctor_measures_the_toolchains_in_sight(
             "*cannot compile: *",
         ]
     )
-
-
-def test_the_first_selection_touches_every_document(suite: pytest.Pytester) -> None:
-    result = suite.runpytest_subprocess("--ascend-smoke", "--collect-only")
-    chosen = [line for line in result.outlines if "::" in line]
-    assert len(chosen) == 33
-    documents = {Path(line).parts[2] for line in chosen}
-    assert documents == {"cache_mode", "impl_mode", "incremental", "static_kernel", "robustness"}
-
-
-def test_the_first_selection_is_sixty_runs_at_most(suite: pytest.Pytester) -> None:
-    suite.makepyfile(test_mine="def test_mine(): pass")
-    result = suite.runpytest_subprocess("--ascend-smoke", "--ascend-report=report.json", "-v")
-    assert result.ret == 0
-    assert result.parseoutcomes()["passed"] == 34  # and one's own
-    result.stdout.fnmatch_lines(["*a first selection of checks (--ascend-smoke)*"])
-    report = json.loads((suite.path / "report.json").read_text())
-    control = 4
-    assert control + sum(check["evidence"]["starts"] for check in report["checks"]) <= 60
 
 
 def test_nothing_is_selected_that_is_not_there(suite: pytest.Pytester) -> None:

@@ -137,7 +137,7 @@ def test_the_install_line_builds_the_plugin_from_its_repository(tmp_path: Path) 
         ["bash", "-eo", "pipefail", "-c", step], env=environment, capture_output=True, text=True
     )
     assert built.returncode == 0, built.stderr
-    assert (target / "pytest_ascendcache/conformance/smoke.json").is_file()
+    assert (target / "pytest_ascendcache/conformance/starts.json").is_file()
     (entries,) = target.glob("pytest_ascendcache-*.dist-info/entry_points.txt")
     assert "ascendcache = pytest_ascendcache.plugin.hooks" in entries.read_text()
 

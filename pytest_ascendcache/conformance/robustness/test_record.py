@@ -8,10 +8,10 @@ sees both, in one run of each command.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +27,9 @@ _SYNCS = {Act.SYNC, Act.SYNC_DIRECTORY}
 _NAMES = {Act.CREATE, Act.RENAME, Act.MAKE_DIRECTORY, Act.REMOVE_DIRECTORY}
 
 
+_Judged = TypeVar("_Judged", CacheUnderTest, StaticKernelsUnderTest)
+
+
 @dataclass(frozen=True)
 class Witness:
     """The toolchain with strace looking on, and where it keeps its own record meanwhile."""
@@ -35,10 +38,20 @@ class Witness:
     seen: Toolchain
     record: Path
 
-    def differences(self, recorded: Interruption[Any]) -> list[str]:
-        """What one run said and did not do, or did and did not say."""
-        said = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
-        return _differences(said, recorded.operations)
+    def differences(
+        self, judged: _Judged, record: Callable[[_Judged], Interruption[Any]]
+    ) -> list[str]:
+        """What one run said and did not do, or did and did not say.
+
+        Only that run has strace looking on; what is run afterwards, to see the harm, has not.
+        """
+        judged.toolchain = self.seen
+        try:
+            recorded = record(judged)
+            said = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
+            return _differences(said, recorded.operations)
+        finally:
+            judged.toolchain = self.toolchain
 
 
 @pytest.fixture
@@ -56,16 +69,14 @@ def test_what_an_install_says_it_syncs_is_synced(
     kernels: StaticKernelsUnderTest, witness: Witness
 ) -> None:
     package = kernels.package(operator("Abs"), name="pk")
-    kernels.toolchain = witness.seen
-    assert witness.differences(kernels.interruption(package, "install")) == []
+    assert witness.differences(kernels, lambda each: each.interruption(package, "install")) == []
 
 
 @rule("robust/power-loss")
 def test_what_a_compile_says_it_syncs_is_synced(
     cache: CacheUnderTest, witness: Witness, add: OperatorSpec
 ) -> None:
-    cache.toolchain = witness.seen
-    assert witness.differences(cache.interruption(add, mode=ENABLE)) == []
+    assert witness.differences(cache, lambda each: each.interruption(add, mode=ENABLE)) == []
 
 
 def _differences(said: Sequence[Operation], done: Sequence[Operation]) -> list[str]:

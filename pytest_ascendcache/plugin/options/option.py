@@ -136,6 +136,42 @@ def one_of(*names: str) -> Kind:
     return Kind(f"one of {', '.join(names)}", read)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """What checks may cost: a time in ``seconds``, or a number of ``runs`` of the toolchain.
+
+    ``option`` is how it was asked for, for messages.
+    """
+
+    option: str
+    runs: int = 0
+    seconds: float | None = None
+
+
+SMOKE = Budget("--ascend-smoke", runs=60)
+"""The first selection."""
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _amount(text: str, _: Path) -> Budget:
+    found = re.fullmatch(r"([0-9]{1,6})(runs|s|m|h)", text)
+    if found is None:
+        raise ValueError(text)
+    number, unit, option = int(found[1]), found[2], f"--ascend-budget={text}"
+    if unit == "runs":
+        if number < _LEAST_RUNS:
+            raise ValueError(text)
+        return Budget(option, runs=number)
+    if not number:
+        raise ValueError(text)
+    return Budget(option, seconds=number * _UNITS[unit])
+
+
+_LEAST_RUNS = 20
+"""Runs that a budget has at least: the positive control takes four in each process."""
+
+
 def _named(text: str, base: Path) -> Path:
     return base / text
 
@@ -158,6 +194,9 @@ def _chip(text: str, _: Path) -> str:
     return text
 
 
+BUDGET = Kind(
+    f"a time such as 90s, 10m or 2h, or at least {_LEAST_RUNS} runs, such as 100runs", _amount
+)
 TEXT = Kind("a name", lambda text, _: text)
 CHIP = Kind("the name of a chip such as Ascend910B1", _chip)
 FILE = Kind("a file", _named)

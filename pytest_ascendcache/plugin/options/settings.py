@@ -13,7 +13,7 @@ from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
-from pytest_ascendcache.plugin.options.option import Access
+from pytest_ascendcache.plugin.options.option import SMOKE, Access, Budget
 from pytest_ascendcache.plugin.options.places import check_places
 from pytest_ascendcache.plugin.options.release import (
     ReleaseSettings,
@@ -62,8 +62,8 @@ class Settings:
     project says which toolchain is judged; ``typed``: the command line does. ``timeout`` is
     seconds one process may take; ``ranks`` the size of gangs, ``None`` where it was not given.
     ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
-    ``resume`` is where verdicts are kept as they are found. ``editions`` are those of
-    ``--ascend-edition``.
+    ``budget`` limits which checks are run. ``resume`` is where verdicts are kept as they are
+    found. ``editions`` are those of ``--ascend-edition``.
     """
 
     folders: tuple[str, ...]
@@ -87,7 +87,7 @@ class Settings:
     timeout: float
     ranks: int | None
     real_waits: bool
-    smoke: bool
+    budget: Budget | None
     doctor: bool
     listed: str | None
     resume: Path | None
@@ -161,7 +161,7 @@ def read_settings(config: pytest.Config) -> Settings:
         timeout=values["--ascend-timeout"],
         ranks=values["--ascend-ranks"],
         real_waits=values["--ascend-real-waits"],
-        smoke=values["--ascend-smoke"],
+        budget=_budget(values),
         doctor=values["--ascend-doctor"],
         listed=values["--ascend-rules"],
         resume=values["--ascend-resume"],
@@ -177,6 +177,19 @@ def read_settings(config: pytest.Config) -> Settings:
         release=release,
         audit=audit,
     )
+
+
+def _budget(values: Values) -> Budget | None:
+    """The limit on checks, and the option that gave it."""
+    given: Budget | None = values["--ascend-budget"]
+    if values["--ascend-smoke"]:
+        if given is not None:
+            raise pytest.UsageError(
+                f"--ascend-smoke is a budget of {SMOKE.runs} runs and does not go with "
+                f"{values.shown('--ascend-budget')}; leave one of the two out."
+            )
+        return SMOKE
+    return given
 
 
 def _arguments(values: Values, suite: bool) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ from typing import Literal
 import pytest
 
 from pytest_ascendcache.plugin.options.option import (
+    BUDGET,
     CHIP,
     COMMAND,
     DIRECTORY,
     FILE,
     LIST,
+    SMOKE,
     TEXT,
     Access,
     Group,
@@ -188,9 +190,20 @@ _TABLE = (
         asks=True,
     ),
     Option(
+        "--ascend-budget",
+        Group.CHECKS,
+        "run the checks that notice the most known defects within a time or a number of runs of "
+        "atc, such as 10m or 100runs, and say what is left out",
+        "AMOUNT",
+        BUDGET,
+        ini=True,
+        repeats=False,
+        asks=True,
+    ),
+    Option(
         "--ascend-smoke",
         Group.CHECKS,
-        "judge a first selection: 33 checks, at most 60 runs of atc, every document touched",
+        f"a first selection: the same as --ascend-budget={SMOKE.runs}runs",
         repeats=False,
         asks=True,
     ),

@@ -1,25 +1,21 @@
-"""How long a run will take, said before it begins: starts a check needs, times a measured start.
-
-Starts are estimated from ``starts.json``: what each check of the suite needed on the reference.
-"""
+"""How long a run will take, said before it begins: runs that checks need, times a measured run."""
 
 from __future__ import annotations
 
 import importlib
-import json
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.conformance.costs import runs_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.plugin.session import AscendSession
 
-_UNKNOWN = 2.0
-"""Starts of a check that is not in the table."""
+PER_CHECK = 0.04
+"""Seconds that a check takes beside its runs of the toolchain."""
 
 
-def budget(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     """The line to print; empty where a run takes no time to speak of, or cannot be told.
 
     The toolchain is started a few times (the positive control), to see how long that takes.
@@ -49,9 +45,8 @@ def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability])
         for check in checks
         if check.startswith(SUITE_NODES)
     )
-    table = json.loads((Path(__file__).parents[1] / "conformance/starts.json").read_text("utf-8"))
     needed = (
-        number * float(table.get(function, _UNKNOWN))
+        number * runs_of(function)
         for function, number in functions.items()
         if _needs(function) <= capabilities
     )

@@ -1,0 +1,83 @@
+"""The table of budgets in docs/atc.md: what a number of runs of atc notices."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tempfile
+
+import pytest
+
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.matrix import VENDOR
+from pytest_ascendcache.toolchains.installed import OF_ATC
+
+BUDGETS = (30, 60, 120, 300, 600)
+_CONTROL = 4
+_HEAD = """\
+| runs | checks | rules | seeded defects noticed | CANN's known deviations shown |
+|---:|---:|---:|---:|---:|
+"""
+
+
+class _Collected:
+    """Notes the checks of the suite."""
+
+    def __init__(self) -> None:
+        self.rules: dict[str, str] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            marker = item.get_closest_marker("ascend_rule")
+            if marker is not None:
+                self.rules[item.nodeid.removeprefix(SUITE_NODES)] = marker.args[0]
+
+
+def budget_table() -> str:
+    """What each budget of runs notices at least, as the kill matrix has it."""
+    rules = _collected()
+    candidates = candidates_of(rules, OF_ATC)
+    notices = noticed_by(matrix.read(), {each.check for each in candidates})
+    known = frozenset().union(*notices.values())
+    lines = [_HEAD]
+    for budget in (*BUDGETS, None):
+        limit = sum(each.cost for each in candidates) if budget is None else budget - _CONTROL
+        found = cover(candidates, notices, limit)
+        seen = frozenset().union(*(notices.get(each, frozenset()) for each in found.chosen))
+        judged = {rules[each] for each in found.chosen}
+        cells = (
+            f"all ({limit:.0f})" if budget is None else str(budget),
+            str(len(found.chosen)),
+            str(len(judged)),
+            _share(seen, known, deviations=False),
+            _share(seen, known, deviations=True),
+        )
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _share(seen: frozenset[str], known: frozenset[str], deviations: bool) -> str:
+    some, every = (
+        sum(each.startswith(VENDOR) is deviations for each in names) for names in (seen, known)
+    )
+    return f"{some} of {every} ({some / every:.0%})"
+
+
+def _collected() -> dict[str, str]:
+    """The checks there are, and the rules they judge."""
+    collected = _Collected()
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as said,
+        tempfile.TemporaryDirectory(prefix="ascendcache-budgets-") as empty,
+    ):
+        arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
+        arguments += [f"--rootdir={empty}", "--ascend-toolchain=reference", "--ascend-cache"]
+        if pytest.main([*arguments, "--pyargs", PACKAGE], plugins=[collected]):
+            raise SystemExit(said.getvalue())
+    return collected.rules
+
+
+if __name__ == "__main__":
+    print(budget_table(), end="")

@@ -1,0 +1,65 @@
+"""What is run of the suite for a defect, or for a vendor's profile."""
+
+from __future__ import annotations
+
+from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.faults import CrashKind
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.runs import Asked, Named, SuiteRuns
+
+_HANGS = 15
+"""Seconds after which a run of a defect that never ends is killed."""
+_SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
+"""Rules that must not notice a defect it takes this kind of interruption to find."""
+
+
+def on_the_reference(arguments: list[str]) -> Asked:
+    """A run of the suite on the reference; it needs no files."""
+    return lambda _: ["--ascend-cache", *arguments]
+
+
+def arguments_of(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = True) -> list[str]:
+    """The run of a defect: all of the suite, or the checks of the rules it claims to break.
+
+    Where that is one rule, the first check that finds fault is enough: simpler interruptions come
+    first. What needs a power loss to be found is also shown to stand everything simpler.
+    """
+    chosen = settings_of(defect)
+    if full:
+        return [*chosen, PACKAGE]
+    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
+    first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
+    rules = [f"--ascend-rule={rule}" for rule in judged]
+    return [*chosen, *first, *rules, *runs.files(judged)]
+
+
+def settings_of(defect: Defect) -> list[str]:
+    """The options a defect is judged with."""
+    chosen = [f"--ascend-defect={defect.name}"]
+    if defect.editions != (DEFAULT_NAMES[CANN],):
+        chosen += [f"--ascend-edition={each}" for each in defect.editions]
+    if STRESS_RULE in defect.breaks:
+        # The whole suite has no stress in it unless it is asked for.
+        chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+    if defect.harm is Harm.HANG:
+        chosen.append(f"--ascend-timeout={_HANGS}")
+    return chosen
+
+
+def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills) -> Asked:
+    """The first run of a defect: the cheapest checks that are known to notice it, if there are
+    any; otherwise as :func:`arguments_of`."""
+    recorded = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
+    if full or not recorded:
+        return on_the_reference(arguments_of(defect, full, runs))
+    nodes = [each.node for each in recorded]
+    return Named(("--ascend-cache", *settings_of(defect), "--ascend-strict", *nodes))
+
+
+def profile_runs(profile: str, full: bool) -> list[list[str]]:
+    """A profile with the list of its name; in full, also without it."""
+    plain = [f"--ascend-profile={profile}", PACKAGE]
+    return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]

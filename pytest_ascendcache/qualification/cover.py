@@ -1,0 +1,111 @@
+"""Which checks to run where there is not time for all: those that notice the most for their runs.
+
+The kill matrix says which check notices which seeded defect. An order of checks follows from it by
+the greedy cover: next is always the check that notices the most defects that no earlier one does,
+for what it costs; the first check of a rule counts as one defect more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from pytest_ascendcache.conformance.costs import runs_of
+from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.qualification.matrix import Kills
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A check that may be chosen: its name below the suite, the rule it judges, and what it costs
+    (in runs of the toolchain, or in seconds: in the unit of the limit; more than 0)."""
+
+    check: str
+    rule: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Chosen checks, the most telling first, and how many of the known defects they notice.
+
+    ``known`` are the defects that some candidate notices. ``noticed`` is a lower bound: the matrix
+    names no more than a few checks for each defect. ``silent`` are rules without a chosen check.
+    """
+
+    chosen: tuple[str, ...]
+    candidates: int
+    cost: float
+    noticed: int
+    known: int
+    silent: tuple[str, ...]
+
+    @property
+    def share(self) -> float:
+        """Noticed of known defects, from 0 to 1."""
+        return self.noticed / self.known if self.known else 0.0
+
+
+def candidates_of(
+    rules: Mapping[str, str],
+    capabilities: frozenset[Capability],
+    per_run: float = 1.0,
+    per_check: float = 0.0,
+) -> list[Candidate]:
+    """The checks (with the rules they judge) that apply to a toolchain, with what they cost.
+
+    A check is taken to need a run at least: what it shares with others may be left out.
+    """
+    known = load_rules()
+    return [
+        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check)
+        for check, rule in rules.items()
+        if known[rule].capabilities <= capabilities
+    ]
+
+
+def noticed_by(kills: Kills, checks: Collection[str]) -> dict[str, frozenset[str]]:
+    """The recorded defects that each of these checks notices, in the default edition."""
+    found: dict[str, set[str]] = {}
+    for defect, records in kills.items():
+        if " (" in defect:  # of another edition of the documents
+            continue
+        for each in records:
+            if each.check in checks:
+                found.setdefault(each.check, set()).add(defect)
+    return {check: frozenset(defects) for check, defects in found.items()}
+
+
+def cover(
+    candidates: Collection[Candidate], notices: Mapping[str, frozenset[str]], limit: float
+) -> Cover:
+    """Choose checks whose costs stay within ``limit`` together.
+
+    ``notices`` as :func:`noticed_by` gives it. What is left of the limit when no check notices
+    anything new goes to the cheapest of the rest.
+    """
+    left = sorted(candidates, key=lambda each: (each.cost, each.check))
+    chosen: list[Candidate] = []
+    seen: set[str] = set()
+    touched: set[str] = set()
+    spent = 0.0
+
+    def gain(each: Candidate) -> float:
+        new = len(notices.get(each.check, frozenset()) - seen)
+        return (new + (each.rule not in touched)) / each.cost
+
+    while left := [each for each in left if spent + each.cost <= limit]:
+        best = max(left, key=gain)  # of equals the first: the cheapest
+        left.remove(best)
+        chosen.append(best)
+        spent += best.cost
+        seen |= notices.get(best.check, frozenset())
+        touched.add(best.rule)
+    return Cover(
+        chosen=tuple(each.check for each in chosen),
+        candidates=len(candidates),
+        cost=spent,
+        noticed=len(seen),
+        known=len(frozenset().union(*notices.values())) if notices else 0,
+        silent=tuple(sorted({each.rule for each in candidates} - touched)),
+    )

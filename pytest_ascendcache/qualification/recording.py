@@ -1,0 +1,115 @@
+"""``ci/qualify --matrix``: stores which checks notice which defect, see :mod:`.matrix`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.asking import (
+    arguments_of,
+    on_the_reference,
+    profile_runs,
+    settings_of,
+)
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.killed import Killed
+from pytest_ascendcache.qualification.loading import load_profiles
+from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
+from pytest_ascendcache.toolchains.installed import OF_ATC
+
+
+def record(defects: list[Defect], jobs: int, anew: bool) -> int:
+    """Ask all checks of the rules that these defects break, and store which of them notice.
+
+    Unless they are to be recorded ``anew``, those are left out of which enough is known.
+    """
+    runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
+    if not anew:
+        _record_profiles(runs)
+        defects = [
+            each
+            for each in defects
+            if each.breaks
+            and not matrix.tells(each, known.get(matrix.name_of(each), ()), runs.checks)
+        ]
+    try:
+        enough = f"--maxfail={matrix.MOST}"
+        asked = {each: arguments_of(each, False, runs, exit_first=False) for each in defects}
+        short = [
+            on_the_reference([*asked[each], "--ascend-strict", enough])
+            if len(each.breaks) == 1
+            else on_the_reference([*asked[each], "--ascend-strict"])
+            for each in defects
+        ]
+        nothing: list[Defect] = []
+        for defect, ended in zip(defects, runs(short), strict=True):
+            if not _keep(defect, ended):
+                nothing.append(defect)
+        # Undecided checks may have ended a run before one noticed: here all have their say.
+        whole = [on_the_reference([*asked[each], "--ascend-strict"]) for each in nothing]
+        for defect, ended in zip(nothing, runs(whole), strict=True):
+            unnoticed += not _keep(defect, ended)
+    finally:
+        runs.close()
+    return 1 if unnoticed else 0
+
+
+def _record_profiles(runs: SuiteRuns) -> None:
+    """Store which checks show which entry of the vendors' lists, where nothing is known of them."""
+    for name in load_profiles():
+        if any(each.startswith(f"{matrix.VENDOR}{name},") for each in matrix.read()):
+            continue
+        (arguments,) = profile_runs(name, full=False)
+        (ended,) = runs([on_the_reference(arguments)])
+        found = matrix.observed_deviations(ended.report)
+        matrix.write({**matrix.read(), **found})
+        print(f"{len(found):>4} entries of the list {name} are shown", flush=True)
+
+
+WIDE = 120
+"""Runs of the selection that :func:`record_wide` asks."""
+
+
+def record_wide(defects: Sequence[Defect], jobs: int) -> int:
+    """Have the most telling checks for an atc look at every defect, and store which notice it.
+
+    The record has no more than a few checks for each defect, and those of the rules it claims to
+    break; what a selection really notices is more.
+    """
+    runs, known = SuiteRuns(jobs), matrix.read()
+    try:
+        candidates = candidates_of(runs.checks, OF_ATC)
+        chosen = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
+        nodes = [matrix.node_of(each) for each in chosen]
+        rules = load_rules()
+        judged = [
+            each
+            for each in defects
+            if each.editions == (DEFAULT_NAMES[CANN],)
+            and each.breaks
+            and all(rules[rule].capabilities <= OF_ATC for rule in each.breaks)
+        ]
+        asked = [Named(("--ascend-cache", *settings_of(each), *nodes)) for each in judged]
+        for defect, ended in zip(judged, runs(asked), strict=True):
+            if not Killed.of(defect, ended).miswritten:
+                more = matrix.noticing(ended.report)
+                before = matrix.read()
+                name = matrix.name_of(defect)
+                matrix.write({**before, name: tuple(sorted({*before.get(name, ()), *more}))})
+                print(f"{len(more):>4} of {len(nodes)} checks notice {name}", flush=True)
+    finally:
+        runs.close()
+    return 0
+
+
+def _keep(defect: Defect, ended: Ended) -> int:
+    """Store which checks of a run noticed a defect; how many."""
+    wrong = Killed.of(defect, ended).miswritten
+    kills = () if wrong else matrix.observed(defect, ended.report)
+    if kills:  # at once: what is known stays when this is interrupted
+        matrix.write({**matrix.read(), matrix.name_of(defect): kills})
+    print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
+    return len(kills)

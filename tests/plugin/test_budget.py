@@ -1,0 +1,135 @@
+"""``--ascend-budget``: as many checks as fit, the most telling first; what is left out is said."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
+
+ATC = Path(sys.executable).with_name("ascendcache-atc")
+SUITE = ("--pyargs", PACKAGE)
+
+
+def chosen(result: pytest.RunResult) -> set[str]:
+    return {line for line in result.outlines if line.startswith(SUITE_NODES)}
+
+
+def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference", "--collect-only", "-q", *arguments, *SUITE
+    )
+    assert result.ret == 0
+    return chosen(result)
+
+
+def test_a_greater_budget_runs_more_and_smoke_is_one_of_sixty(pytester: pytest.Pytester) -> None:
+    few, some, more = (collect(pytester, f"--ascend-budget={n}runs") for n in (30, 60, 200))
+    assert 10 < len(few) < len(some) < len(more) < 200
+    assert collect(pytester, "--ascend-smoke") == some
+    documents = {Path(line).parts[2] for line in some}
+    assert {"cache_mode", "impl_mode", "incremental", "static_kernel"} <= documents
+
+
+def test_only_checks_that_apply_are_chosen(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        f"--ascend-atc={ATC}", "--ascend-budget=60runs", "--collect-only", "-q", *SUITE
+    )
+    documents = {Path(line).parts[2] for line in chosen(result)}
+    assert documents <= {"cache_mode", "impl_mode", "robustness"}
+
+
+def test_a_rule_has_a_budget_too(pytester: pytest.Pytester) -> None:
+    found = collect(pytester, "--ascend-rule=aging/bad-values", "--ascend-budget=20runs")
+    assert 0 < len(found) <= 16
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_the_end_says_what_was_left_out(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    pytester.makepyfile(test_mine="def test_mine(): pass")
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference",
+        "--ascend-budget=20runs",
+        "--ascend-rule=aging/bad-values",
+        "--ascend-rule=cache-mode/default-is-disable",
+        "--ascend-rule=cache-mode/parallel-force",  # fifteen runs
+        "--ascend-report=report.json",
+        *workers,
+        "test_mine.py",
+        PACKAGE,
+        "--pyargs",
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "*a selection of checks (--ascend-budget=20runs), not the suite",
+            "--ascend-budget=20runs: * of * checks were run; they notice at least * of * known "
+            "defects (*%)",
+            "not judged at all: 1 rule: cache-mode/parallel-force",
+        ]
+    )
+    report = json.loads((pytester.path / "report.json").read_text())
+    selection = report["selection"]
+    assert selection["checks"] == len(report["checks"]) < selection["of_checks"]
+    assert selection["rules_left_out"] == ["cache-mode/parallel-force"]
+    assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and one's own
+
+
+def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference",
+        "--ascend-budget=2h",
+        "--ascend-rule=cache-mode/default-is-disable",
+        *SUITE,
+    )
+    assert result.ret == 0
+    count = result.parseoutcomes()["passed"]
+    result.stdout.fnmatch_lines([f"--ascend-budget=2h: {count} of {count} checks were run; *"])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("", "*--ascend-budget is empty; give a time such as 90s, 10m or 2h*"),
+        ("10", "*must be a time such as 90s, 10m or 2h, or at least 20 runs*, not '10'.*"),
+        ("19runs", "*must be a time*, not '19runs'.*"),
+        ("0m", "*must be a time*, not '0m'.*"),
+        ("-5m", "*must be a time*, not '-5m'.*"),
+        ("1.5h", "*must be a time*, not '1.5h'.*"),
+        ("٣m", "*must be a time*"),
+        ("1m", "*--collect-only runs nothing that could be measured*"),
+    ],
+)
+def test_a_bad_budget_is_refused(pytester: pytest.Pytester, value: str, said: str) -> None:
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference", f"--ascend-budget={value}", "--collect-only", *SUITE
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
+
+
+def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-smoke", "--ascend-budget=1h", *SUITE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*a budget of 60 runs and does not go with --ascend-budget=1h;*"])
+
+
+def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference", "--ascend-budget=20runs", "-n", "4", *SUITE
+    )
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*with 4 workers the positive control alone takes 16 runs; *24runs*"]
+    )
+
+
+def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess(f"--ascend-atc={ATC}", "--ascend-budget=1s", *SUITE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so that no check fits; *"])

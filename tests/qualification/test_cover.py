@@ -1,0 +1,61 @@
+"""Which checks are chosen where there is not time for all."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_ascendcache.qualification.cover import Candidate, cover, noticed_by
+from pytest_ascendcache.qualification.matrix import Kill
+
+COSTS = st.floats(0.5, 9.0)
+CHECKS = st.lists(
+    st.tuples(COSTS, st.sampled_from("rst"), st.frozensets(st.integers(0, 9).map(str))),
+    max_size=12,
+)
+
+
+def test_what_notices_most_for_its_runs_comes_first() -> None:
+    candidates = [Candidate("dear", "r", 6.0), Candidate("cheap", "r", 2.0)]
+    notices = {"dear": frozenset("abc"), "cheap": frozenset("ab")}
+    found = cover(candidates, notices, 9.0)
+    assert found.chosen == ("cheap", "dear")
+    assert (found.noticed, found.known, found.share) == (3, 3, 1.0)
+
+
+def test_what_is_noticed_already_does_not_count_again() -> None:
+    candidates = [Candidate(name, "r", 1.0) for name in ("both", "same", "other")]
+    notices = {"both": frozenset("ab"), "same": frozenset("ab"), "other": frozenset("c")}
+    assert cover(candidates, notices, 2.0).chosen == ("both", "other")
+
+
+def test_a_rule_without_a_check_comes_before_a_second_check_of_another() -> None:
+    candidates = [Candidate("a1", "a", 1.0), Candidate("a2", "a", 1.0), Candidate("b1", "b", 2.0)]
+    assert cover(candidates, {}, 3.0).chosen == ("a1", "b1")
+    assert cover(candidates, {}, 1.0).silent == ("b",)
+
+
+@given(CHECKS, st.floats(0.0, 40.0))
+def test_a_budget_is_kept_and_used(
+    made: list[tuple[float, str, frozenset[str]]], limit: float
+) -> None:
+    candidates = [Candidate(str(n), rule, cost) for n, (cost, rule, _) in enumerate(made)]
+    notices = {str(n): found for n, (_, _, found) in enumerate(made)}
+    found = cover(candidates, notices, limit)
+    costs = {each.check: each.cost for each in candidates}
+    assert found.cost <= limit
+    assert abs(found.cost - sum(costs[each] for each in found.chosen)) < 1e-6
+    left = [each for each in candidates if each.check not in found.chosen]
+    assert all(found.cost + each.cost > limit for each in left)
+    assert len({*found.chosen}) == len(found.chosen)
+    seen = frozenset().union(*(notices[each] for each in found.chosen)) if found.chosen else ()
+    assert found.noticed == len(seen) <= found.known
+
+
+def test_what_another_edition_notices_says_nothing_here() -> None:
+    kills = {
+        "one": (Kill(1, "x", "r", "", ""),),
+        "one (CANN 7.0)": (Kill(1, "y", "r", "", ""),),
+        "deviation of cann, entry 3": (Kill(1, "x", "r", "", ""), Kill(1, "gone", "r", "", "")),
+    }
+    assert noticed_by(kills, {"x", "y"}) == {"x": frozenset({"one", "deviation of cann, entry 3"})}
