@@ -11,7 +11,7 @@ from pytest_ascendcache.release.configuration import (
     is_forced,
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
-from pytest_ascendcache.release.inputs import file_sha256, read_digests
+from pytest_ascendcache.release.inputs import file_sha256, package_stamps, read_digests
 from pytest_ascendcache.release.kernels import (
     copy_cache,
     copy_kernels,
@@ -64,6 +64,7 @@ __all__ = [
     "kept_file_problems",
     "options_digest",
     "outdated_kernels",
+    "package_stamps",
     "precision_file_problems",
     "rank_directories",
     "rank_problems",

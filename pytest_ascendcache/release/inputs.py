@@ -6,7 +6,6 @@ import hashlib
 import mmap
 import os
 import re
-import stat
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +28,7 @@ _LARGE = 64 << 20
 
 def read_digests(release: Release) -> dict[str, str]:
     """Digests of the files that the release's command names, by path; those of an ONNX model's
-    external data too. Files below directories that variables name count by size and time.
+    external data too.
 
     Raises:
         OSError: for a file that cannot be read; its ``filename`` says which.
@@ -45,10 +44,18 @@ def read_digests(release: Release) -> dict[str, str]:
     if release.model is not None and options.get("framework") == _ONNX:
         for path in _external(release.model):
             found[str(path)] = file_sha256(path)
+    return found
+
+
+def package_stamps(release: Release) -> dict[str, str]:
+    """Sizes and times of the files in directories that variables name, packages of operators among
+    them; byte code, which Python writes there as it runs, is left out."""
+    found: dict[str, str] = {}
     for value in release.conversion_environment.values():
         for text in value.split(os.pathsep):
             if os.path.isabs(text):  # noqa: PTH117 - a text that need not be a path
-                found |= {str(each): _stamp(each) for each in _files(Path(text))}
+                files = (each for each in _files(Path(text)) if each.suffix != ".pyc")
+                found |= {str(each): _stamp(each) for each in files}
     return found
 
 
@@ -111,4 +118,4 @@ def _sha256(path: Path) -> str:
 
 def _stamp(path: Path) -> str:
     info = path.stat()
-    return f"{info.st_size} bytes of {info.st_mtime_ns}" if stat.S_ISREG(info.st_mode) else ""
+    return f"{info.st_size} bytes of {info.st_mtime_ns}"

@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 
 from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf, Made, Place
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
-from pytest_ascendcache.release import read_digests, read_release
+from pytest_ascendcache.release import package_stamps, read_digests, read_release
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures/release"
@@ -231,6 +231,7 @@ def release(tmp_path: Path) -> Path:
     for each in ("bank", "custom"):
         (tmp_path / each).mkdir()
         (tmp_path / each / "file").write_text("first")
+    (tmp_path / "custom/file.pyc").touch()
     weight = numpy_helper.from_array(numpy.ones(1000, numpy.float32), "w")
     x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1000])
     y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1000])
@@ -247,8 +248,13 @@ def release(tmp_path: Path) -> Path:
     return tmp_path / "release.toml"
 
 
+def _known(path: Path) -> dict[str, str]:
+    release = read_release(path, {})
+    return {**read_digests(release), **package_stamps(release)}
+
+
 def test_all_that_a_command_reads_is_known(release: Path) -> None:
-    digests = read_digests(read_release(release, {}))
+    digests = _known(release)
     names = {str(Path(each).relative_to(release.parent)) for each in digests}
     data = f"{'a' * 150}.bin"
     assert names == {"model.onnx", data, "model.ini", "bank/file", "custom/file"}
@@ -256,6 +262,6 @@ def test_all_that_a_command_reads_is_known(release: Path) -> None:
         path = release.parent / name
         content = path.read_bytes()
         path.write_bytes(content[:-1] + b"#")
-        changed = read_digests(read_release(release, {}))
+        changed = _known(release)
         assert {key for key in digests if digests[key] != changed[key]} == {str(path)}
         digests = changed

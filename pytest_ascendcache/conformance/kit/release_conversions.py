@@ -33,6 +33,7 @@ from pytest_ascendcache.release import (
     Problem,
     Release,
     copy_cache,
+    package_stamps,
     read_digests,
     soc_directory,
 )
@@ -384,7 +385,7 @@ class ReleaseConversions:
             "toolchain": [toolchain.name, toolchain.version, dict(toolchain.details), stamps],
             "options": self.release.conversion_options,
             "environment": [self.release.conversion_environment, shell],
-            "read": self._read,
+            "read": [self._read, package_stamps(self.release)],
             "cache": cache,
         }
 
