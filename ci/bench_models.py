@@ -31,7 +31,7 @@ caches, and two at once."""
 
 def conversions(directory: Path, pytest: Callable[..., float]) -> None:
     """The example release: warm beside cold, and its gate beside bare conversions."""
-    example = Path(shutil.copytree(FIXTURES / "release-model", directory / "example"))
+    example = Path(shutil.copytree(FIXTURES / "release", directory / "example"))
     cold = [_converted(example, f"--op_compiler_cache_dir=c{each}") for each in range(5)]
     warm = [_converted(example, "--op_compiler_cache_dir=c0") for _ in range(5)]
     bare = [_converted(example, "--op_compiler_cache_mode=disable") for _ in range(5)]

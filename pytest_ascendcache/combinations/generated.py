@@ -16,7 +16,7 @@ from itertools import chain, islice
 from math import prod
 from typing import Any
 
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, data_type
 
 _NEARLY_EQUAL, _REDRAWN = 2, 2
 MOST_ELEMENTS = 8192
@@ -93,9 +93,9 @@ def generate(
     families: Sequence[Family] | None = None,
     near: bool = True,
 ) -> tuple[OperatorSpec, ...]:
-    """Different operators, neighbours next to each other: about 240 a pass, of every type in each.
+    """Different operators, neighbours next to each other: about 340 a pass, of every type in each.
 
-    They are named ``generated_<n>``. Without ``near`` there are no neighbours, about 90 a pass.
+    They are named ``generated_<n>``. Without ``near`` there are no neighbours, about 130 a pass.
     """
     rng = random.Random(seed)
     found: dict[OperatorSpec, None] = {}
@@ -218,6 +218,11 @@ def _binary(kind: str, values: Values) -> OperatorSpec:
         for each in (first, second, shape)
     )
     return OperatorSpec(kind, (one, two), (result,))
+
+
+def _like_binary(kind: str, build: Callable[[str, Values], OperatorSpec | None]) -> Family:
+    """Operators of two numbers, or with more, that broadcast as :func:`_binary` has them."""
+    return replace(_binary_family(kind), build=build)
 
 
 def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
@@ -445,6 +450,121 @@ def _pool(kind: str, values: Values) -> OperatorSpec | None:
     return OperatorSpec(kind, (x,), (y,), attributes)
 
 
+def _comparison(kind: str, values: Values) -> OperatorSpec:
+    numbers = _binary(kind, values)
+    return replace(numbers, outputs=(replace(numbers.outputs[0], dtype=data_type("bool")),))
+
+
+def _select(kind: str, values: Values) -> OperatorSpec:
+    numbers = _binary(kind, values)
+    place = 1 if values["swapped"] else 0
+    condition = replace(numbers.inputs[place], dtype=data_type("bool"))
+    return replace(numbers, inputs=(condition, *numbers.inputs))
+
+
+def _gelu(kind: str, values: Values) -> OperatorSpec:
+    tensor = TensorDesc.of(values["dtype"], *values["shape"])
+    given = _attribute("approximate", "string", values)
+    return OperatorSpec(kind, (tensor,), (tensor,), given)
+
+
+def _accumulate(kind: str, values: Values) -> OperatorSpec:
+    tensor, count = TensorDesc.of(values["dtype"], *values["shape"]), values["count"]
+    return OperatorSpec(kind, (tensor,) * count, (tensor,), (Attribute("N", "int", count),))
+
+
+def _batch_norm(kind: str, values: Values) -> OperatorSpec:
+    x = TensorDesc.of(values["dtype"], *values["shape"], format="NCHW")
+    vector = TensorDesc.of(values["dtype"], values["shape"][1])
+    given = (*_attribute("epsilon", "float", values), Attribute("is_training", "bool", False))
+    return OperatorSpec(kind, (x, *(vector,) * 4), (x,), given)
+
+
+def _along(values: Values) -> tuple[tuple[TensorDesc, ...], TensorDesc, int] | None:
+    """Parts along an axis, the tensor that they make, and the axis."""
+    shape, axis = values["shape"], values["axis"]
+    if not -len(shape) <= axis < len(shape):
+        return None
+    place = axis % len(shape)
+    parts = tuple(
+        TensorDesc.of(values["dtype"], *shape[:place], extent, *shape[place + 1 :])
+        for extent in values["extents"]
+    )
+    whole = (*shape[:place], sum(values["extents"]), *shape[place + 1 :])
+    return parts, TensorDesc.of(values["dtype"], *whole), axis
+
+
+def _concat(kind: str, values: Values) -> OperatorSpec | None:
+    found = _along(values)
+    if found is None:
+        return None
+    parts, whole, axis = found
+    given = (Attribute("concat_dim", "int", axis), Attribute("N", "int", len(parts)))
+    return OperatorSpec(kind, parts, (whole,), given)
+
+
+def _split(kind: str, values: Values) -> OperatorSpec | None:
+    found = _along(values)
+    if found is None:
+        return None
+    parts, whole, axis = found
+    given = (
+        Attribute("size_splits", "list_int", values["extents"]),
+        Attribute("split_dim", "int", axis),
+        Attribute("num_split", "int", len(parts)),
+    )
+    return OperatorSpec(kind, (whole,), parts, given)
+
+
+def _gather(kind: str, values: Values) -> OperatorSpec | None:
+    shape, axis = values["shape"], values["axis"]
+    if not -len(shape) <= axis < len(shape) or shape[axis] < 2:
+        return None
+    place = axis % len(shape)
+    made = (*shape[:place], *values["places"], *shape[place + 1 :])
+    x, y = TensorDesc.of(values["dtype"], *shape), TensorDesc.of(values["dtype"], *made)
+    places = TensorDesc.of(values["index"], *values["places"])
+    return OperatorSpec(kind, (x, places, _constant((axis,), "int32")), (y,))
+
+
+def _unsqueeze(kind: str, values: Values) -> OperatorSpec | None:
+    shape, axes = values["shape"], values["axes"]
+    rank = len(shape) + len(axes)
+    places = {axis % rank for axis in axes if -rank <= axis < rank}
+    if rank > 8 or len(places) < len(axes):
+        return None
+    rest = iter(shape)
+    made = tuple(1 if place in places else next(rest) for place in range(rank))
+    x, y = TensorDesc.of(values["dtype"], *shape), TensorDesc.of(values["dtype"], *made)
+    return OperatorSpec(kind, (x, _constant(axes, "int64")), (y,))
+
+
+def _broadcast_to(kind: str, values: Values) -> OperatorSpec:
+    made = _binary(kind, {**values, "swapped": False, "format": "ND"})
+    asked = _constant(made.outputs[0].shape, values["index"])
+    return replace(made, inputs=(made.inputs[1], asked))
+
+
+def _slice(kind: str, values: Values) -> OperatorSpec | None:
+    shape, axis = values["shape"], values["axis"]
+    if not -len(shape) <= axis < len(shape):
+        return None
+    first, last, step = values["range"]
+    taken = len(range(*slice(first, last, step).indices(shape[axis])))
+    if not taken:
+        return None
+    place = axis % len(shape)
+    made = (*shape[:place], taken, *shape[place + 1 :])
+    x, y = TensorDesc.of(values["dtype"], *shape), TensorDesc.of(values["dtype"], *made)
+    given = (_constant((each,), values["index"]) for each in (first, last, axis, step))
+    return OperatorSpec(kind, (x, *given), (y,))
+
+
+def _global_pool(kind: str, values: Values) -> OperatorSpec:
+    x = TensorDesc.of(values["dtype"], 2, 3, *values["image"], format="NCHW")
+    return OperatorSpec(kind, (x,), (TensorDesc.of(values["dtype"], 2, 3, 1, 1, format="NCHW"),))
+
+
 _IMAGES: dict[str, Draw] = {
     "dtype": _one_of(*_FLOATS),
     "image": _one_of((5, 5), (7, 4), (8, 8), (1, 9)),
@@ -581,6 +701,98 @@ FAMILIES = (
         },
         _conv,
     ),
-    *(Family(kind, {**_IMAGES, **_PADDING}, _pool) for kind in ("MaxPool", "MaxPoolV3")),
+    *(
+        Family(kind, {**_IMAGES, **_PADDING}, _pool)
+        for kind in ("MaxPool", "MaxPoolV3", "AvgPoolV2")
+    ),
+    Family(
+        "GlobalAveragePool",
+        {name: _IMAGES[name] for name in ("dtype", "image")},
+        _global_pool,
+        ({"dtype": "float16", "image": (3, 2053)},),
+    ),
+    _unary_family("Erf"),
+    Family(
+        "GeluV2",
+        {
+            "dtype": _one_of(*_FLOATS),
+            "shape": _shape(),
+            "approximate": _one_of(None, "none", "tanh"),
+        },
+        _gelu,
+    ),
+    _binary_family("Pow", _FLOATS),
+    *(_like_binary(kind, _comparison) for kind in ("Equal", "Less", "Greater")),
+    _like_binary("SelectV2", _select),
+    Family(
+        "AccumulateNV2",
+        {"dtype": _one_of(*_FLOATS), "shape": _shape(), "count": _one_of(1, 2, 3, 9)},
+        _accumulate,
+    ),
+    Family(
+        "BatchNorm",
+        {
+            "dtype": _one_of(*_FLOATS),
+            "shape": _one_of((2, 3, 5, 5), (1, 7, 1, 4), (3, 1, 8, 2), (1, 2, 1, 2053)),
+            "epsilon": _one_of(None, 1e-5, 1e-3),
+        },
+        _batch_norm,
+    ),
+    *(_reduce_family(kind, _NUMBERS) for kind in ("ReduceMin", "ReduceMinD")),
+    *(
+        Family(
+            kind,
+            {
+                "dtype": _one_of(*_STORABLE),
+                "shape": _one_of((2, 3, 4), (5,), (1, 2, 1, 3), (4, 4), (3, 1, 2, 2, 2)),
+                "axis": _one_of(0, 1, -1, -2),
+                "extents": _one_of((1, 2), (2, 1), (3,), (1, 1, 1), (5, 3)),
+            },
+            build,
+        )
+        for kind, build in (("ConcatD", _concat), ("SplitVD", _split))
+    ),
+    Family(
+        "GatherV2",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "shape": _one_of((2, 3, 4), (5, 7), (3, 2, 1, 2), (31, 3)),
+            "axis": _one_of(0, 1, -1),
+            "places": _one_of((3,), (2, 2), (1,), (1, 3), (3, 1)),
+            "index": _one_of("int32", "int64"),
+        },
+        _gather,
+    ),
+    Family(
+        "UnsqueezeV3",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "shape": _one_of((2, 3), (6,), (1, 2, 3), (2, 1, 2, 2)),
+            "axes": _one_of((0,), (1,), (-1,), (0, 2), (0, -1)),
+        },
+        _unsqueeze,
+    ),
+    Family(
+        "BroadcastTo",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "shape": _one_of((2, 3), (4, 1, 5), (2, 2, 2, 2), (3, 7)),
+            "narrow": _one_of((), (0,), (-1,), (0, 1)),
+            "lower": _one_of(0, 1, 2),
+            "index": _one_of("int32", "int64"),
+        },
+        _broadcast_to,
+    ),
+    Family(
+        "StridedSliceV2",
+        {
+            "dtype": _one_of(*_STORABLE),
+            "shape": _one_of((7, 5), (3, 8, 2), (13,), (2, 1, 9, 4)),
+            "axis": _one_of(0, 1, -1),
+            "range": _one_of((0, 2, 1), (1, 8, 2), (-2, 99, 1), (5, 0, -2), (0, 99, 3)),
+            "index": _one_of("int32", "int64"),
+        },
+        _slice,
+    ),
 )
 """One family a type; together they hold every type with reference semantics."""

@@ -19,9 +19,14 @@ SUMMING = frozenset(
     {
         *("ReduceSum", "ReduceSumD", "ReduceMean", "ReduceMeanD", "SoftmaxV2", "LayerNorm"),
         *("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "Conv2D"),
+        *("AccumulateNV2", "AvgPoolV2", "GlobalAveragePool"),
     }
 )
 """Types that add elements up: one infinite element would hide all others of its sum."""
+
+_WITHOUT = frozenset({"LayerNorm", "BatchNorm", "Pow"})
+"""Types that are given samples alone: a zero among beta cancels, and what infinite or undefined
+powers are, no document of CANN says."""
 
 EXTREMES = {"ReduceMax": -1.0, "ReduceMaxD": -1.0, "ReduceMin": 1.0, "ReduceMinD": 1.0}
 """Types that look for an extreme, and the sign on whose side a wrong start is found."""
@@ -37,8 +42,8 @@ def edge_inputs(spec: OperatorSpec, seed: int) -> list[npt.NDArray[Any]]:
     Raises:
         UnknownOperator, ValueError: as :func:`sample_inputs`.
     """
-    if spec.type == "LayerNorm" or spec.attribute("scale") not in (None, 1.0):
-        # A zero among beta cancels; a scaled edge is rounded, or overflows, on its way.
+    if spec.type in _WITHOUT or spec.attribute("scale") not in (None, 1.0):
+        # A scaled edge is rounded, or overflows, on its way.
         return sample_inputs(spec, seed)
     connected = [each for each in spec.inputs if not each.is_absent]
     inputs = [np.array(each) for each in sample_inputs(spec, seed)]

@@ -142,6 +142,9 @@ class _Domain:
     signed: bool = False
 
 
+_MOST_TENSORS = 64
+"""Tensors that one operator adds up or joins: CANN's limit."""
+
 _ANY = _Domain(0.0, 2.0, signed=True)
 _POSITIVE = _Domain(0.25, 4.0)
 _SUMMED = _Domain(0.25, 1.0)
@@ -387,6 +390,32 @@ def _cast(spec: OperatorSpec, x: Array) -> Array:
     return np.clip(np.trunc(x), float(limits.min), float(limits.max))
 
 
+def _erf(x: Array) -> Array:
+    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+
+
+def _gelu_v2(spec: OperatorSpec, x: Array) -> Array:
+    """By the error function, or with ``approximate`` "tanh" as Gelu. ``erfc`` keeps the digits of
+    the tail."""
+    kind = spec.attribute("approximate") or "none"
+    if kind not in ("none", "tanh"):
+        raise ValueError(f"the attribute approximate is {kind!r}; write none or tanh")
+    if kind == "tanh":
+        return _gelu(x)
+    return np.asarray(x / 2 * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)))
+
+
+def _select(_spec: OperatorSpec, condition: Array, yes: Array, no: Array) -> Array:
+    return np.where(condition != 0, yes, no)
+
+
+def _accumulate(_spec: OperatorSpec, *given: Array | None) -> Array:
+    total, *others = (each for each in given if each is not None)
+    for each in others:
+        total = total + each
+    return total
+
+
 # Reductions along axes.
 
 
@@ -422,6 +451,15 @@ def _layer_norm(spec: OperatorSpec, x: Array, gamma: Array, beta: Array) -> list
     variance = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
     y = (x - mean) / np.sqrt(variance + _float(spec, "epsilon", 1e-7)) * gamma + beta
     return [y, mean, variance]
+
+
+def _batch_norm(
+    spec: OperatorSpec, x: Array, scale: Array, offset: Array, mean: Array, variance: Array
+) -> Array:
+    """Of inference: statistics come in, one of each for a channel (dimension 1)."""
+    along = (-1, *(1,) * (x.ndim - 2))
+    root = np.sqrt(variance + _float(spec, "epsilon", 1e-4)).reshape(along)
+    return (x - mean.reshape(along)) / root * scale.reshape(along) + offset.reshape(along)
 
 
 def _axis(axis: int, rank: int, last: int = -1) -> int:
@@ -495,7 +533,13 @@ def _max_pool_v3(spec: OperatorSpec, x: Array) -> Array:
     return _pooled(spec, x, str(spec.attribute("padding_mode") or "CALCULATED"))
 
 
-def _pooled(spec: OperatorSpec, x: Array, mode: str) -> Array:
+def _pooled(
+    spec: OperatorSpec,
+    x: Array,
+    mode: str,
+    around: float = -np.inf,
+    reduce: Callable[..., Any] = np.max,
+) -> Array:
     kernel = _window(_required(spec, "ksize", 4), "ksize")
     strides = _window(_required(spec, "strides", 4), "strides")
     pads = _ints(spec, "pads", 4) or (0, 0, 0, 0)
@@ -516,8 +560,24 @@ def _pooled(spec: OperatorSpec, x: Array, mode: str) -> Array:
                 count -= 1
             after = max((count - 1) * step + size - extent - before, after)
         borders.append((before, after))
-    padded = np.pad(x, ((0, 0), (0, 0), *borders), constant_values=-np.inf)
-    return np.asarray(_windows(padded, kernel, strides).max(axis=(4, 5)))
+    padded = np.pad(x, ((0, 0), (0, 0), *borders), constant_values=around)
+    return np.asarray(reduce(_windows(padded, kernel, strides), axis=(4, 5)))
+
+
+def _average_pool(spec: OperatorSpec, x: Array) -> Array:
+    """AvgPoolV2: explicit pads by default, which ``exclusive`` (the default) does not count."""
+    if _flag(spec, "global_pooling"):
+        return _global_average(spec, x)
+    mode = str(spec.attribute("padding_mode") or "CALCULATED")
+    total = _pooled(spec, x, mode, 0.0, np.sum)
+    if spec.attribute("exclusive") is False:
+        kernel = _window(_required(spec, "ksize", 4), "ksize")
+        return total / math.prod(kernel)
+    return total / _pooled(spec, np.ones_like(x), mode, 0.0, np.sum)
+
+
+def _global_average(_spec: OperatorSpec, x: Array) -> Array:
+    return np.asarray(x.mean(axis=(2, 3), keepdims=True))
 
 
 # Shape alone.
@@ -543,6 +603,44 @@ def _flatten(spec: OperatorSpec, x: Array) -> Array:
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
 
 
+def _unsqueeze(_spec: OperatorSpec, x: Array, axes: Array) -> Array:
+    return np.expand_dims(x, tuple(int(each) for each in axes.flat))
+
+
+def _broadcast_to(_spec: OperatorSpec, x: Array, shape: Array) -> Array:
+    made = np.broadcast_shapes(x.shape, tuple(int(each) for each in shape.flat))
+    return np.broadcast_to(x, made)
+
+
+def _concat(spec: OperatorSpec, *given: Array | None) -> Array:
+    parts = [each for each in given if each is not None]
+    return np.concatenate(parts, axis=_axis(_int(spec, "concat_dim", 0), parts[0].ndim))
+
+
+def _split(spec: OperatorSpec, x: Array) -> list[Array]:
+    """An output for each of ``size_splits``."""
+    axis = _axis(_int(spec, "split_dim", 0), x.ndim)
+    ends = np.cumsum(_required(spec, "size_splits"))[:-1]
+    return np.split(x, ends, axis=axis)
+
+
+def _gather(spec: OperatorSpec, x: Array, places: Array, axis: Array) -> Array:
+    """Slices of x at ``places`` along an axis."""
+    if _int(spec, "batch_dims", 0):
+        raise ValueError("the attribute batch_dims is not 0, which has no reference semantics")
+    return np.take(x, places.astype(np.int64), axis=int(axis.flat[0]))
+
+
+def _slice(
+    _spec: OperatorSpec, x: Array, begin: Array, end: Array, axes: Array, strides: Array
+) -> Array:
+    """As Python slices, along each of the axes."""
+    chosen = [slice(None)] * x.ndim
+    for first, last, axis, step in zip(begin, end, axes, strides, strict=True):
+        chosen[_axis(int(axis), x.ndim)] = slice(int(first), int(last), int(step))
+    return x[tuple(chosen)]
+
+
 # Where each operator is well conditioned.
 
 
@@ -559,6 +657,21 @@ def _castable(spec: OperatorSpec, _index: int) -> _Domain:
     target = _real_type(spec.outputs[0]) if spec.outputs else None
     whole = target is not None and target.kind in "iu"
     return _Domain(0.0, 100.0, signed=target is None or target.kind != "u") if whole else _ANY
+
+
+def _power(_spec: OperatorSpec, index: int) -> _Domain:
+    return _Domain(-2.0, 2.0) if index == 1 else _Domain(0.5, 2.0)
+
+
+def _standardised(_spec: OperatorSpec, index: int) -> _Domain:
+    """As for LayerNorm; the mean stays away from x, and the variance from 0."""
+    high, scale, offset = _Domain(3.0, 4.0), _Domain(0.5, 1.5), _Domain(4.0, 5.0)
+    return (high, scale, offset, _Domain(0.5, 1.5), _Domain(0.5, 1.5))[index]
+
+
+def _place(_spec: OperatorSpec, index: int) -> _Domain:
+    """Places that a table of at least two slices has; whole numbers are sampled in quarters."""
+    return _Domain(0.0, 0.25) if index == 1 else _ANY
 
 
 _OPERATORS: dict[str, _Operator] = {
@@ -606,6 +719,26 @@ _OPERATORS: dict[str, _Operator] = {
     "Conv2D": _Operator(_conv2d, 2, 3, domain=_SUMMED, layout=True),
     "MaxPool": _Operator(_max_pool, layout=True),
     "MaxPoolV3": _Operator(_max_pool_v3, layout=True),
+    "AvgPoolV2": _Operator(_average_pool, domain=_SUMMED, layout=True),
+    "GlobalAveragePool": _Operator(_global_average, domain=_SUMMED, layout=True),
+    # What models in ONNX consist of beside those.
+    "Erf": _Operator(_elementwise(_erf)),
+    "GeluV2": _Operator(_gelu_v2),
+    "Pow": _Operator(_broadcast(np.power), 2, 2, domain=_power),
+    "Equal": _Operator(_broadcast(np.equal), 2, 2),
+    "Less": _Operator(_broadcast(np.less), 2, 2),
+    "Greater": _Operator(_broadcast(np.greater), 2, 2),
+    "SelectV2": _Operator(_select, 3, 3),
+    "AccumulateNV2": _Operator(_accumulate, 1, _MOST_TENSORS, domain=_SUMMED),
+    "BatchNorm": _Operator(_batch_norm, 5, 5, domain=_standardised),
+    "ReduceMin": _Operator(_reduce(np.min), 2, 2, index_input=1),
+    "ReduceMinD": _Operator(_reduce(np.min)),
+    "UnsqueezeV3": _Operator(_unsqueeze, 2, 2, index_input=1),
+    "BroadcastTo": _Operator(_broadcast_to, 2, 2, index_input=1),
+    "ConcatD": _Operator(_concat, 1, _MOST_TENSORS),
+    "SplitVD": _Operator(_split),
+    "GatherV2": _Operator(_gather, 3, 3, domain=_place, index_input=2),
+    "StridedSliceV2": _Operator(_slice, 5, 5),
 }
 
 OPERATOR_TYPES = frozenset(_OPERATORS)

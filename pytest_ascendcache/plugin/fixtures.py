@@ -207,13 +207,20 @@ def ascend_static_kernels(
 def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
-    """The script of ``--ascend-torchair-script``, in directories of this test's own."""
+    """The script of ``--ascend-torchair-script``, in directories of this test's own.
+
+    Its operator package is one for all tests, which therefore take turns, also with ``-n``.
+    """
+    from pytest_ascendcache.observation.turns import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
-    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+    with (
+        _sandbox(request, ascend_session, ascend_evidence) as sandbox,
+        turn(ascend_session.turns),
+    ):
         yield ascend_session.script(toolchain, sandbox, ascend_evidence)
 
 

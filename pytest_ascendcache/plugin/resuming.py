@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.plugin.options.places import conversions_beside
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.summary import in_its_language
 from pytest_ascendcache.reports.journal import Journal, JournalError
@@ -18,7 +20,11 @@ from pytest_ascendcache.reports.records import VerdictRecord
 _DECIDED = "ascendcache_decided"
 _LEFT_OUT = "ascendcache_left_out"
 _OF_FILES = (f"{SUITE_NODES}audit/", f"{SUITE_NODES}release/")
-"""What these folders judge may have been changed since; looking again costs next to nothing."""
+"""What these folders judge may have been changed since; looking again costs next to nothing, for
+finished conversions of models are kept."""
+
+_WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+"""How a run ends in which every check that was chosen was judged."""
 
 
 def join_resuming(config: pytest.Config, adopt: Callable[[Sequence[VerdictRecord]], None]) -> None:
@@ -131,6 +137,10 @@ class _Resuming:
         broken = Verdict.FAIL in earlier or bool(self._lost)
         if broken and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+        if not (session.shouldstop or session.shouldfail) and session.exitstatus in _WHOLE:
+            # There is nothing to go on with; a later run judges the release anew.
+            shutil.rmtree(conversions_beside(self._journal.path), ignore_errors=True)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         path = settings_of(self._config).resume

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import secrets
 import shutil
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
@@ -39,7 +40,9 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.plugin.audits import Audits
 from pytest_ascendcache.plugin.builtin import builtin_names, refuse_to_guess
 from pytest_ascendcache.plugin.editions import JudgedBy, judged_by
+from pytest_ascendcache.plugin.options.places import NO_PATH_OF_ATC, conversions_beside
 from pytest_ascendcache.plugin.options.settings import Settings
+from pytest_ascendcache.plugin.summary import in_its_language
 from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
@@ -78,12 +81,12 @@ class AscendSession:
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
-            with self._uncaptured():  # one that is built says how far it is
+            with self.uncaptured():  # one that is built says how far it is
                 made: Toolchain | None = self._config.hook.pytest_ascendcache_toolchain(
                     name=settings.toolchain, settings=settings
                 )
         except ToolchainError as error:
-            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
+            raise pytest.UsageError(f"{settings.chosen_by}: {error}") from None
         if made is None:
             raise pytest.UsageError(
                 f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
@@ -121,9 +124,18 @@ class AscendSession:
             return given_nodes(asked.directories)
         return mounted_nodes(profile, asked.number, self.sandbox(f"nodes-{profile.value}"))
 
-    def _uncaptured(self) -> AbstractContextManager[None]:
+    def uncaptured(self) -> AbstractContextManager[None]:
+        """What is printed meanwhile is seen at once, as in a check it is not."""
         capture = self._config.pluginmanager.getplugin("capturemanager")
         return capture.global_and_fixture_disabled() if capture else nullcontext()
+
+    def announce(self, sentence: str) -> None:
+        """Tell those who wait, where the run has a terminal."""
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if reporter is not None:
+            with self.uncaptured():
+                reporter.ensure_newline()
+                reporter.write_line(in_its_language(self._config, sentence))
 
     @cached_property
     def judged_by(self) -> JudgedBy:
@@ -168,10 +180,31 @@ class AscendSession:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
 
+    @property
+    def turns(self) -> Path:
+        """The lock of what one check alone may use at a time; all workers of a run have one."""
+        own = self.base.parent
+        return (own.parent if hasattr(self._config, "workerinput") else own) / "turns.lock"
+
     @cached_property
     def package_shelf(self) -> Path:
         """Where packages are kept that checks need not compile again."""
         return self.sandbox("packages")
+
+    @cached_property
+    def run(self) -> str:
+        """A name of this run of pytest, the same for all of its workers."""
+        given: dict[str, str] = getattr(self._config, "workerinput", {})
+        return given.get("testrunuid") or secrets.token_hex(16)
+
+    @property
+    def conversions(self) -> Path:
+        """Where conversions of models are kept for all workers of this run, and with
+        ``--ascend-resume`` for a run that goes on after it."""
+        if self.settings.resume is not None:
+            return conversions_beside(self.settings.resume)
+        is_worker = hasattr(self._config, "workerinput")
+        return (self.base.parent.parent if is_worker else self.base) / "conversions"
 
     @cached_property
     def plan(self) -> Plan:
@@ -204,7 +237,7 @@ class AscendSession:
             factory: pytest.TempPathFactory = self._config._tmp_path_factory  # type: ignore[attr-defined]
             try:
                 above = factory.getbasetemp()
-                if refused := re.search(r"[^A-Za-z0-9._/-]", str(above)):
+                if refused := NO_PATH_OF_ATC.search(str(above)):
                     raise ToolchainError(
                         f"the temporary directory {above} contains {refused[0]!r}, which ATC does "
                         "not take in paths; name another with --basetemp"
@@ -284,7 +317,8 @@ class AscendSession:
 
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
-        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+        toolchain, shelf = self.toolchain, self.package_shelf
+        return StaticKernelsUnderTest(toolchain, sandbox, shelf, evidence, self.turns)
 
     def script(
         self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence

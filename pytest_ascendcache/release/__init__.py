@@ -11,6 +11,7 @@ from pytest_ascendcache.release.configuration import (
     is_forced,
 )
 from pytest_ascendcache.release.file import Release, ReleaseFileError, read_release
+from pytest_ascendcache.release.inputs import file_sha256, package_stamps, read_digests
 from pytest_ascendcache.release.kernels import (
     copy_cache,
     copy_kernels,
@@ -24,6 +25,7 @@ from pytest_ascendcache.release.manifest import (
     distinct_operators,
     options_digest,
     read_manifest,
+    update_manifest,
     write_manifest,
 )
 from pytest_ascendcache.release.precision import (
@@ -55,19 +57,23 @@ __all__ = [
     "debug_problems",
     "debugging_option_problems",
     "distinct_operators",
+    "file_sha256",
     "float32_outputs",
     "has_two_implementations",
     "is_forced",
     "kept_file_problems",
     "options_digest",
     "outdated_kernels",
+    "package_stamps",
     "precision_file_problems",
     "rank_directories",
     "rank_problems",
+    "read_digests",
     "read_manifest",
     "read_release",
     "sample_inputs",
     "soc_directory",
     "story",
+    "update_manifest",
     "write_manifest",
 ]

@@ -203,6 +203,8 @@ class _Reader:
         given = self._paths("inputs")
         if len(given) > 1:
             raise _Wrong("'inputs' is a list; write one .npz file.")
+        if given and given[0].exists() and not given[0].is_file():
+            raise _Wrong(f"'inputs': {given[0]} is no regular file; write an .npz file.")
         if given and not given[0].is_file():
             raise _Wrong(
                 f"'inputs': there is no file {given[0]}; write an .npz file with an array "
@@ -248,6 +250,8 @@ class _Reader:
             if not options.get(option):
                 continue
             path = self._place(options[option])
+            if path.exists() and not path.is_file():
+                raise _Wrong(f"--{option}={options[option]}: {path} is no regular file.")
             if not path.is_file():
                 there = path.parent.iterdir() if path.parent.is_dir() else ()
                 near = nearest(path.name, [each.name for each in there if each.is_file()])

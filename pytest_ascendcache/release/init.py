@@ -32,8 +32,8 @@ _TEMPLATE = """\
 
 name = {name}
 
-# What compiles it: atc where set_env.sh puts it on PATH, or the path of one. Without a toolchain
-# every rule that compiles stays undecided.
+# What compiles it: atc where set_env.sh puts it on PATH, or the path of one. Without a toolchain,
+# here or as --ascend-toolchain, every rule that compiles stays undecided.
 {toolchain}
 
 # How the model is converted: the whole atc command line, or a table [options] without dashes.
@@ -111,15 +111,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:  # CommandError, and the shell's quoting
         print(f"ascendcache-release-init: {error}", file=sys.stderr)
         return 2
-    if not toolchain:
+    judging = [*pytest_command(), f"--ascend-release={given.o}"]
+    print(f"{given.o} is written. Look through it, then judge the release:")
+    if toolchain:
+        print(f"  {shlex.join(judging)}")
+    else:
+        print(f"  {shlex.join([*judging, '--ascend-toolchain=atc'])}")
         print(
-            "No atc was found: until the file names one as toolchain, every rule that compiles "
-            "stays undecided."
+            "No atc was found, so the file names no toolchain. Without Ascend software the "
+            "embedded reference shows how the gate works, and says nothing about CANN:"
         )
-    print(
-        f"{given.o} is written. Look through it, then judge the release:\n"
-        f"  {shlex.join([*pytest_command(), f'--ascend-release={given.o}'])}"
-    )
+        print(f"  {shlex.join([*judging, '--ascend-toolchain=reference'])}")
     return 0
 
 

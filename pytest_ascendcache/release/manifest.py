@@ -7,20 +7,25 @@ of other options; ``kernels``, by operator: digest and size (bytes) of the objec
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract import ModeTable
-from pytest_ascendcache.files import read_text, write_output
+from pytest_ascendcache.files import destination, read_text, write_output
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.inputs import file_sha256
 from pytest_ascendcache.release.problem import Problem
 
 SCHEMA = 1
@@ -155,16 +160,9 @@ def _content(path: Path) -> dict[str, str]:
     """Digests of a file, or of every file of a directory, by name."""
     files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
     return {
-        "" if each == path else each.relative_to(path).as_posix(): _sha256(each) for each in files
+        "" if each == path else each.relative_to(path).as_posix(): file_sha256(each)
+        for each in files
     }
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        digest = hashlib.sha256()
-        while chunk := file.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def _check_manifest(path: Path) -> None:
@@ -234,6 +232,53 @@ def _damage(content: Mapping[str, Any]) -> str:
         if not whole or not all(type(fields[key]) is kind for key, kind in wanted.items()):
             return f"the kernel '{name}' has not just {', '.join(wanted)}"
     return ""
+
+
+def update_manifest(
+    path: Path,
+    now: Manifest,
+    kernels: Mapping[str, KernelDigest] | None = None,
+    model: Mapping[str, KernelDigest] | None = None,
+) -> None:
+    """Write the kernels of operators or of the model into a manifest. The other part is kept where
+    it is of the same circumstances; one process at a time reads and writes it.
+
+    Raises:
+        ManifestError: as :func:`read_manifest` and :func:`write_manifest`.
+    """
+    with _alone(path):
+        golden = read_manifest(path) if path.exists() else now
+        if golden.unlike(now):
+            golden = now
+        write_manifest(
+            path,
+            replace(
+                now,
+                kernels=golden.kernels if kernels is None else kernels,
+                model=golden.model if model is None else model,
+            ),
+        )
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """No other process updates a manifest in this directory meanwhile.
+
+    Raises:
+        ManifestError: where the directory cannot be locked.
+    """
+    place = destination(path).parent
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ManifestError(f"the manifest {path} cannot be written ({error.strerror}).") from None
+    try:
+        # NFS locks no directories. Writing still replaces the file as a whole there.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

@@ -38,6 +38,7 @@ class Journal:
     """
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+        self.path = path
         self._file = os.open(
             path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o666
         )

@@ -113,6 +113,10 @@ class AtcToolchain(CommandToolchain):
             with numpy.load(directory / "outputs.npz", allow_pickle=False) as archive:
                 return [archive[str(index)] for index in range(len(operator.outputs))]
 
+    def converting_command(self) -> tuple[str, ...]:
+        """See :class:`ModelConverter`."""
+        return self.launcher.argv("atc", ())
+
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """See :class:`ModelConverter`."""
         return convert(self.launcher, requests, self._base_environment, self._deadline)

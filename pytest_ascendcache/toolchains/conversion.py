@@ -87,6 +87,10 @@ class ConvertResult(ProcessResult):
 class ModelConverter(Protocol):
     """A toolchain that converts models; those that do not leave these methods out."""
 
+    def converting_command(self) -> tuple[str, ...]:
+        """The first words of the command that converts: where one of them is a file that
+        changes, an earlier conversion stands no longer."""
+
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """Start one process a request, all at once, and wait for every one of them.
 

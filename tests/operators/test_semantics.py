@@ -48,7 +48,7 @@ def run(kind, *inputs, outputs=(), **values):
 
 def test_every_type_is_named_here_or_in_a_fixture():
     assert {"Add", "Conv2D", "LayerNorm", "SoftmaxV2"} <= OPERATOR_TYPES
-    assert len(OPERATOR_TYPES) == 43
+    assert len(OPERATOR_TYPES) == 62
 
 
 SIGMOID_OF_1 = 1 / (1 + math.exp(-1))
@@ -80,6 +80,11 @@ SIGMOID_OF_1 = 1 / (1 + math.exp(-1))
         ("Mish", {}, [0, 1, 100], [0, ((1 + math.e) ** 2 - 1) / ((1 + math.e) ** 2 + 1), 100]),
         # The tanh form; the erf form would give 0.8413447 for 1.
         ("Gelu", {}, [0, 1, -1], [0, 0.8411919906082768, -0.15880800939172324]),
+        ("GeluV2", {}, [0, 1, -1], [0, 0.8413447460685429, -0.15865525393145707]),
+        ("GeluV2", {"approximate": "tanh"}, [1], [0.8411919906082768]),
+        ("Erf", {}, [0, 1, -1], [0, 0.8427007929497149, -0.8427007929497149]),
+        ("ReduceMinD", {"axes": (0,)}, [3, -1, 2], -1),
+        ("SplitVD", {"size_splits": (2, 1), "split_dim": 0}, [4, 5, 6], [4, 5]),
     ],
 )
 def test_one_input(kind, values, x, expected):
@@ -102,6 +107,10 @@ def test_gelu_keeps_its_digits_in_the_tail():
         ("RealDiv", [[0.5, -1], [1.5, -3]]),
         ("Maximum", [[2, 1], [3, 3]]),
         ("Minimum", [[1, -1], [2, -1]]),
+        ("Equal", [[0, 0], [0, 0]]),
+        ("Less", [[1, 0], [0, 0]]),
+        ("Greater", [[0, 1], [1, 1]]),
+        ("Pow", [[1, 1], [9, 1 / 3]]),
     ],
 )
 def test_two_inputs_broadcast(kind, expected):
@@ -151,6 +160,54 @@ X = np.arange(1.0, 7).reshape(2, 3)
 def test_reductions_take_axes_as_attribute_or_input(kind, axes, keep, expected):
     assert run(f"{kind}D", X, axes=axes, keep_dims=keep).tolist() == expected
     assert run(kind, X, np.array(axes, np.int64), keep_dims=keep).tolist() == expected
+
+
+def _whole(*numbers):
+    return np.array(numbers, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "values", "expected"),
+    [
+        ("ConcatD", [X, X[:, :1]], {"concat_dim": -1}, [[1, 2, 3, 1], [4, 5, 6, 4]]),
+        ("GatherV2", [X, _whole(2, 0), _whole(1)], {}, [[3, 1], [6, 4]]),
+        ("GatherV2", [X, _whole(1), _whole(0)], {}, [[4, 5, 6]]),
+        ("UnsqueezeV3", [X, _whole(0, -1)], {}, [[[[1], [2], [3]], [[4], [5], [6]]]]),
+        ("BroadcastTo", [X[:, :1], _whole(2, 2)], {}, [[1, 1], [4, 4]]),
+        ("StridedSliceV2", [X, *map(_whole, (2, -4, 1, -2))], {}, [[3, 1], [6, 4]]),
+        ("SelectV2", [X > 2, X, np.array([0.0])], {}, [[0, 0, 3], [4, 5, 6]]),
+        ("AccumulateNV2", [X, X, np.ones((1, 3))], {"N": 3}, [[3, 5, 7], [9, 11, 13]]),
+        # (x - mean) / sqrt(variance + epsilon) * scale + offset, for each channel.
+        (
+            "BatchNorm",
+            [X, *(np.array(each) for each in ([2, 2, 2], [0, 1, 0], [1, 1, 1], [3, 8, 3]))],
+            {"epsilon": 1.0, "is_training": False},
+            [[0, 1 + 2 / 3, 2], [3, 1 + 8 / 3, 5]],
+        ),
+    ],
+)
+def test_parts_of_models(kind, inputs, values, expected):
+    inputs = [each.astype(np.float32) if each.dtype == np.float64 else each for each in inputs]
+    np.testing.assert_allclose(run(kind, *inputs, **values), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        # Rows and columns 1, 2 and 3; the borders are not counted.
+        ({"pads": (1, 0, 1, 0)}, [[1, 1.5, 2.5], [2.5, 3, 4], [5.5, 6, 7]]),
+        (
+            {"pads": (1, 0, 1, 0), "exclusive": False},
+            [[0.25, 0.75, 1.25], [1.25, 3, 4], [2.75, 6, 7]],
+        ),
+        ({"global_pooling": True}, [[5]]),
+    ],
+)
+def test_average_pool_counts_what_is_there(values, expected):
+    image = np.arange(1.0, 10, dtype=np.float32).reshape(1, 1, 3, 3)
+    given = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 1, 1), **values}
+    assert run("AvgPoolV2", image, format=NCHW, **given)[0, 0].tolist() == expected
+    assert run("GlobalAveragePool", image, format=NCHW)[0, 0].tolist() == [[5]]
 
 
 def test_softmax():
@@ -303,7 +360,10 @@ def test_division_by_zero_is_silent():
 @pytest.mark.parametrize(
     ("spec", "part"),
     [
-        (OperatorSpec("Fft", (), ()), "Fft(): no reference semantics; known are Abs, Add"),
+        (
+            OperatorSpec("Fft", (), ()),
+            "Fft(): no reference semantics; known are Abs, AccumulateNV2, Add",
+        ),
         (operator("Abs", np.ones(2, np.complex64)), "complex64 has no numpy counterpart"),
         (operator("Conv2D", *[np.ones((1, 1, 1, 1))] * 2, format="NHWC"), "NHWC is not NCHW"),
         (operator("MaxPool", np.ones((1, 1, 1, 1)), data_format="NHWC"), "layout NHWC"),

@@ -236,7 +236,7 @@ def test_an_audit_reads_the_ini_of_its_edition(
 def test_a_release_is_judged_by_the_variables_of_its_edition(
     suite: pytest.Pytester, edition: str, verdict: str, found: str
 ) -> None:
-    shutil.copytree(FIXTURES / "release", suite.path / "bert")
+    shutil.copytree(FIXTURES / "release-operators", suite.path / "bert")
     shutil.copy(FIXTURES / "bert_base_encoder_layer.json", suite.path)
     document = _report(
         suite,

@@ -66,7 +66,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository as the recipes expect it: a release, a cache, and atc on PATH."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     path = pytester.path
-    for each in (ROOT / "fixtures/release").iterdir():
+    for each in (ROOT / "fixtures/release-operators").iterdir():
         shutil.copy(each, path)
     text = (path / "release.toml").read_text().replace("../bert_base_encoder_layer", "single_add")
     (path / "release.toml").write_text(text)

@@ -23,7 +23,7 @@ INIT = Path(sys.executable).with_name("ascendcache-release-init")
 def release(pytester: pytest.Pytester) -> Path:
     """The example release, in a directory of its own."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    shutil.copytree(FIXTURES / "release", pytester.path / "bert")
+    shutil.copytree(FIXTURES / "release-operators", pytester.path / "bert")
     shutil.copy(FIXTURES / "bert_base_encoder_layer.json", pytester.path)
     return pytester.path / "bert/release.toml"
 
@@ -436,7 +436,9 @@ def test_init_writes_down_the_toolchain_it_finds(
     programs = pytester.path / "toolkit/bin"
     programs.mkdir(parents=True)
     nowhere = pytester.run(INIT, "-o", "nowhere.toml")
-    nowhere.stdout.fnmatch_lines(["No atc was found: *stays undecided."])
+    nowhere.stdout.fnmatch_lines(
+        ["* --ascend-release=nowhere.toml --ascend-toolchain=atc", "No atc was found, *"]
+    )
     (programs / "atc").symlink_to(ATC)
     soc = "--soc_version=Ascend910B1"
     assert pytester.run(INIT, "-o", "named.toml", "--", "toolkit/bin/atc", soc).ret == 0

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import Canary, Snapshot
+from pytest_ascendcache.conformance.kit.conversion_shelf import (
+    ConversionShelf,
+    Made,
+    Place,
+    code_stamp,
+)
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.evidence import Step
@@ -19,7 +28,15 @@ from pytest_ascendcache.observation.model_file import (
     differences,
     take_apart,
 )
-from pytest_ascendcache.release import KernelDigest, Problem, Release, copy_cache
+from pytest_ascendcache.release import (
+    KernelDigest,
+    Problem,
+    Release,
+    copy_cache,
+    package_stamps,
+    read_digests,
+    soc_directory,
+)
 from pytest_ascendcache.toolchains import (
     ConvertRequest,
     ConvertResult,
@@ -39,16 +56,20 @@ _ANNOUNCED = 10.0
 FRESH = "fresh"
 """The conversion that all others are compared with: no cache had a part in it."""
 
+_SHELL = re.compile("ASCEND_|LD_LIBRARY_PATH$|PATH$|PYTHONPATH$")
+"""Variables of the shell that say which toolchain, of which parts, an atc is."""
+
 
 @dataclass(frozen=True)
 class Conversion:
     """One conversion: its result and what it made, ``None`` where it failed. ``source`` says in
-    words where its kernels come from."""
+    words where its kernels come from, ``run`` which run of pytest made it."""
 
     source: str
     result: ConvertResult
     parts: ModelParts | None
     step: Step
+    run: str
 
     @property
     def model(self) -> Path:
@@ -57,13 +78,15 @@ class Conversion:
         return self.result.model
 
 
-@dataclass
-class Remembered:
-    """Conversions of one release by name, and the directory they are kept in."""
+@dataclass(frozen=True)
+class _Stage:
+    """Conversions at once, of those that follow one another on one cache; ``cards`` is how many
+    there are, 0 for one that is not told its card."""
 
-    directory: Path
-    conversions: dict[str, tuple[Conversion, ...]] = field(default_factory=dict)
-    outputs: dict[Path, dict[str, NDArray[Any]]] = field(default_factory=dict)
+    name: str
+    source: str
+    mode: CacheMode
+    cards: int = 0
 
 
 class ReleaseConversions:
@@ -73,13 +96,14 @@ class ReleaseConversions:
         self,
         release: Release,
         cache: CacheUnderTest,
-        remembered: Remembered,
+        shelf: ConversionShelf,
         announce: Callable[[str], None],
     ) -> None:
         self.release = release
         self.cache = cache
-        self._remembered = remembered
+        self._shelf = shelf
         self._announce = announce
+        self._made: dict[Path, list[Conversion]] = {}
         converter = cache.toolchain
         assert isinstance(converter, ModelConverter)
         self._converter: ModelConverter = converter
@@ -91,9 +115,13 @@ class ReleaseConversions:
             NotDecidable: where the release's command fails, leaves no model, or the model carries
                 no kernel that can be found.
         """
-        is_first = FRESH not in self._remembered.conversions
-        found = self._once(FRESH, partial(self._requests, FRESH, CacheMode.DISABLE))[0]
-        if is_first and found.result.seconds >= _ANNOUNCED:
+        is_first = self.release.path not in self._shelf.announced
+        if is_first:
+            self._shelf.announced.add(self.release.path)
+            self._announce_earlier()
+        (found,) = self._converted(FRESH, [_Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)])
+        is_new = found.run == self._shelf.run
+        if is_first and is_new and found.result.seconds >= _ANNOUNCED:
             self._announce(
                 f"{self.release.name}: one conversion takes {found.result.seconds:.0f} s; "
                 f"{self._others} more follow"
@@ -114,23 +142,21 @@ class ReleaseConversions:
             NotDecidable: as :meth:`fresh`.
         """
         self.fresh()
-        found = self._once("again", partial(self._requests, "again", CacheMode.DISABLE))[0]
+        stage = _Stage("again", "a second fresh conversion", CacheMode.DISABLE)
+        (found,) = self._converted("again", [stage])
         if found.parts is None:
             raise NotDecidable(f"a second run of the release's command {found.result.failure}")
         return found
 
     def new_cache(self) -> list[Conversion]:
         """Into a new cache, and again from it; and under force, where the release is."""
-        root = self._remembered.directory / "new-cache"
-        found: list[Conversion] = []
-        for name, source, mode in (
-            ("cold", "a conversion into a new cache", CacheMode.ENABLE),
-            ("warm", "a conversion from a warm cache", CacheMode.ENABLE),
-            ("force", "a conversion under force", CacheMode.FORCE),
-        ):
-            if mode is not CacheMode.FORCE or self._is_forced:
-                found += self._once(name, partial(self._requests, name, mode, root), source, root)
-        return found
+        stages = [
+            _Stage("cold", "a conversion into a new cache", CacheMode.ENABLE),
+            _Stage("warm", "a conversion from a warm cache", CacheMode.ENABLE),
+        ]
+        if self._is_forced:
+            stages.append(_Stage("force", "a conversion under force", CacheMode.FORCE))
+        return self._converted("new-cache", stages, watched=True)
 
     def shipped(self) -> list[Conversion]:
         """From a copy of each cache that goes with the release and has its SoC.
@@ -139,31 +165,16 @@ class ReleaseConversions:
             NotDecidable: for a cache that changes while it is copied.
         """
         found: list[Conversion] = []
-        for number, place in enumerate(self.release.caches):
-            name, root = f"shipped{number}", self._remembered.directory / f"copy{number}"
-            if name not in self._remembered.conversions and not self._copied(place, root):
-                continue
-            source = f"a conversion from {place}"
-            requests = partial(self._requests, name, CacheMode.ENABLE, root)
-            found += self._once(name, requests, source, root)
+        for place in self.release.caches:
+            if soc_directory(place, self.release.soc) is not None:
+                stage = _Stage("shipped", f"a conversion from {place}", CacheMode.ENABLE)
+                found += self._converted("shipped", [stage], watched=True, shipped=place)
         return found
 
     def together(self, cards: int) -> list[Conversion]:
         """As many at once as there are cards, with one new cache."""
-        root = self._remembered.directory / "shared-cache"
-
-        def requests() -> list[ConvertRequest]:
-            return [
-                self._request(
-                    f"card{rank}",
-                    CacheMode.ENABLE,
-                    root,
-                    {"RANK_ID": str(rank), "DEVICE_ID": str(rank), "RANK_SIZE": str(cards)},
-                )
-                for rank in range(min(cards, AT_ONCE))
-            ]
-
-        return [*self._once("cards", requests, "one of the conversions at once", root)]
+        stage = _Stage("cards", "one of the conversions at once", CacheMode.ENABLE, cards)
+        return self._converted("cards", [stage], watched=True)
 
     def unlike_fresh(self, conversion: Conversion, who: str = "") -> list[Problem]:
         """Where a conversion's kernels are not those of a fresh one.
@@ -214,10 +225,11 @@ class ReleaseConversions:
         Raises:
             KernelRunError: where it cannot be run.
         """
-        known = self._remembered.outputs
-        if conversion.model not in known:
-            known[conversion.model] = self._converter.run_model(conversion.model, inputs)
-        return known[conversion.model]
+        known = self._shelf.outputs
+        key = (conversion.model, _digest(inputs))
+        if key not in known:
+            known[key] = self._converter.run_model(conversion.model, inputs)
+        return known[key]
 
     def depends_on(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
@@ -244,11 +256,26 @@ class ReleaseConversions:
 
     def note_cost(self) -> None:
         """Tell under the rule how many conversions were made, and how long they took."""
-        every = [each for found in self._remembered.conversions.values() for each in found]
+        every = [each for found in self._made.values() for each in found]
         seconds = max(each.result.seconds for each in every)
-        self.cache.evidence.notes.append(
-            f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
-        )
+        note = f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
+        self.cache.evidence.notes.append(note)
+        earlier = [each.result.seconds for each in every if each.run != self._shelf.run]
+        if earlier:
+            self.cache.evidence.notes.append(
+                f"{self.release.name}: {len(earlier)} of them are an interrupted run's, which took "
+                f"{sum(earlier):.1f} s for them"
+            )
+
+    def _announce_earlier(self) -> None:
+        """Tell of what an interrupted run finished."""
+        count, seconds = self._shelf.earlier()
+        if count:
+            self._announce(
+                f"{self.release.name}: {count} conversions that an interrupted run finished in "
+                f"{seconds:.0f} s are in {self._shelf.directory}; those that still hold are not "
+                "made again"
+            )
 
     @property
     def _others(self) -> int:
@@ -260,72 +287,143 @@ class ReleaseConversions:
     def _is_forced(self) -> bool:
         return self.release.options.get("op_compiler_cache_mode") == CacheMode.FORCE.value
 
-    def _requests(
-        self, name: str, mode: CacheMode, cache: Path | None = None
-    ) -> list[ConvertRequest]:
-        return [self._request(name, mode, cache)]
+    def _requests(self, place: Place, stage: _Stage, watched: bool) -> list[ConvertRequest]:
+        """The conversions of a stage; each has a directory of its own."""
+        ranks = range(min(stage.cards, AT_ONCE)) if stage.cards else [None]
+        requests = []
+        for rank in ranks:
+            own = place.directory / stage.name / ("" if rank is None else f"card{rank}")
+            number = str(rank)
+            card = {"RANK_ID": number, "DEVICE_ID": number, "RANK_SIZE": str(stage.cards)}
+            requests.append(
+                ConvertRequest(
+                    options=self.release.conversion_options,
+                    cache_mode=stage.mode.value,
+                    cache_dir=place.cache if watched else own / "cache",
+                    output=own / "out" / "model",
+                    work=own / "work",
+                    home=own / "home",
+                    environment={
+                        **self.release.conversion_environment,
+                        **({} if rank is None else card),
+                    },
+                )
+            )
+        return requests
 
-    def _request(
+    def _converted(
         self,
         name: str,
-        mode: CacheMode,
-        cache: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-    ) -> ConvertRequest:
-        place = self._remembered.directory / name
-        return ConvertRequest(
-            options=self.release.conversion_options,
-            cache_mode=mode.value,
-            cache_dir=cache or place / "cache",
-            output=place / "out" / "model",
-            work=place / "work",
-            home=place / "home",
-            environment={**self.release.conversion_environment, **(environment or {})},
-        )
+        stages: Sequence[_Stage],
+        watched: bool = False,
+        shipped: Path | None = None,
+    ) -> list[Conversion]:
+        """Conversions that follow one another on one cache: made, or found where they are kept.
+        ``watched`` marks the cache first; it begins as a copy of ``shipped``, or empty.
 
-    def _once(
-        self,
-        name: str,
-        requests: Callable[[], Sequence[ConvertRequest]],
-        source: str = "a fresh conversion",
-        root: Path | None = None,
-    ) -> tuple[Conversion, ...]:
-        """Convert, or remember that; evidence gets the steps either way."""
-        if name not in self._remembered.conversions:
-            marks: Mapping[str, Canary] = {}
-            if root is not None:
-                watched = self.cache.elsewhere(root)
-                watched.mark()
-                marks, _ = watched.known_state()
-            results = self._converter.convert_together(requests())
-            made = tuple(_conversion(source, result, marks) for result in results)
-            self._remembered.conversions[name] = made
-            self.cache.evidence.starts += len(made)
-        found = self._remembered.conversions[name]
+        Raises:
+            NotDecidable: where what is converted changes meanwhile.
+        """
+        content = Snapshot.take(shipped) if shipped is not None else Snapshot({})
+        digests = {path: each.sha256 or each.target for path, each in content.files.items()}
+        conversions = [(each.name, each.mode.value, each.cards) for each in stages]
+        key = self._key(conversions, (str(shipped), digests))
+        every: list[Conversion] = []
+        with self._shelf.place(name, key) as place:
+            is_live, number = False, 0
+            while number < len(stages):
+                stage, is_last = stages[number], number + 1 == len(stages)
+                requests = self._requests(place, stage, watched)
+                made = place.found(stage.name, requests)
+                if made is None:
+                    if not is_live and not (number and place.resume(stage.name)):
+                        place.begin()
+                        every.clear()
+                        stage, number, is_last = stages[0], 0, len(stages) == 1
+                        requests = self._requests(place, stage, watched)
+                        if shipped is not None:
+                            self._copy(shipped, place.cache, content)
+                    is_live = True
+                    made = self._convert(requests, place.cache if watched else None)
+                    self._see_unchanged()
+                    place.keep(stage.name, made, others_follow=watched and not is_last)
+                every += [_conversion(stage.source, each) for each in made]
+                number += 1
+            self._made[place.directory] = every
         evidence = self.cache.evidence
-        for each in found:
+        for each in every:
             if each.step not in evidence.steps:
                 evidence.compiles += len(each.parts.kernels) if each.parts else 0
                 evidence.steps.append(each.step)
-        return found
+        return every
 
-    def _copied(self, place: Path, root: Path) -> bool:
-        before = Snapshot.take(place)
-        if not copy_cache(self.release, place, root):
-            return False
+    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Made]:
+        marks: Mapping[str, Canary] = {}
+        if root is not None:
+            watched = self.cache.elsewhere(root)
+            watched.mark()
+            marks, _ = watched.known_state()
+        results = self._converter.convert_together(requests)
+        self.cache.evidence.starts += len(results)
+        return [
+            Made(
+                result,
+                take_apart(result.model, marks) if result.succeeded and result.model else None,
+                self._shelf.run,
+            )
+            for result in results
+        ]
+
+    def _key(self, stages: object, cache: object) -> dict[str, object]:
+        """All that conversions depend on, as plain data."""
+        toolchain, words = self.cache.toolchain, self._converter.converting_command()
+        stamps = [(each, _stamp(Path(each))) for each in words]
+        shell = {key: value for key, value in os.environ.items() if _SHELL.match(key)}
+        return {
+            "stages": stages,
+            "code": code_stamp(),
+            "toolchain": [toolchain.name, toolchain.version, dict(toolchain.details), stamps],
+            "options": self.release.conversion_options,
+            "environment": [self.release.conversion_environment, shell],
+            "read": [self._read, package_stamps(self.release)],
+            "cache": cache,
+        }
+
+    @cached_property
+    def _read(self) -> dict[str, str]:
+        """What the command reads, by digest, as it is at the beginning of the check."""
+        try:
+            return read_digests(self.release)
+        except OSError as error:
+            raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
+
+    def _see_unchanged(self) -> None:
+        """See that what the command read is what it was.
+
+        Raises:
+            NotDecidable: naming what is not.
+        """
+        before = self._read
+        del self._read
+        for path in sorted({*before, *self._read}):
+            if before.get(path) != self._read.get(path):
+                raise NotDecidable(
+                    f"{path} changed while the model was converted; nothing may change it while "
+                    "the release is judged"
+                )
+
+    def _copy(self, place: Path, root: Path, before: Snapshot) -> None:
+        copy_cache(self.release, place, root)
         changed = before.disturbed(Snapshot.take(place))
         if changed:
             raise NotDecidable(
                 f"{place} changed while it was copied ({next(iter(changed))}); nothing may compile "
                 "into a cache while it is judged"
             )
-        return True
 
 
-def _conversion(source: str, result: ConvertResult, marks: Mapping[str, Canary]) -> Conversion:
-    parts = None
-    if result.succeeded and result.model is not None:
-        parts = take_apart(result.model, marks)
+def _conversion(source: str, made: Made) -> Conversion:
+    result, parts = made.result, made.parts
     step = Step(
         command=result.command,
         ending=result.ending,
@@ -333,7 +431,23 @@ def _conversion(source: str, result: ConvertResult, marks: Mapping[str, Canary])
         changes={},
         output="" if result.succeeded else result.output,
     )
-    return Conversion(source, result, parts, step)
+    return Conversion(source, result, parts, step, made.run)
+
+
+def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name, value in sorted(inputs.items()):
+        digest.update(f"{name} {value.dtype} {value.shape}".encode())
+        digest.update(value.tobytes())
+    return digest.hexdigest()
+
+
+def _stamp(path: Path) -> list[int]:
+    """Size and time of a program's file; empty for a word that is none."""
+    if not path.is_file():
+        return []
+    info = path.stat()
+    return [info.st_size, info.st_mtime_ns]
 
 
 def _told(difference: KernelDifference, who: str) -> Problem:

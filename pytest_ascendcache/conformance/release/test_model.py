@@ -7,18 +7,12 @@ new cache, from copies of the caches that ship, under force, and as many at once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.release_conversions import (
-    Conversion,
-    ReleaseConversions,
-    Remembered,
-)
+from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf
+from pytest_ascendcache.conformance.kit.release_conversions import Conversion, ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import differences
@@ -33,7 +27,7 @@ from pytest_ascendcache.release import (
     read_manifest,
     sample_inputs,
     story,
-    write_manifest,
+    update_manifest,
 )
 from pytest_ascendcache.toolchains import KernelRunError, ModelConverter, Toolchain
 
@@ -42,17 +36,14 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def remembered() -> dict[Path, Remembered]:
-    """Conversions by release file, made when first needed."""
-    return {}
+def shelf(request: pytest.FixtureRequest) -> ConversionShelf:
+    """Conversions of every release, made when first needed."""
+    session: Any = request.getfixturevalue("ascend_session")
+    return ConversionShelf(session.conversions, session.run, session.settings.resume is not None)
 
 
 @pytest.fixture
-def conversions(
-    ascend_release: Release,
-    remembered: dict[Path, Remembered],
-    request: pytest.FixtureRequest,
-) -> ReleaseConversions:
+def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> ReleaseConversions:
     """The release, ready to be converted.
 
     Raises:
@@ -71,17 +62,8 @@ def conversions(
     if not isinstance(toolchain, ModelConverter):
         raise NotDecidable(f"{toolchain.name}: converts no models")
     cache: CacheUnderTest = request.getfixturevalue("cache")
-    if release.path not in remembered:
-        remembered[release.path] = Remembered(session.sandbox(f"model-{release.name}"))
-    return ReleaseConversions(release, cache, remembered[release.path], partial(_announce, request))
-
-
-def _announce(request: pytest.FixtureRequest, sentence: str) -> None:
-    """Tell who waits, where the run has a terminal."""
-    reporter = request.config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.write_line(sentence)
+    shelf: ConversionShelf = request.getfixturevalue("shelf")
+    return ReleaseConversions(release, cache, shelf, session.announce)
 
 
 def _judge(problems: Sequence[Problem]) -> None:
@@ -146,15 +128,14 @@ def test_model_manifest(conversions: ReleaseConversions, request: pytest.Fixture
     toolchain, fresh = conversions.cache.toolchain, conversions.fresh()
     now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
     try:
-        golden = read_manifest(path) if path.exists() or not updates else now
         if updates:
             _confirm(conversions, fresh)
             digests = conversions.digests()
-            kept = {} if golden.unlike(now) else golden.kernels
-            write_manifest(path, replace(now, kernels=kept, model=digests))
+            update_manifest(path, now, model=digests)
             note = f"{path} was written with {len(digests)} kernels of the model"
             conversions.cache.evidence.notes.append(note)
             pytest.skip(note)
+        golden = read_manifest(path)
     except ManifestError as error:
         raise NotDecidable(str(error)) from None
     reason = golden.unlike(now) or (
@@ -211,8 +192,9 @@ def inputs(conversions: ReleaseConversions) -> dict[str, NDArray[Any]]:
     """What the models are run with.
 
     Raises:
-        NotDecidable: where there is nothing to run them with.
+        NotDecidable: where there is nothing to run, or nothing to run it with.
     """
+    conversions.fresh()
     try:
         return sample_inputs(conversions.release)
     except SamplesError as error:

@@ -5,8 +5,7 @@ One check of a kind for each file ``--ascend-release`` names.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ from pytest_ascendcache.contract import Capability, Edition, ImplModeTables
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
-    KernelDigest,
     Manifest,
     ManifestError,
     Problem,
@@ -42,7 +40,7 @@ from pytest_ascendcache.release import (
     read_manifest,
     soc_directory,
     story,
-    write_manifest,
+    update_manifest,
 )
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -252,7 +250,7 @@ def test_manifest(manifest_file: Path, compiles: ReleaseCompiles, updates_manife
     try:
         if updates_manifest:
             compiles.confirm()
-            write_manifest(path, replace(now, kernels=compiles.fresh(), model=_kept(path, now)))
+            update_manifest(path, now, kernels=compiles.fresh())
             note = f"{path} was written with {len(compiles.operators)} kernels"
             compiles.cache.evidence.notes.append(note)
             pytest.skip(note)
@@ -268,14 +266,6 @@ def test_manifest(manifest_file: Path, compiles: ReleaseCompiles, updates_manife
     if problems:
         compiles.confirm()
     _judge(problems)
-
-
-def _kept(path: Path, now: Manifest) -> Mapping[str, KernelDigest] | None:
-    """The model's kernels of a manifest of the same circumstances: another check writes them."""
-    if not path.exists():
-        return None
-    golden = read_manifest(path)
-    return None if golden.unlike(now) else golden.model
 
 
 def _judge(problems: Sequence[Problem]) -> None:

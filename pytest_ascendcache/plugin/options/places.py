@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from pytest_ascendcache.plugin.options.values import Values, files_of
 
 _FOREIGN = ("--junitxml", "--log-file", "--html", "--report-log")
 """Options of pytest and of well-known plugins that write a file."""
+
+NO_PATH_OF_ATC = re.compile(r"[^A-Za-z0-9._/-]")
+"""A character that ATC does not take in the path of a cache in some of its releases."""
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable that names the file GitHub shows as the summary of a job."""
@@ -33,6 +37,8 @@ def check_places(
         _check_writable(shown, path)
     for shown, path in files_of(values, Access.CONTINUES):
         _check_log(shown, path)
+        if any(each.model is not None for each in release.releases):
+            _check_conversions(shown, path)
     written = [*ours, *release.manifests, *_foreign(config)]
     seen: dict[Path, str] = {}
     for shown, path in written:
@@ -47,6 +53,25 @@ def check_places(
     for shown, path in [*written, *_directories(config)]:
         for directory in audited:
             _keep_out(shown, path, directory)
+
+
+def conversions_beside(journal: Path) -> Path:
+    """Where finished conversions are kept: beside the file of ``--ascend-resume``."""
+    return journal.with_name(f"{journal.name}.conversions")
+
+
+def _check_conversions(shown: str, journal: Path) -> None:
+    """Conversions run in a directory beside the journal, and what lies there is removed."""
+    place = conversions_beside(journal)
+    if refused := NO_PATH_OF_ATC.search(str(place)):
+        raise pytest.UsageError(
+            f"{shown}: conversions are kept in {place}, which contains {refused[0]!r}, and ATC "
+            "does not take that in paths; name another file."
+        )
+    if place.is_symlink() or (place.exists() and not place.is_dir()):
+        raise pytest.UsageError(
+            f"{shown}: conversions are kept in {place}, which is no directory; name another file."
+        )
 
 
 def _real(path: Path) -> Path:

@@ -60,8 +60,9 @@ class Settings:
 
     ``folders`` are those of the suite to collect; with none the plugin is inert. ``arguments``
     repeat a check. ``listed`` is the text of the rules to list. ``named``: the user or the
-    project says which toolchain is judged; ``typed``: the command line does. ``timeout`` is
-    seconds one process may take; ``ranks`` the size of gangs, ``None`` where it was not given.
+    project says which toolchain is judged; ``typed``: the command line does; ``chosen_by`` is the
+    option that does, with its value. ``timeout`` is seconds one process may take; ``ranks`` the
+    size of gangs, ``None`` where it was not given.
     ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
     ``budget`` limits which checks are run. ``resume`` is where verdicts are kept as they are
     found. ``editions`` are those of ``--ascend-edition``.
@@ -72,6 +73,7 @@ class Settings:
     toolchain: str
     named: bool
     typed: bool
+    chosen_by: str
     atc: str | None
     op_compiler: str | None
     cann_source: Path | None
@@ -147,6 +149,7 @@ def read_settings(config: pytest.Config) -> Settings:
         toolchain=toolchain,
         named=named,
         typed=any(OPTIONS[name].names_toolchain for name in typed_options(config)),
+        chosen_by=_chosen_by(values, toolchain),
         atc=atc,
         op_compiler=values["--ascend-op-compiler"],
         cann_source=values["--ascend-cann-source"],
@@ -282,6 +285,13 @@ def _toolchain(values: Values) -> str:
             "leave it out."
         )
     return toolchain
+
+
+def _chosen_by(values: Values, toolchain: str) -> str:
+    """The option that says the most about what is judged, with its value, for messages."""
+    chosen = (*_IMPLIES, "--ascend-toolchain")
+    given = (values.shown(name) for name in chosen if values.given(name))
+    return next(given, f"--ascend-toolchain={toolchain}")
 
 
 _IMPLIES = (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
+from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
 from pytest_ascendcache.reference.kernels import fused_type
@@ -52,3 +55,95 @@ def fused_key_without_epsilon(self, right, inputs):
     if inputs.operator.type == fused_type("Add", "LayerNorm"):
         fields["attributes"] = []
     return fields
+
+
+@defect(overrides=KeyPolicy.fields)
+def fused_key_without_implementation(self, right, inputs):
+    """The key of a sum that is normalised lacks the implementation mode."""
+    fields = right(inputs)
+    if inputs.operator.type == fused_type("Add", "LayerNorm"):
+        fields["implementation"] = ""
+    return fields
+
+
+@defect(overrides=FusionPolicy.activation)
+def forgets_a_relu(self, right, graph, node):
+    """Fusing a Relu into what produces its input drops it."""
+    match = right(graph, node)
+    if match is None or node.operator.type != "Relu":
+        return match
+    gone, made = match
+    producer = gone[0].operator
+    operator = replace(made.operator, type=producer.type, attributes=producer.attributes)
+    return gone, replace(made, operator=operator)
+
+
+@defect(overrides=FusionPolicy.add_layer_norm)
+def swaps_scale_and_shift(self, right, graph, node):
+    """A sum that is normalised takes its scale for its shift."""
+    match = right(graph, node)
+    if match is None:
+        return None
+    gone, made = match
+    first, second, scale, shift = made.inputs
+    return gone, replace(made, inputs=(first, second, shift, scale))
+
+
+@defect(overrides=FusionPolicy.passes)
+def last_card_fuses_no_activation(self, right):
+    """The last of several cards leaves activations alone."""
+    if os.environ.get("RANK_ID") != str(int(os.environ.get("RANK_SIZE", "0")) - 1):
+        return right()
+    return tuple(each for each in right() if each[0] != "ActivationFusion")
+
+
+@defect(overrides=OutputPolicy.deliver_model)
+def other_cards_cut_large_kernels(self, right, path, model):
+    """On every card but the first a kernel of more than 2500 bytes ends in zeros."""
+
+    def cut(kernel):
+        size = len(kernel.object)
+        return replace(kernel, object=kernel.object[:-8] + bytes(8)) if size > 2500 else kernel
+
+    if os.environ.get("RANK_ID", "0") == "0":
+        return right(path, model)
+    kernels = {stem: cut(each) for stem, each in model.kernels.items()}
+    return right(path, replace(model, kernels=kernels))
+
+
+@defect(overrides=OutputPolicy.deliver_model)
+def largest_kernel_by_process(self, right, path, model):
+    """The largest kernel of a model has the number of the process in its header."""
+    stem, kernel = max(model.kernels.items(), key=lambda each: len(each[1].object))
+    stamp = os.getpid().to_bytes(7, "little")
+    kernel = replace(kernel, object=kernel.object[:9] + stamp + kernel.object[16:])
+    right(path, replace(model, kernels={**model.kernels, stem: kernel}))
+
+
+@defect()
+def weights_by_their_beginning():
+    """A weight comes from the cache if its name, its shape and its first 64 bytes are the same."""
+    place: list[Path] = []
+
+    class Remembering(DirectoryPolicy):
+        def soc(self, root, soc):
+            place[:] = [super().soc(root, soc)]
+            return place[0]
+
+    class Reusing(OutputPolicy):
+        def deliver_model(self, path, model):
+            weights = {name: self.kept(name, each) for name, each in model.graph.weights.items()}
+            super().deliver_model(path, replace(model, graph=replace(model.graph, weights=weights)))
+
+        def kept(self, name, value):
+            import numpy
+
+            key = f"{name} {value.shape} {value.dtype}".encode() + value.tobytes()[:64]
+            for directory in place:
+                file = directory / f"weight_{hashlib.sha256(key).hexdigest()}.bin"
+                if file.exists():
+                    return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
+                file.write_bytes(value.tobytes())
+            return value
+
+    return having(Remembering(), Reusing())

@@ -33,8 +33,14 @@ _PRECISION = "SoftmaxV2=high_precision\nLayerNorm=high_precision\n"
 _PLACES, _WIDTH = 8, 16
 
 
-def _write_model(path: Path, epsilon: float = 1e-5) -> None:
-    """A product with bias and an activation, a sum that is normalised, and shares."""
+def _write_model(
+    path: Path, epsilon: float = 1e-5, last_row: float = 1.0, places: int = _PLACES
+) -> None:
+    """A product with bias and an activation, a sum that is normalised, and shares.
+
+    ``last_row`` is a factor of the last row of the product's weights, ``places`` how many vectors
+    there are.
+    """
     import numpy
     import onnx
     from onnx import TensorProto, helper, numpy_helper
@@ -45,10 +51,12 @@ def _write_model(path: Path, epsilon: float = 1e-5) -> None:
         "b": ((_WIDTH,), 2.0),
         **dict.fromkeys(("gamma", "beta"), ((_WIDTH,), 0.5)),
     }
-    weights = [
-        numpy_helper.from_array((random.standard_normal(shape) * scale).astype(numpy.float32), name)
+    values = {
+        name: (random.standard_normal(shape) * scale).astype(numpy.float32)
         for name, (shape, scale) in shapes.items()
-    ]
+    }
+    values["w"][-1] *= last_row
+    weights = [numpy_helper.from_array(value, name) for name, value in values.items()]
     nodes = [
         helper.make_node("MatMul", ["x", "w"], ["product"], name="product"),
         helper.make_node("Add", ["product", "b"], ["biased"], name="bias"),
@@ -64,7 +72,7 @@ def _write_model(path: Path, epsilon: float = 1e-5) -> None:
         helper.make_node("Softmax", ["normed"], ["y"], name="shares"),
     ]
     x, y = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, _PLACES, _WIDTH])
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, places, _WIDTH])
         for name in ("x", "y")
     )
     graph = helper.make_graph(nodes, "scene", [x], [y], weights)
@@ -157,6 +165,46 @@ def model_by_a_toolchain_whose_fused_keys_collide(directory: Path) -> list[str]:
     return _judge(path, f"--ascend-defect={defect}")
 
 
+@scene(CACHED, UNCHANGED, what="the key of a fused kernel lacks the implementation mode")
+def model_by_a_toolchain_whose_fused_keys_lack_the_mode(directory: Path) -> list[str]:
+    defect = "fused-key-without-implementation"
+    other = _PRECISION.replace("LayerNorm=high_precision", "LayerNorm=high_performance")
+    path = _release(directory, other, caches="cache")
+    _convert(path, "cache", defect)
+    _release(directory, caches="cache")
+    return _judge(path, f"--ascend-defect={defect}")
+
+
+@scene(what="the cache that goes with it has kernels of another model alone")
+def model_with_the_cache_of_another(directory: Path) -> list[str]:
+    path = _release(directory, caches="cache")
+    _write_model(path.parent / "model.onnx", places=4)
+    _convert(path, "cache")
+    _write_model(path.parent / "model.onnx")
+    return _judge(path)
+
+
+@scene(UNCHANGED, what="a weight of the cache's model is taken that begins like the right one")
+def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
+    defect = "weights-by-their-beginning"
+    path = _release(directory, caches="cache")
+    _write_model(path.parent / "model.onnx", last_row=1.5)
+    _convert(path, "cache", defect)
+    _write_model(path.parent / "model.onnx")
+    rules = (f"--ascend-rule={each}" for each in (CACHED, UNCHANGED, NEAR))
+    return _judge(path, f"--ascend-defect={defect}", *rules)
+
+
+@scene(CARDS, what="the last card does not fuse all that the others do")
+def model_that_one_card_fuses_otherwise(directory: Path) -> list[str]:
+    return _judge(_release(directory, cards=3), "--ascend-defect=last-card-fuses-no-activation")
+
+
+@scene(CARDS, what="large kernels are cut short on every card but the first")
+def model_with_kernels_cut_on_some_cards(directory: Path) -> list[str]:
+    return _judge(_release(directory, cards=2), "--ascend-defect=other-cards-cut-large-kernels")
+
+
 @scene(CARDS, what="the toolchain tunes a model's kernels for the card")
 def model_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
     return _judge(_release(directory, cards=2), "--ascend-defect=kernels-of-the-card")
@@ -176,6 +224,26 @@ def model_with_a_kernel_too_many(directory: Path) -> list[str]:
     return _judge(path)
 
 
+@scene(MANIFEST, what="two kernels have each other's golden digests")
+def model_with_golden_kernels_swapped(directory: Path) -> list[str]:
+    path = _release(directory, manifest="kernels.json")
+    _manifest(path)
+    manifest = json.loads((directory / "kernels.json").read_text(encoding="utf-8"))
+    first, second = sorted(manifest["model"])[:2]
+    for field in ("sha256", "size"):
+        one, other = manifest["model"][first], manifest["model"][second]
+        one[field], other[field] = other[field], one[field]
+    (directory / "kernels.json").write_text(json.dumps(manifest), encoding="utf-8")
+    return _judge(path)
+
+
+@scene(REPRODUCIBLE, what="the largest kernel of a model has a number of its run in it")
+def model_by_a_toolchain_that_stamps_one_kernel(directory: Path) -> list[str]:
+    path = _release(directory)
+    rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
+    return _judge(path, "--ascend-defect=largest-kernel-by-process", *rules)
+
+
 @scene(REPRODUCIBLE, what="every run of the toolchain makes other kernels of the model")
 def model_by_a_toolchain_that_tunes_by_chance(directory: Path) -> list[str]:
     path = _release(directory)
@@ -187,6 +255,16 @@ def model_by_a_toolchain_that_tunes_by_chance(directory: Path) -> list[str]:
 @scene(NEAR, what="fusing a bias into its product drops it")
 def model_that_loses_a_bias(directory: Path) -> list[str]:
     return _judge(_release(directory), "--ascend-defect=loses-the-bias")
+
+
+@scene(NEAR, what="fusing an activation drops it")
+def model_that_loses_an_activation(directory: Path) -> list[str]:
+    return _judge(_release(directory), "--ascend-defect=forgets-a-relu")
+
+
+@scene(NEAR, what="a fused LayerNorm takes its scale for its shift")
+def model_with_scale_and_shift_swapped(directory: Path) -> list[str]:
+    return _judge(_release(directory), "--ascend-defect=swaps-scale-and-shift")
 
 
 def _manifest(path: Path, alter: str = "", leave_out: str = "") -> None:

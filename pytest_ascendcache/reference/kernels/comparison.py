@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_ascendcache.reference.kernels.layout import broadcast_shape, broadcast_strides
-from pytest_ascendcache.reference.kernels.operator import NUMBERS, STORABLE, KernelContext
+from pytest_ascendcache.reference.kernels.operator import NUMBERS, WIDE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
@@ -40,7 +40,7 @@ for _name, _holds in (
     ("Greater", lambda x1, x2: x1 > x2),
     ("GreaterEqual", lambda x1, x2: x1 >= x2),
 ):
-    register(_name, dtypes=(*NUMBERS, "bool"), inputs=(2, 2))(_comparison(_holds))
+    register(_name, dtypes=(*NUMBERS, *WIDE, "bool"), inputs=(2, 2))(_comparison(_holds))
 
 
 @register("LogicalAnd", dtypes=("bool",), inputs=(2, 2))
@@ -61,21 +61,6 @@ def logical_not(op: KernelContext) -> None:
 @register("IsNan")
 def is_nan(op: KernelContext) -> None:
     _broadcast(op, "bool", lambda x: _truth(op, x.is_nan()))
-
-
-@register("SelectV2", dtypes=STORABLE, inputs=(3, 3))
-def select_v2(op: KernelContext) -> None:
-    """``then`` (input 1) where the condition (input 0) holds, else input 2; all broadcast."""
-    condition, then, other = op.input(0), op.input(1), op.input(2)
-    if condition.dtype != "bool":
-        op.fail(f"has {condition.dtype} for input 0; use bool")
-    if then.dtype != other.dtype:
-        op.fail(f"has {then.dtype} for input 1 and {other.dtype} for input 2; use one type")
-
-    def choose(holds: Value, yes: Value, no: Value) -> Value:
-        return select(holds.equals(0), no, yes)
-
-    _broadcast(op, then.dtype, choose)
 
 
 @register("ClipByValue", dtypes=NUMBERS, inputs=(3, 3))
