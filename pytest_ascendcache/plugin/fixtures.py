@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.caches import FileSystem
+    from pytest_ascendcache.nodes import NodeProfile
     from pytest_ascendcache.observation import (
         CacheUnderTest,
         Evidence,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         StaticKernelsUnderTest,
     )
     from pytest_ascendcache.observation.script import ScriptUnderTest
+    from pytest_ascendcache.observation.shared_cache import SharedCache
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.plugin.session import AscendSession
     from pytest_ascendcache.ranks import Rank
@@ -118,6 +120,30 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
         steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
         replay=asked.replay,
     )
+
+
+@pytest.fixture
+def ascend_nodes(
+    ascend_session: AscendSession, ascend_cache: CacheUnderTest, ascend_node_profile: NodeProfile
+) -> SharedCache:
+    """The cache of this test as the nodes of a profile see it, which share it.
+
+    A profile that this machine cannot have is not applicable; one whose control does not show
+    what it is undecided.
+    """
+    from pytest_ascendcache.nodes import NodeProfile, NotShown, Unavailable
+    from pytest_ascendcache.observation import NotDecidable, SharedCache
+
+    profile = ascend_node_profile
+    try:
+        given = profile is NodeProfile.GIVEN
+        plain = profile if profile.one_for_all or given else NodeProfile.ONE_MOUNT
+        one = ascend_session.nodes(plain)
+        return SharedCache(ascend_cache, ascend_session.nodes(profile), one)
+    except Unavailable as reason:
+        pytest.skip(f"nodes ({profile.value}): {reason}")
+    except NotShown as reason:
+        raise NotDecidable(str(reason)) from None
 
 
 @pytest.fixture(scope="session")

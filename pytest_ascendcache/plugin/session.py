@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -14,6 +14,15 @@ import pytest
 from pytest_ascendcache.caches import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability, other_soc
+from pytest_ascendcache.nodes import (
+    NodeProfile,
+    Nodes,
+    NotShown,
+    Unavailable,
+    enter,
+    given_nodes,
+    mounted_nodes,
+)
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -55,6 +64,7 @@ class AscendSession:
         self.settings = settings
         self._numbers = itertools.count()
         self._base: Path | None = None
+        self._nodes: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -64,6 +74,7 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
+        self._take_mounts_of_its_own()
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
@@ -79,6 +90,36 @@ class AscendSession:
                 f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
+
+    def _take_mounts_of_its_own(self) -> None:
+        """What is started from now on sees the mounts that are made later; a fork server that was
+        started before would not."""
+        if self.settings.nodes.number and not self.settings.nodes.directories:
+            with suppress(Unavailable):  # the checks that need them say so
+                enter()
+
+    def nodes(self, profile: NodeProfile) -> Nodes:
+        """Nodes of one kind, mounted once; their control has shown that they are what they say.
+
+        Raises:
+            Unavailable: where they cannot be had here.
+            NotShown: where the control has not shown it.
+        """
+        if profile not in self._nodes:
+            try:
+                self._nodes[profile] = self._made_nodes(profile)
+            except (Unavailable, NotShown) as reason:
+                self._nodes[profile] = reason
+        made = self._nodes[profile]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _made_nodes(self, profile: NodeProfile) -> Nodes:
+        asked = self.settings.nodes
+        if profile is NodeProfile.GIVEN:
+            return given_nodes(asked.directories)
+        return mounted_nodes(profile, asked.number, self.sandbox(f"nodes-{profile.value}"))
 
     def _uncaptured(self) -> AbstractContextManager[None]:
         capture = self._config.pluginmanager.getplugin("capturemanager")
@@ -263,6 +304,9 @@ class AscendSession:
         return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
-        """End what was started."""
+        """End what was started, and unmount."""
+        for nodes in self._nodes.values():
+            if isinstance(nodes, Nodes):
+                nodes.close()
         if "toolchain" in self.__dict__:
             self.toolchain.close()

@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.policies import Policies
 
 _HOUR_NS = 3600 * 10**9
+NO_LINKS = "security/no-symlink-follow"
 
 
 @defect(NEEDS_BOTH, overrides=LimitPolicy.find)
@@ -72,3 +73,16 @@ def upgrade_resets_ini(self, right, fs, kernel_cache, stamp):
     if before not in (None, stamp):
         (kernel_cache.parent / "op_cache.ini").write_text("[op_compiler_cache]\n")
     return right(fs, kernel_cache, stamp)
+
+
+@defect(OLDEST, overrides=AgingPolicy.scan, found_later=True)
+def ages_the_first_128_files(self, right, fs, directory):
+    """Of a chip's directory aging looks at the first 128 entries only."""
+    return sorted(right(fs, directory), key=lambda unit: unit.files[0].path)[:128]
+
+
+@defect(NO_LINKS, overrides=AgingPolicy.remove, found_later=True)
+def aging_removes_what_links_name(self, right, fs, unit):
+    """Aging removes the file that a link in the cache names, and not the link."""
+    for each in unit.files:
+        fs.remove("aging.remove", each.path.resolve())

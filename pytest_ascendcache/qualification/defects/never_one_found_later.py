@@ -13,6 +13,13 @@ from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import Package
+from pytest_ascendcache.reference.static_kernel.index import (
+    INDEX_NAME,
+    entries_by_key,
+    of_entries,
+    parse,
+    render,
+)
 from pytest_ascendcache.reference.static_kernel.leases import Holder
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
@@ -67,3 +74,17 @@ def one_missing_rank_is_named() -> Policies:
             return super().too_late(gang, [min(missing)])
 
     return Policies(incremental=IncrementalPolicies(rendezvous=Wrong()))
+
+
+@defect(UNION, overrides=RegistryPolicy.remove, found_later=True)
+def removal_takes_shared_keys(self, right, fs, ai_core, name, others):
+    """Removing a package takes keys out of the index that another package has too."""
+    gone = self.parts(fs, ai_core / name)
+    right(fs, ai_core, name, others)
+    for soc, index in gone.items():
+        path = ai_core / "config" / soc / INDEX_NAME
+        if path.is_file():
+            now = parse(path.read_bytes())
+            taken = entries_by_key(index)
+            left = {key: one for key, one in entries_by_key(now).items() if key not in taken}
+            path.write_bytes(render(of_entries(now, left)))

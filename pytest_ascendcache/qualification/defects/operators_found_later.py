@@ -245,3 +245,14 @@ def mean_of_long_rows_divided_by_2048() -> Policies:
         register("ReduceMeanD", attributes=attributes)(mean)
 
     return _kernels(redefine)
+
+
+@defect(NARROW, what="extents of 1 behind the first are not in the key", found_later=True)
+def key_drops_inner_extents_of_one() -> Policies:
+    def squeeze(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:1], *(extent for extent in shape[1:] if extent != 1))
+
+    names = ("shape", "origin_shape")
+    return _tensor_key(
+        lambda each: {**each, **{name: squeeze(each[name]) for name in names if each[name]}}
+    )
