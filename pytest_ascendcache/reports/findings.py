@@ -101,7 +101,7 @@ def markdown(groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "") -> 
     ``title`` is what was judged; MindSpore of the first report's version unless given.
     """
     what = title or f"MindSpore {groups[0][0]['toolchain']['version']}"
-    command = "ci/verify-torchair" if title else "ci/verify-mindspore"
+    command = _command(title)
     lines = [
         f"# {what}: what it keeps and what it breaks",
         "",
@@ -111,9 +111,21 @@ def markdown(groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "") -> 
         "repeated* what was judged fewer than three times.",
         "`fail` breaks a promise of a document, `warn` one no user could do without.",
     ]
+    if title:
+        lines += [
+            "",
+            "A section is a form of the client: `bare` is TorchAir's files of static kernels",
+            "alone, `bare-waits` those of its checks that mostly wait, `torchair` the document's",
+            "own API, `isolated` npugraph_ex as on CANN 9.1. A start is a run of",
+            "`ci/torchair/network.py`.",
+        ]
     for reports in groups:
         lines += ["", *_section(reports)]
     return "\n".join(lines) + "\n"
+
+
+def _command(title: str) -> str:
+    return "ci/verify-torchair" if title else "ci/verify-mindspore"
 
 
 def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -220,8 +232,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         given.output.parent.mkdir(parents=True, exist_ok=True)
         if given.title:
-            for paths, reports in zip(given.group, groups, strict=True):
-                reports[0]["toolchain"]["name"] = paths[0].stem.removesuffix("-1")
+            for paths, (report, *_) in zip(given.group, groups, strict=True):
+                form = report["toolchain"]["name"] = paths[0].stem.removesuffix("-1")
+                for each in report["checks"]:
+                    name = each["check"].rpartition("::")[2].partition("[")[0]
+                    each["repeat"] = f"FORM={form} {_command(given.title)} -k {name}"
         page = markdown(groups, given.title).replace(f"{Path.cwd()}/", "")
         write_output(given.output, page)
 

@@ -110,6 +110,8 @@ def test_the_command_writes_lists_and_refuses(
     path.write_text(json.dumps(FIRST))
     main(["--group", str(path), "--output", str(page)])
     assert page.read_text() == markdown([[FIRST]])
+    main(["--group", str(path), "--title", "TorchAir", "--output", str(page)])
+    assert "$ FORM=report ci/verify-torchair -k test_heals\n" in page.read_text()
     main(["--group", str(path), "--broken"])
     module = "pytest_ascendcache.conformance.mindspore.common.test_networks"
     assert capsys.readouterr().out.splitlines() == [
