@@ -28,13 +28,15 @@ _NOTICED = ("fail", "warn")
 
 @dataclass(frozen=True)
 class Change:
-    """One change; ``check`` is the name of the check that is to notice it."""
+    """One change; ``check`` is the name of the check that is to notice it, and ``form`` what
+    ``{form}`` of the command is for it."""
 
     name: str
     file: str
     find: str
     put: str
     check: str
+    form: str = ""
 
     def make(self, copy: Path) -> None:
         """Make it in a copy of the original.
@@ -55,18 +57,21 @@ class Change:
 def read(table: Path, names: Sequence[str]) -> list[Change]:
     """The changes of a table, or those of these names."""
     document = tomllib.loads(table.read_text())
-    changes = [Change(**{"file": document.get("file"), **each}) for each in document["change"]]
+    common = {key: value for key, value in document.items() if isinstance(value, str)}
+    changes = [Change(**{**common, **each}) for each in document["change"]]
     known = [each.name for each in changes]
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"ci/changes.py: no change is called '{unknown[0]}'; use {', '.join(known)}.")
     return [each for each in changes if not names or each.name in names]
 
 
-def verdicts(command: Sequence[str], copy: Path, checks: Sequence[str]) -> dict[str, str]:
+def verdicts(
+    command: Sequence[str], copy: Path, form: str, checks: Sequence[str]
+) -> dict[str, str]:
     """What the checks say of a copy: the worst verdict of each, "" where it was not judged."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.json")
-        words = [each.replace("{copy}", str(copy)) for each in command]
+        words = [each.replace("{copy}", str(copy)).replace("{form}", form) for each in command]
         chosen = ["-k", " or ".join(sorted(set(checks))), f"--ascend-report={report}"]
         subprocess.run([*words, *chosen], stdout=subprocess.DEVNULL, check=False)
         judged = json.loads(report.read_text())["checks"] if report.exists() else []
@@ -90,17 +95,19 @@ def main() -> int:
         own, command = own[:place], own[place + 1 :]
     given = parser.parse_args(own)
     changes = read(given.table, given.names)
-    unchanged = verdicts(command, given.original, [each.check for each in changes])
-    for check, verdict in unchanged.items():
-        if verdict not in _FINE:
-            print(f"{check} is {verdict or 'not judged'} although nothing was changed")
-    unnoticed = [check for check, verdict in unchanged.items() if verdict not in _FINE]
+    unnoticed = []
+    for form in sorted({each.form for each in changes}):
+        checks = [each.check for each in changes if each.form == form]
+        for check, verdict in verdicts(command, given.original, form, checks).items():
+            if verdict not in _FINE:
+                print(f"{check} is {verdict or 'not judged'} although nothing was changed")
+                unnoticed.append(check)
     for change in changes:
         with tempfile.TemporaryDirectory() as directory:
             copy = Path(directory, given.original.name)
             shutil.copytree(given.original, copy, symlinks=True)
             change.make(copy)
-            verdict = verdicts(command, copy, [change.check])[change.check]
+            verdict = verdicts(command, copy, change.form, [change.check])[change.check]
         noticed = verdict in _NOTICED
         print(f"{change.name}: {change.check} is {verdict or 'not judged'}", flush=True)
         unnoticed += [] if noticed else [change.name]

@@ -99,12 +99,19 @@ def _options(log: Path) -> list[str]:
 
 def _injection(plan: FaultPlan) -> list[str]:
     if plan.action is Action.HOLD and plan.behind is not None:
-        return ["-e", f"inject={plan.behind.point}:signal=STOP:when={plan.behind.nth + 1}"]
+        return _injected(plan.behind, "signal=STOP")
     if plan.at is None or plan.action is Action.HOLD:
         return []
     # Once, also where the error would last: later calls of that name may be on other disks.
     what = "signal=KILL" if plan.action is Action.KILL else f"error={plan.action.value}"
-    return ["-e", f"inject={plan.at.point}:{what}:when={plan.at.nth + 1}"]
+    return _injected(plan.at, what)
+
+
+def _injected(at: Operation, what: str) -> list[str]:
+    """``when`` counts the calls of each process by itself, and strikes in each; a path keeps the
+    others out of it."""
+    only = ["-P", at.aim] if at.aim else []
+    return [*only, "-e", f"inject={at.point}:{what}:when={at.nth + 1}"]
 
 
 def find_strace() -> str | None:

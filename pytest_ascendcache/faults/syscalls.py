@@ -78,6 +78,13 @@ class Call:
         return [Path(os.fsdecode(_bytes(each))) for _, each in _DESCRIPTOR.findall(self.arguments)]
 
     @property
+    def aims(self) -> list[str]:
+        """What strace can be told to look for: its strings, else the paths of its descriptors."""
+        found = [] if self.name in _WRITES else _STRING.findall(self.arguments)
+        texts = found or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
+        return [os.fsdecode(_bytes(text)) for text, _ in texts]
+
+    @property
     def paths(self) -> list[Path]:
         """Every path the call names: strings, relative to the descriptor before each, or to
         the working directory (which strace shows for calls that take one)."""
@@ -155,7 +162,14 @@ class _Descriptors:
 def operations(calls: list[Call], root: Path) -> Iterator[Operation]:
     """What successful calls did below ``root``."""
     descriptors = _Descriptors()
+    alike = Counter((call.name, call.nth) for call in calls)
+    there: Counter[tuple[int, str, str]] = Counter()
     for number, call in enumerate(calls):
+        aim, nth = "", call.nth
+        if alike[call.name, call.nth] > 1 and call.aims:
+            aim = call.aims[0]
+            nth = there[call.process, call.name, aim]
+        there.update((call.process, call.name, each) for each in set(call.aims))
         if not call.succeeded or not (call.places or call.paths):
             continue
         for act, path, data, offset, target in _effects(call, descriptors):
@@ -163,7 +177,7 @@ def operations(calls: list[Call], root: Path) -> Iterator[Operation]:
             if relative is None:
                 continue
             new = below(root, str(target)) if target else ""
-            yield Operation(number, call.name, call.nth, act, relative, data, offset, new or "")
+            yield Operation(number, call.name, nth, act, relative, data, offset, new or "", aim)
 
 
 _LOCKS = re.compile(r"LOCK_EX|LOCK_SH|F_SETLK.*F_(WR|RD)LCK")

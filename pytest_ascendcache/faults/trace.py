@@ -64,7 +64,9 @@ class Operation:
     ``point`` and ``nth`` are what a fault is planned by: the operation's name, and how many of
     that name came before it in its process; ``number`` is its place among all of them. A
     write's ``data`` goes to byte ``offset`` (-1: the end of the file); ``target`` is a rename's
-    or a link's new name, ``offset`` a truncation's new size.
+    or a link's new name, ``offset`` a truncation's new size. Where another process makes as many
+    calls of that name, ``aim`` is the path as the call has it, and ``nth`` counts those with it
+    alone.
     """
 
     number: int
@@ -75,6 +77,7 @@ class Operation:
     data: bytes = b""
     offset: int = 0
     target: str = ""
+    aim: str = ""
 
     def __str__(self) -> str:
         name = self.path.rpartition("/")[2] or "the directory itself"

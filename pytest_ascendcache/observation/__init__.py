@@ -28,6 +28,7 @@ from pytest_ascendcache.observation.network_run import NetworkRun
 from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_network
 from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
+from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
 from pytest_ascendcache.observation.static_kernel import (
     ClientRequest,
@@ -63,6 +64,7 @@ __all__ = [
     "RankNote",
     "Run",
     "Shared",
+    "SharedCache",
     "Sighting",
     "StandIn",
     "StaticKernelsUnderTest",

@@ -40,6 +40,7 @@ class Witnessed(Protocol):
     work: Path
     sandbox: Path
     evidence: Evidence
+    views: tuple[Path, ...]
 
     def again(self, request: CompileRequest) -> Run:
         """One more compile, which no witness looks at."""
@@ -236,7 +237,7 @@ class CacheWitness:
         if not self._runs:
             return None
         last = self._runs[-1]
-        if last.result.request.cache_dir != self._cache.root:
+        if last.result.request.cache_dir not in (self._cache.root, *self._cache.views):
             return None  # marks are in this cache only
         request = _plainly(last.result.request)
         self._cache.trust_marks()

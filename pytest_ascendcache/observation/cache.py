@@ -127,6 +127,8 @@ class WatchedCache:
         self._known: dict[tuple[OperatorSpec, CompileOptions], str] = {}
         self._shared = shared or Shared()
         self.witness = CacheWitness(self)
+        self.views: tuple[Path, ...] = ()
+        """Where else the same directory is seen: on other nodes."""
         self.recovered: set[frozenset[object]] = set()
         """Contents from which a second run was seen to reuse correct kernels."""
         for directory in (self.home, self.work):
@@ -360,6 +362,17 @@ class WatchedCache:
         other.root, other.layout = root, CacheLayout(root)
         other._numbers, other._tokens, other._born = self._numbers, self._tokens, self._born
         other.options, other.as_model = self.options, self.as_model
+        return other
+
+    def seen_at(self: _Cache, root: Path) -> _Cache:
+        """The same cache as another node sees it, with the same marks, entries and witness."""
+        other = self.elsewhere(root)
+        other._known, other._left_alone, other.witness = (
+            self._known,
+            self._left_alone,
+            self.witness,
+        )
+        self.views += (root,)
         return other
 
     def moved(self: _Cache, sandbox: Path) -> _Cache:

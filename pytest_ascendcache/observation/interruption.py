@@ -184,3 +184,8 @@ class Held(Generic[Result]):
     def result(self) -> Result:
         """How it ended; to be asked once it was released or killed."""
         return self._result.result()
+
+
+def standing(start: Callable[[], Result], gate: Gate) -> Held[Result]:
+    """A command that something else has stand at a gate; it may as well end without."""
+    return Held(lambda _: start(), FaultPlan(gate.reached.with_name("plan")), gate)

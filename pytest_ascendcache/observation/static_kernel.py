@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.network_aftermath import StaticWitness
 from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.stand_in import StandIn
+from pytest_ascendcache.observation.turns import turn
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
@@ -64,6 +64,7 @@ class StaticKernelsUnderTest:
         sandbox: Path,
         shelf: Path,
         evidence: Evidence | None = None,
+        turns: Path | None = None,
     ) -> None:
         self.toolchain = toolchain
         self.sandbox = sandbox
@@ -72,6 +73,7 @@ class StaticKernelsUnderTest:
         self.work = sandbox / "work"
         self.evidence = evidence or Evidence()
         self._shelf = shelf
+        self._turns = turns or shelf / ".turns"
         self._numbers = count()
         self.witness = StaticWitness(self)
         for path in (self.opp, self.build, self.work):
@@ -90,8 +92,7 @@ class StaticKernelsUnderTest:
         if self.toolchain.name != NAME:
             yield
             return
-        with (self._shelf / ".alone").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with turn(self._turns):
             yield
 
     @property

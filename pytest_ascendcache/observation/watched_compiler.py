@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from pytest_ascendcache.caches.static_kernels import entries_of
+from pytest_ascendcache.caches.static_kernels import Key, entries_of
 from pytest_ascendcache.observation.evidence import NotDecidable
 
 _COMPILER = """\
@@ -41,6 +41,11 @@ for package in "$output"/*.run; do
 done
 exit $status
 """
+_WHOSE = """\
+notes=$(command -v op_compiler) && notes=${{notes%/*}}/notes
+[ -d "$notes" ] || notes={notes}"""
+"""A package that is kept is noted by the run that uses it, not by the one that made it; nor does
+what went wrong in that one go wrong again."""
 _STATE = """\
 indexes() { ls -d "$ai_core"/config/*/binary_info_config.json 2> /dev/null; }
 was_read() {
@@ -54,20 +59,28 @@ _PACKAGE = """\
 #!/bin/sh
 # A package with the conformance suite around it.
 export ASCENDCACHE_PACKAGE_HOLDER=${{ASCENDCACHE_PACKAGE_HOLDER:-$PPID}}
-notes={notes} name=@NAME@ opp=$ASCEND_OPP_PATH
+{whose}
+name=@NAME@ opp=$ASCEND_OPP_PATH
 for word; do case $word in --install-path=*) opp=${{word#*=}} ;; esac; done
 ai_core=$opp/static_kernel/ai_core
 {state}
 echo "begin $name $(was_read)" >> "$notes/events"
-{install}
-"$notes/real/$name" "$@"
+if [ "$notes" = {notes} ]; then
+    :
+    {install}
+fi
+{notes}/real/$name "$@"
 status=$?
-{after}
+if [ "$notes" = {notes} ]; then
+    :
+    {after}
+fi
 rm -f "$notes"/index.*
 for index in $(indexes); do
     touch -a -d @1 "$index"
     chip=${{index%/*}}
     cat "$index" > "$notes/index.${{chip##*/}}"
+    cat "$index" > "$notes/any-index.$$.${{chip##*/}}"
     [ "$(was_read)" = read ] || echo "blind $name -" >> "$notes/events"
     touch -a -d @1 "$index"
 done
@@ -75,21 +88,26 @@ directory=$ai_core/${{name%.run}}
 if [ -f "$directory/uninstall.sh" ] && [ ! -e "$directory/uninstall.real.sh" ]; then
     for index in $(indexes); do touch -a -d @1 "$index"; done
     mv "$directory/uninstall.sh" "$directory/uninstall.real.sh"
-    sed "s/@NAME@/$name/g" "$notes/uninstall" > "$directory/uninstall.sh"
+    sed "s/@""NAME@/$name/g" {notes}/uninstall > "$directory/uninstall.sh"
     chmod +x "$directory/uninstall.sh"
 fi
 [ "$status" != 0 ] || date +%s.%N >> "$notes/installed"
 echo "installed $name $status" >> "$notes/events"
-{installed}
+if [ "$notes" = {notes} ]; then
+    :
+    {installed}
+fi
 exit $status
 """
 _UNINSTALL = """\
 #!/bin/sh
 export ASCENDCACHE_PACKAGE_HOLDER=${{ASCENDCACHE_PACKAGE_HOLDER:-$PPID}}
-notes={notes} name=@NAME@ directory=$(cd "$(dirname "$0")" && pwd)
+{whose}
+name=@NAME@ directory=$(cd "$(dirname "$0")" && pwd)
 ai_core=${{directory%/*}}
 {state}
 echo "remove $name $(was_read)" >> "$notes/events"
+{remove}
 "$directory/uninstall.real.sh" "$@"
 status=$?
 echo "removed $name $status" >> "$notes/events"
@@ -103,13 +121,14 @@ class Provocation:
     has its operators, ``$PPID`` is who called, ``$status`` how the install ended.
 
     ``compile`` comes before op_compiler, ``install`` before a package's install, ``after`` right
-    after it, ``installed`` when everything is noted.
+    after it, ``installed`` when everything is noted; ``remove`` comes before an uninstall.
     """
 
     compile: str = ""
     install: str = ""
     after: str = ""
     installed: str = ""
+    remove: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,16 +154,17 @@ class WatchedCompiler:
         notes = directory / "notes"
         notes.mkdir()
         quoted = {"notes": shlex.quote(str(notes)), "program": shlex.quote(program)}
+        around = {"state": _STATE, "whose": _WHOSE.format(**quoted)}
         texts = {
             directory / "op_compiler": _COMPILER.format(compile=wrong.compile, **quoted),
             notes / "package": _PACKAGE.format(
-                state=_STATE,
                 install=wrong.install,
                 after=wrong.after,
                 installed=wrong.installed,
+                **around,
                 **quoted,
             ),
-            notes / "uninstall": _UNINSTALL.format(state=_STATE, **quoted),
+            notes / "uninstall": _UNINSTALL.format(remove=wrong.remove, **around),
         }
         for path, text in texts.items():
             path.write_text(text)
@@ -181,17 +201,37 @@ class WatchedCompiler:
         """The files op_compiler was given in one call, counted from 1."""
         return sorted((self.notes / f"asked.{call}").rglob("*.json"))
 
-    def keys(self) -> set[tuple[str, str]]:
-        """Operator type and simplified key of every kernel in the index after the last install.
+    @property
+    def made(self) -> dict[str, Path]:
+        """The packages it made, by name."""
+        return {path.name: path for path in (self.notes / "real").glob("*")}
+
+    def index(self) -> dict[Key, str]:
+        """The index after the last install: the package each kernel is of.
 
         Raises:
             NotDecidable: where that was not whole.
         """
+        return self._read("index.*")
+
+    def keys(self, ever: bool = False) -> set[Key]:
+        """Operator type and simplified key of every kernel in the index after the last install,
+        or after any.
+
+        Raises:
+            NotDecidable: where one was not whole.
+        """
+        return set(self._read("any-index.*" if ever else "index.*"))
+
+    def _read(self, names: str) -> dict[Key, str]:
+        found: dict[Key, str] = {}
         try:
-            found = (entries_of(path.read_bytes()) for path in self.notes.glob("index.*"))
-            return set().union(*found)
+            for path in self.notes.glob(names):
+                for key, entry in entries_of(path.read_bytes()).items():
+                    found[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
         except ValueError as error:
             raise NotDecidable(f"the index after an install is not whole: {error}") from None
+        return found
 
     def reselected(self) -> bool:
         """Whether a process read the index after an install.

@@ -117,6 +117,21 @@ def parametrize_audits(metafunc: pytest.Metafunc) -> None:
     )
 
 
+def parametrize_nodes(metafunc: pytest.Metafunc) -> None:
+    """Have a check of nodes once for each profile of their mounts, or once on real ones.
+
+    The marker ``ascend_node_profiles`` names the profiles a check is for; real mounts may be any.
+    """
+    from pytest_ascendcache.nodes import NodeProfile, profiles
+
+    wanted: tuple[NodeProfile, ...] = (NodeProfile.GIVEN,)
+    if not settings_of(metafunc.config).nodes.directories:
+        marker = metafunc.definition.get_closest_marker("ascend_node_profiles")
+        wanted = marker.args if marker else profiles()
+    names = [each.value for each in wanted]
+    metafunc.parametrize("ascend_node_profile", wanted, ids=names, scope="module")
+
+
 class SuiteModule(pytest.Module):
     """A file of the suite; its node ids do not depend on where the package is installed."""
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_ascendcache.audit import Audit
     from pytest_ascendcache.caches import FileSystem
+    from pytest_ascendcache.nodes import NodeProfile, Nodes
     from pytest_ascendcache.observation import (
         CacheUnderTest,
         Evidence,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         StaticKernelsUnderTest,
     )
     from pytest_ascendcache.observation.script import ScriptUnderTest
+    from pytest_ascendcache.observation.shared_cache import SharedCache
     from pytest_ascendcache.operators import OperatorSpec
     from pytest_ascendcache.plugin.session import AscendSession
     from pytest_ascendcache.ranks import Rank
@@ -120,6 +122,37 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
     )
 
 
+@pytest.fixture
+def ascend_mounts(
+    ascend_session: AscendSession, ascend_node_profile: NodeProfile
+) -> tuple[Nodes, Nodes]:
+    """Nodes of a profile that share a directory, and nodes that all use one mount.
+
+    A profile that this machine cannot have is not applicable; one whose control does not show
+    what it is undecided.
+    """
+    from pytest_ascendcache.nodes import NodeProfile, NotShown, Unavailable
+    from pytest_ascendcache.observation import NotDecidable
+
+    profile = ascend_node_profile
+    alone = profile.one_for_all or profile is NodeProfile.GIVEN
+    try:
+        plain = ascend_session.nodes(profile if alone else NodeProfile.ONE_MOUNT)
+        return ascend_session.nodes(profile), plain
+    except Unavailable as reason:
+        pytest.skip(f"nodes ({profile.value}): {reason}")
+    except NotShown as reason:
+        raise NotDecidable(str(reason)) from None
+
+
+@pytest.fixture
+def ascend_nodes(ascend_cache: CacheUnderTest, ascend_mounts: tuple[Nodes, Nodes]) -> SharedCache:
+    """The cache of this test as the nodes of a profile see it, which share it."""
+    from pytest_ascendcache.observation import SharedCache
+
+    return SharedCache(ascend_cache, *ascend_mounts)
+
+
 @pytest.fixture(scope="session")
 def ascend_network_control(ascend_session: AscendSession) -> NetworkControl | None:
     """What may be taken for granted of networks; ``None`` where the toolchain runs none.
@@ -167,13 +200,20 @@ def ascend_static_kernels(
 def ascend_script(
     request: pytest.FixtureRequest, ascend_session: AscendSession, ascend_evidence: Evidence
 ) -> Iterator[ScriptUnderTest]:
-    """The script of ``--ascend-torchair-script``, in directories of this test's own."""
+    """The script of ``--ascend-torchair-script``, in directories of this test's own.
+
+    Its operator package is one for all tests, which therefore take turns, also with ``-n``.
+    """
+    from pytest_ascendcache.observation.turns import turn
     from pytest_ascendcache.toolchains.torchair import TorchairToolchain
 
     toolchain = ascend_session.toolchain
     if not isinstance(toolchain, TorchairToolchain):
         pytest.skip(f"{toolchain.name}: there is no --ascend-torchair-script")
-    with _sandbox(request, ascend_session, ascend_evidence) as sandbox:
+    with (
+        _sandbox(request, ascend_session, ascend_evidence) as sandbox,
+        turn(ascend_session.turns),
+    ):
         yield ascend_session.script(toolchain, sandbox, ascend_evidence)
 
 

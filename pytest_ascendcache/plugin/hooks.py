@@ -18,8 +18,10 @@ from pytest_ascendcache.plugin.fixtures import (
     ascend_cache,
     ascend_evidence,
     ascend_file_system,
+    ascend_mounts,
     ascend_network,
     ascend_network_control,
+    ascend_nodes,
     ascend_operators,
     ascend_rank,
     ascend_script,
@@ -52,8 +54,10 @@ __all__ = [
     "ascend_cache",
     "ascend_evidence",
     "ascend_file_system",
+    "ascend_mounts",
     "ascend_network",
     "ascend_network_control",
+    "ascend_nodes",
     "ascend_operators",
     "ascend_rank",
     "ascend_script",
@@ -103,6 +107,9 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     config.addinivalue_line(
         "markers", "ascend_cells(factor=levels): the combinations a test of them is for"
+    )
+    config.addinivalue_line(
+        "markers", "ascend_node_profiles(profiles): the mounts a test of several nodes is for"
     )
     config.addinivalue_line(
         "markers",
@@ -224,6 +231,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from pytest_ascendcache.plugin.collection import parametrize_audits
 
         parametrize_audits(metafunc)
+    if "ascend_node_profile" in metafunc.fixturenames:
+        from pytest_ascendcache.plugin.collection import parametrize_nodes
+
+        parametrize_nodes(metafunc)
     # Last, so that the rank comes last in the test's name.
     if "ascend_rank" in metafunc.fixturenames:
         from pytest_ascendcache.plugin.gangs.items import parametrize_ranks

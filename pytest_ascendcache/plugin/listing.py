@@ -19,6 +19,7 @@ _ASKED_FOR = {
     "audit/": "--ascend-audit",
     "release/": "--ascend-release",
     "robust/stress": "--ascend-stress",
+    "shared/": "--ascend-nodes",
 }
 """Rules with checks only where something else is asked for, by the beginning of their names."""
 

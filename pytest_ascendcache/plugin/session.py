@@ -6,7 +6,7 @@ import itertools
 import re
 import secrets
 import shutil
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -15,6 +15,15 @@ import pytest
 from pytest_ascendcache.caches import FileSystem, probe_file_system
 from pytest_ascendcache.combinations import Cell, Matrix, Plan, combinations_model, plan
 from pytest_ascendcache.contract import Capability, other_soc
+from pytest_ascendcache.nodes import (
+    NodeProfile,
+    Nodes,
+    NotShown,
+    Unavailable,
+    enter,
+    given_nodes,
+    mounted_nodes,
+)
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     Evidence,
@@ -58,6 +67,7 @@ class AscendSession:
         self.settings = settings
         self._numbers = itertools.count()
         self._base: Path | None = None
+        self._nodes: dict[NodeProfile, Nodes | Unavailable | NotShown] = {}
 
     @cached_property
     def toolchain(self) -> Toolchain:
@@ -67,6 +77,7 @@ class AscendSession:
             pytest.UsageError: where there is no such toolchain.
         """
         settings = self.settings
+        self._take_mounts_of_its_own()
         if not settings.is_named and not settings.looks:
             refuse_to_guess()
         try:
@@ -75,13 +86,43 @@ class AscendSession:
                     name=settings.toolchain, settings=settings
                 )
         except ToolchainError as error:
-            raise pytest.UsageError(f"--ascend-toolchain={settings.toolchain}: {error}") from None
+            raise pytest.UsageError(f"{settings.chosen_by}: {error}") from None
         if made is None:
             raise pytest.UsageError(
                 f"--ascend-toolchain={settings.toolchain}: no such toolchain, and no plugin that "
                 f"is loaded provides it; {instead(settings.toolchain, builtin_names())}"
             )
         return made
+
+    def _take_mounts_of_its_own(self) -> None:
+        """What is started from now on sees the mounts that are made later; a fork server that was
+        started before would not."""
+        if self.settings.nodes.number and not self.settings.nodes.directories:
+            with suppress(Unavailable):  # the checks that need them say so
+                enter()
+
+    def nodes(self, profile: NodeProfile) -> Nodes:
+        """Nodes of one kind, mounted once; their control has shown that they are what they say.
+
+        Raises:
+            Unavailable: where they cannot be had here.
+            NotShown: where the control has not shown it.
+        """
+        if profile not in self._nodes:
+            try:
+                self._nodes[profile] = self._made_nodes(profile)
+            except (Unavailable, NotShown) as reason:
+                self._nodes[profile] = reason
+        made = self._nodes[profile]
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def _made_nodes(self, profile: NodeProfile) -> Nodes:
+        asked = self.settings.nodes
+        if profile is NodeProfile.GIVEN:
+            return given_nodes(asked.directories)
+        return mounted_nodes(profile, asked.number, self.sandbox(f"nodes-{profile.value}"))
 
     def uncaptured(self) -> AbstractContextManager[None]:
         """What is printed meanwhile is seen at once, as in a check it is not."""
@@ -138,6 +179,12 @@ class AscendSession:
     def shared(self) -> Shared:
         """What checks need not compile again."""
         return Shared(self.sandbox("warm"))
+
+    @property
+    def turns(self) -> Path:
+        """The lock of what one check alone may use at a time; all workers of a run have one."""
+        own = self.base.parent
+        return (own.parent if hasattr(self._config, "workerinput") else own) / "turns.lock"
 
     @cached_property
     def package_shelf(self) -> Path:
@@ -270,7 +317,8 @@ class AscendSession:
 
     def static_kernels(self, sandbox: Path, evidence: Evidence) -> StaticKernelsUnderTest:
         """Static kernels under test in a sandbox."""
-        return StaticKernelsUnderTest(self.toolchain, sandbox, self.package_shelf, evidence)
+        toolchain, shelf = self.toolchain, self.package_shelf
+        return StaticKernelsUnderTest(toolchain, sandbox, shelf, evidence, self.turns)
 
     def script(
         self, toolchain: TorchairToolchain, sandbox: Path, evidence: Evidence
@@ -283,6 +331,9 @@ class AscendSession:
         return UndisturbedRuns(self.sandbox("undisturbed"))
 
     def close(self) -> None:
-        """End what was started."""
+        """End what was started, and unmount."""
+        for nodes in self._nodes.values():
+            if isinstance(nodes, Nodes):
+                nodes.close()
         if "toolchain" in self.__dict__:
             self.toolchain.close()

@@ -44,6 +44,8 @@ def settings_of(defect: Defect) -> list[str]:
     if STRESS_RULE in defect.breaks:
         # The whole suite has no stress in it unless it is asked for.
         chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+    if any(rule.startswith("shared/") for rule in defect.breaks):
+        chosen.append("--ascend-nodes=2")
     if defect.harm is Harm.HANG:
         chosen.append(f"--ascend-timeout={_HANGS}")
     return chosen

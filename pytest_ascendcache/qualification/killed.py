@@ -8,31 +8,44 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.catalogue import Defect
 from pytest_ascendcache.qualification.defective import MISWRITTEN
 from pytest_ascendcache.qualification.runs import Ended
 
+OF_NODES = "shared/"
+"""What the rules begin with that several nodes are needed for."""
+
 
 @dataclass(frozen=True)
 class Killed:
     """What a run of the suite said of one defect: rule -> verdict, the kinds of interruption
     after which a check found fault, the simplest first, and the kinds of harm, the worst first.
-    ``miswritten`` says that a slip of the defect's writer was noticed instead."""
+    ``miswritten`` says that a slip of the defect's writer was noticed instead. ``lacking`` are the
+    rules of nodes of which this machine cannot have every check: it makes not all mounts."""
 
     defect: Defect
     verdicts: dict[str, str]
     crashes: list[str]
     harms: list[Harm]
     miswritten: bool = False
+    lacking: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, defect: Defect, ended: Ended) -> Killed:
         """Read a run of a defect."""
         report = ended.report
         miswritten = MISWRITTEN in json.dumps(report)
-        return cls(defect, verdicts_of(report), _crashes(report), _harms(report), miswritten)
+        lacking = frozenset(
+            check["rule"]
+            for check in report["checks"]
+            if check["verdict"] == Verdict.NOT_APPLICABLE.value
+            and check["rule"].startswith(OF_NODES)
+        )
+        found = verdicts_of(report), _crashes(report), _harms(report)
+        return cls(defect, *found, miswritten, lacking)
 
     @property
     def by(self) -> list[str]:
@@ -53,6 +66,11 @@ class Killed:
     def other_harm(self) -> bool:
         """Whether the worst harm seen is not the one it claims to do."""
         return self.defect.harm is not None and self.harms[:1] != [self.defect.harm]
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether nothing can be said here: what should notice needs mounts that there are not."""
+        return bool(self.missed) and {*self.missed} <= self.lacking
 
     @property
     def survived(self) -> bool:

@@ -27,6 +27,7 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.nodes import Unavailable, enter
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification import defective
@@ -34,6 +35,8 @@ from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
+_NODES = "--ascend-nodes=2"
+"""What has the checks of several nodes collected."""
 _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
@@ -65,6 +68,8 @@ class SuiteRuns:
 
     def __init__(self, jobs: int) -> None:
         self._jobs = max(1, jobs)
+        with contextlib.suppress(Unavailable):  # the checks that need mounts say so
+            enter()  # before the server is started: it has to see what runs mount
         self._server = ForkLauncher((*_DEFECTIVE, defective.ANY, "forkserver"), {})
         self._server.warm()
         # Imports the suite, and says which file has the checks of which rule.
@@ -73,7 +78,7 @@ class SuiteRuns:
             contextlib.redirect_stdout(io.StringIO()) as said,
             tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as empty,
         ):
-            reference = ("--ascend-cache", "--ascend-toolchain=reference", PACKAGE)
+            reference = ("--ascend-cache", "--ascend-toolchain=reference", _NODES, PACKAGE)
             collect = [*_arguments(Path(empty), *reference), "--collect-only", "-s"]
             pytest.main(collect, plugins=[index])
         if not index.files:

@@ -213,7 +213,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         parser.error(str(error))
     if given.broken:
-        print("\n".join(each for group in groups for each in worth_repeating(group[0])))
+        for each in (each for group in groups for each in worth_repeating(group[0])):
+            print(each)
     elif given.figures:
         print("\n".join(figures(report) for group in groups for report in group))
     else:

@@ -10,12 +10,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import FaultPlan, FaultRoute, Strace, find_strace
 from pytest_ascendcache.operators import OperatorSpec, write_single_op
+from pytest_ascendcache.processes.hosts import HostLauncher, another_host
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.base import CommandToolchain, log_directory
 from pytest_ascendcache.toolchains.conversion import (
@@ -152,6 +154,16 @@ class AtcToolchain(CommandToolchain):
         seen.launcher = ProcessLauncher({"strace": (strace,)})
         seen._fault_route = Strace(argv)
         return seen
+
+    def on_host(self, name: str, process_id: int) -> AtcToolchain:
+        """The same toolchain on a host of another name, its first process with this number."""
+        wrap = partial(another_host, name, process_id)
+        made = copy.copy(self)
+        made.launcher = HostLauncher(self.launcher, wrap)
+        own = self._fault_route
+        if isinstance(own, Strace):  # strace stays outside and counts the calls of each process
+            made._fault_route = replace(own, argv=lambda *words: wrap(own.argv(*words)))
+        return made
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
         """See :class:`CommandToolchain`."""

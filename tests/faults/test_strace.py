@@ -304,3 +304,23 @@ def test_an_injection_that_does_not_strike_is_noticed(tmp_path):
 def test_the_toy_is_sound():
     digest = hashlib.sha256(b"kernel" * 1000).hexdigest()
     assert json.dumps({"sha256": digest})
+
+
+@traced
+def test_of_several_processes_the_one_that_was_meant_is_struck(tmp_path):
+    """Each makes one directory, so each call is the first of its process."""
+    root = tmp_path / "root"
+    root.mkdir()
+    made = " ".join(f"mkdir {root}/{name};" for name in ("a", "b", "c"))
+    launcher = ProcessLauncher({"sh": ("/bin/sh",), "strace": (str(STRACE),)})
+    route = Strace(launcher.argv)
+
+    def start(plan):
+        program, arguments = route.command(plan, "sh", ["-c", made])
+        running = launcher.start(program, arguments, os.environ, tmp_path, None)
+        return Ended(running.wait(time.monotonic() + 60).returncode)
+
+    interruption = Interruption(root, tmp_path / "logs", route, start)
+    for operation in interruption.operations:
+        interruption.strike(Action.EIO, operation)
+        assert {path.name for path in root.iterdir()} == {"a", "b", "c"} - {operation.path}

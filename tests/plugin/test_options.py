@@ -159,7 +159,8 @@ def test_a_project_fixes_options_in_its_ini_file(project: pytest.Pytester) -> No
         "[tool.pytest.ini_options]\n"
         'ascend_atc = "tools/no-atc"\nascend_deviations = ["cann"]\nascend_ranks = "3"\n'
     )
-    wanted = f"--ascend-toolchain=atc: '{project.path}/tools/no-atc' is not an executable program"
+    program = project.path / "tools/no-atc"
+    wanted = f"--ascend-atc={program}: '{program}' is not an executable program"
     assert refused(project, "--ascend-cache").startswith(wanted)
     os.chdir(project.path / "tools")
     assert refused(project, "--ascend-cache").startswith(wanted)

@@ -135,6 +135,9 @@ OPTIONS_TOGETHER = [
     (["--ascend-cache", "--basetemp=/proc/sys/x"], "name another with --basetemp"),
     (["--ascend-manifest-update"], "needs a release"),
     (["--ascend-stress-replay=list.json", "--ascend-cache"], "list.json"),
+    (["--ascend-node=absent"], "--ascend-node"),
+    (["--ascend-node=."], "one node shares with nobody"),
+    (["--ascend-node=.", "--ascend-nodes=2"], "leave one of the two out"),
 ]
 
 

@@ -22,6 +22,7 @@ ORDER = (
     "caches",
     "processes",
     "faults",
+    "nodes",
     "ranks",
     "toolchains",
     "observation",

@@ -80,7 +80,13 @@ def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pyteste
     recorded = {name.partition(" (CANN ")[0] for name in kills if VENDOR not in name}
     assert recorded <= set(defects)
     collected = pytester.runpytest_subprocess(
-        "--ascend-cache", "--ascend-stress-steps=1", "--collect-only", "-q", "--pyargs", PACKAGE
+        "--ascend-cache",
+        "--ascend-stress-steps=1",
+        "--ascend-nodes=2",
+        "--collect-only",
+        "-q",
+        "--pyargs",
+        PACKAGE,
     )
     there = {line.removeprefix(SUITE_NODES) for line in collected.outlines}
     # Some checks exist in one edition of the documents only.

@@ -160,6 +160,8 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
     "Sigmoid": sigmoid,
     "Tanh": np.tanh,
     "Erf": np.vectorize(erf),
+    "Cos": np.cos,
+    "Sin": np.sin,
     "Softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
     "Swish": lambda x: gate(x, sigmoid(x)),
     "Gelu": gelu,
@@ -477,6 +479,8 @@ def examples(dtype: str) -> list[tuple[OperatorSpec, Reference]]:
         (operator("ConcatD", [of(7), of(2)], of(9), concat_dim=0), lambda *x: np.concatenate(x)),
         (operator("SelectV2", [tensor("bool", 5, 5), of(2, 3, 5, 5), of()], of(2, 3, 5, 5)),
          lambda chosen, x, y: np.where(chosen, x, y)),
+        (operator("MaskedFill", [of(2, 3, 5), tensor("bool", 3, 1), of()], of(2, 3, 5)),
+         lambda x, mask, value: np.where(mask, value, x)),
         (operator("Triu", [of(2, 5, 4)], of(2, 5, 4), diagonal=1), lambda x: np.triu(x, 1)),
         (operator("Triu", [of(3, 6)], of(3, 6)), np.triu),
         (operator("Tril", [of(5, 4)], of(5, 4), diagonal=-1), lambda x: np.tril(x, -1)),
@@ -622,6 +626,8 @@ def test_cast_between_types() -> None:
     halves = np.array([0.0, -0.0, 1.9, -1.9, np.inf, -np.inf, np.nan, 65504], np.float16)
     floats = np.array([3e9, -3e9, 2147483520, -2147483648, 0.4, np.nan, 70000, 1e-8], np.float32)
     words = np.array([0, 1, -1, 2049, 65519, 65520, -(2**31), 2**31 - 1], np.int32)
+    longs = np.array([0, -1, 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 2049, 7], np.int64)
+    wide = np.array([2.0**62, -np.inf, 1e30, -(2.0**63), 0.4, np.nan, 70000, 1.9], np.float32)
     low, high = -(2**31), 2**31 - 1
     cases = [
         (halves, "int32", [0, 0, 1, -1, high, low, 0, 65504]),
@@ -634,6 +640,13 @@ def test_cast_between_types() -> None:
         (words, "int8", [0, 1, -1, 127, 127, 127, -128, 127]),
         (words.astype(np.int8), "int32", words.astype(np.int8)),
         (words.astype(np.uint8), "float16", words.astype(np.uint8)),
+        (longs, "float32", longs.astype(np.float32)),
+        (longs, "int32", [0, -1, high, low, high, low, 2049, 7]),
+        (longs, "uint8", [0, 0, 255, 0, 255, 0, 255, 7]),
+        (longs, "bool", longs != 0),
+        (words, "int64", words),
+        (words.astype(np.int8), "int64", words.astype(np.int8)),
+        (wide, "int64", [2**62, -(2**63), 2**63 - 1, -(2**63), 0, 0, 70000, 1]),
     ]
     jobs = [
         job(operator("Cast", [tensor(str(x.dtype), 8)], tensor(dtype, 8)), [x])
@@ -643,10 +656,11 @@ def test_cast_between_types() -> None:
         np.testing.assert_array_equal(got, np.array(want).astype(dtype))
 
 
-def test_integer_arithmetic() -> None:
-    x = np.array([[5, -7, 2**31 - 1], [0, -(2**31), 3]], np.int32)
-    y = np.array([3, -9, 1], np.int32)
-    words = tensor("int32", 2, 3)
+@pytest.mark.parametrize(("dtype", "bits"), [("int32", 32), ("int64", 64)])
+def test_integer_arithmetic(dtype: str, bits: int) -> None:
+    x = np.array([[5, -7, 2 ** (bits - 1) - 1], [0, -(2 ** (bits - 1)), 3]], dtype)
+    y = np.array([3, -9, 1], dtype)
+    words = tensor(dtype, 2, 3)
     cases = [
         ("Add", np.add),
         ("Sub", np.subtract),
@@ -654,15 +668,22 @@ def test_integer_arithmetic() -> None:
         ("Maximum", np.maximum),
         ("Minimum", np.minimum),
     ]
-    jobs = [job(operator(type, [words, tensor("int32", 3)], words), [x, y]) for type, _ in cases]
-    reduced = tensor("int32", 2)
+    jobs = [job(operator(type, [words, tensor(dtype, 3)], words), [x, y]) for type, _ in cases]
+    jobs += [job(unary(type, dtype, 2, 3), [x]) for type in ("Abs", "Neg", "Square")]
     jobs += [
-        job(operator(type, [words], reduced, axes=(1,)), [x])
-        for type in ("ReduceMax", "ReduceMin", "ReduceSum")
+        job(operator(type, [words, tensor(dtype, 3)], tensor("bool", 2, 3)), [x, y])
+        for type in ("Equal", "Less", "LessEqual")
     ]
     with np.errstate(over="ignore"):
-        expected = [function(x, y) for _, function in cases]
-        expected += [x.max(1), x.min(1), x.sum(1, dtype=np.int32)]
+        expected = [function(x, y) for _, function in cases] + [np.abs(x), -x, x * x]
+        expected += [x == y, x < y, x <= y]
+        if dtype == "int32":
+            reduced = tensor(dtype, 2)
+            jobs += [
+                job(operator(type, [words], reduced, axes=(1,)), [x])
+                for type in ("ReduceMax", "ReduceMin", "ReduceSum")
+            ]
+            expected += [x.max(1), x.min(1), x.sum(1, dtype=np.int32)]
     for (got,), want in zip(run(jobs), expected, strict=True):
         np.testing.assert_array_equal(got, want)
 

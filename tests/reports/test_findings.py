@@ -115,6 +115,9 @@ def test_the_command_writes_lists_and_refuses(
     assert capsys.readouterr().out.splitlines() == [
         f"{module}::test_heals[{each}-empty]" for each in ("json", "so")
     ]
+    path.write_text(json.dumps(report()))
+    main(["--group", str(path), "--broken"])
+    assert capsys.readouterr().out == ""  # no line, which would be no check's name
     path.write_text("[]")
     for wrong in (path, tmp_path / "nowhere.json"):
         with pytest.raises(SystemExit) as ended:

@@ -67,7 +67,7 @@ def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None
     [
         (
             ["--ascend-op-compiler=nowhere/op_compiler"],
-            "nowhere/op_compiler' is not an executable",
+            "nowhere/op_compiler: '",  # the option that was given, and why not
         ),
         (["--ascend-op-compiler=a", "--ascend-atc=b"], "does not go with --ascend-atc=b"),
         (

@@ -25,6 +25,9 @@ NAMES = {
     "hangs": "hangs and TERM",
     "signals": "test_a_signal_leaves_nothing_installed and TERM and not compile",
     "killed": "test_the_next_start_cleans_up",
+    "rerun": "test_another_run_in_the_same_directory",
+    "others": "test_other_cards_in_the_same_directory",
+    "damaged": "test_a_damaged_package_that_was_kept",
     "first": "test_the_first_card_compiles_for_all",
     "reads": "test_every_card_reads_the_index",
     "nobody": "test_a_first_card_without_op_compiler",
@@ -75,6 +78,8 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
         ("alone", "first", "warn"),
         ("alone", "number", "fail"),
         ("unread", "reads", "warn"),
+        ("hoards", "rerun", "fail"),
+        ("by-name", "others", "fail"),
         ("off", "leaves", "undecided"),
         ("off", "installed", "undecided"),
         ("off", "number", "undecided"),
@@ -93,6 +98,18 @@ def test_scripts_that_do_not(
     monkeypatch.setenv("STANDIN_DEFECT", defect)
     result = machine.runpytest_subprocess(*JUDGED, "-k", NAMES[check])
     result.stdout.fnmatch_lines([f"1 check: 0 pass*1 {verdict}*"])
+
+
+def test_checks_take_turns_at_the_operator_package(
+    machine: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers would see each other's packages come and go."""
+    turns = machine.path / "turns"
+    monkeypatch.setenv("STANDIN_TURNS", str(turns))
+    result = machine.runpytest_subprocess(*JUDGED, "-n", "2", "-k", "a_failure_leaves or one_card")
+    result.stdout.fnmatch_lines(["*: 7 pass, *"])
+    came = turns.read_text().split()
+    assert came == ["begin", "end"] * (len(came) // 2)
 
 
 @pytest.mark.parametrize(("last", "code"), [("open('pipe').read()", None), ("exit(3)", 3)])

@@ -69,6 +69,9 @@ class CellRuns:
 
     def problems(self, cell: Cell, evidence: Evidence, problems: Problems) -> list[str]:
         """What is wrong with a cell; ``evidence`` gets the steps of its start."""
+        for needed in (Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT):
+            if needed not in self._toolchain.capabilities:
+                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
         evidence.factors = dict(cell.levels)
         observed = self._observed(cell, evidence)
         found = problems(observed, cell)

@@ -121,6 +121,20 @@ def keys_of(folder: Path) -> set[tuple[str, str]]:
     return keys
 
 
+def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
+    """Types and keys of the operators op_compiler was given.
+
+    Raises:
+        NotDecidable: where a file cannot be read.
+    """
+    calls = range(1, len(run.compiler.callers) + 1)
+    try:
+        infos = [read_opinfo(path) for call in calls for path in run.compiler.asked(call)]
+    except OpInfoError as error:
+        raise NotDecidable(str(error)) from None
+    return {(info.type, simplified_key(info)) for info in infos}
+
+
 def asked_again(run: WatchedRun) -> set[str]:
     """Operators op_compiler was given in more than one call of one run that installed them."""
     seen: set[str] = set()

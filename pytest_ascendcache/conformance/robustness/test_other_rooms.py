@@ -64,7 +64,8 @@ def test_after_a_power_loss_no_installed_package_is_lost(
 
 @rule("security/private-modes")
 def test_nothing_of_a_package_is_world_writable(kernels: StaticKernelsUnderTest) -> None:
-    kernels.install(kernels.package(operator("Abs")), kernels.package(operator("Neg")))
+    kinds = {"pk": "Abs", "pk2": "Neg"}
+    kernels.install(*(kernels.package(operator(kind), name=name) for name, kind in kinds.items()))
     root = kernels.installed.ai_core
     found = [path for path in root.rglob("*") if not path.is_symlink()]
     assert found, "nothing is installed"
@@ -184,7 +185,7 @@ def _lead_out(kernels: StaticKernelsUnderTest, package: Path, outside: Path, lin
         return
     shutil.move(place, outside / place.name)
     if link == "chip":
-        (outside / place.name / "shape_info").mkdir()
+        (outside / place.name / "shape_info").mkdir(exist_ok=True)
         (outside / place.name / "shape_info" / "shapes.json").write_text("{}")
     place.symlink_to(outside / place.name)
 

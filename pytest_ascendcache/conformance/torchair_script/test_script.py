@@ -31,17 +31,6 @@ from pytest_ascendcache.observation.watched_compiler import Provocation
 from pytest_ascendcache.toolchains.torchair import Card
 
 
-@pytest.fixture(autouse=True)
-def _capabilities() -> None:
-    """The script is what these checks need, and they are only there with one."""
-
-
-@pytest.fixture
-def script(ascend_script: ScriptUnderTest) -> ScriptUnderTest:
-    """The user's script, in directories of the check's own."""
-    return ascend_script
-
-
 @rule("static-kernel/output-tree")
 def test_what_one_card_leaves(script: ScriptUnderTest) -> None:
     run = script.run()
@@ -221,6 +210,20 @@ def test_a_signal_leaves_nothing_installed(script: ScriptUnderTest, moment: str,
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     if None not in run.ended.returncodes:  # a hang is judged elsewhere
         assert sorted(run.left) == [], f"after SIG{name} a package stays"
+
+
+@rule("static-kernel/uninstalled-at-exit")
+def test_one_uninstall_that_fails_keeps_no_other_from_going(script: ScriptUnderTest) -> None:
+    well = script.run()
+    served(well)
+    if len(set(well.compiler.installed)) < 2:
+        raise NotDecidable("the script installs one package alone: it has to meet a second shape")
+    first = '[ "$(grep -c "^remove " "$notes/events")" -gt 1 ] || exit 1'
+    run = script.attempt(1, Provocation(remove=first))
+    failed = [each for each in run.compiler.events if each.what == "remove"][:1]
+    assert failed, "nothing was uninstalled"
+    stays = sorted(run.left - {each.package.removesuffix(".run") for each in failed})
+    assert stays == [], "after one uninstall that failed the others are not tried"
 
 
 @rule("static-kernel/uninstalled-at-exit")

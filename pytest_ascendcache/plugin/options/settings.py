@@ -13,6 +13,7 @@ from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.plugin.options.audit import AuditSettings, read_audit
 from pytest_ascendcache.plugin.options.editions import read_editions
 from pytest_ascendcache.plugin.options.known import read_baseline, read_deviations
+from pytest_ascendcache.plugin.options.nodes import NodeSettings, read_nodes
 from pytest_ascendcache.plugin.options.option import SMOKE, Access, Budget
 from pytest_ascendcache.plugin.options.places import check_places
 from pytest_ascendcache.plugin.options.release import (
@@ -59,8 +60,9 @@ class Settings:
 
     ``folders`` are those of the suite to collect; with none the plugin is inert. ``arguments``
     repeat a check. ``listed`` is the text of the rules to list. ``named``: the user or the
-    project says which toolchain is judged; ``typed``: the command line does. ``timeout`` is
-    seconds one process may take; ``ranks`` the size of gangs, ``None`` where it was not given.
+    project says which toolchain is judged; ``typed``: the command line does; ``chosen_by`` is the
+    option that does, with its value. ``timeout`` is seconds one process may take; ``ranks`` the
+    size of gangs, ``None`` where it was not given.
     ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
     ``budget`` limits which checks are run. ``resume`` is where verdicts are kept as they are
     found. ``editions`` are those of ``--ascend-edition``.
@@ -71,6 +73,7 @@ class Settings:
     toolchain: str
     named: bool
     typed: bool
+    chosen_by: str
     atc: str | None
     op_compiler: str | None
     cann_source: Path | None
@@ -95,6 +98,7 @@ class Settings:
     reports: ReportSettings = field(default_factory=ReportSettings)
     deviations: tuple[Deviation, ...] = ()
     stress: StressSettings = field(default_factory=StressSettings)
+    nodes: NodeSettings = field(default_factory=NodeSettings)
     release: ReleaseSettings = field(default_factory=ReleaseSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
 
@@ -123,7 +127,7 @@ def read_settings(config: pytest.Config) -> Settings:
     """
     draw_seed(config)
     values = Values(config)
-    stress, release = read_stress(values), read_releases(values)
+    stress, release, nodes = read_stress(values), read_releases(values), read_nodes(values)
     named = any(values.given(name) for name in OPTIONS if OPTIONS[name].names_toolchain)
     toolchain, atc = _toolchain(values), values["--ascend-atc"]
     if not named and release.releases:
@@ -135,7 +139,7 @@ def read_settings(config: pytest.Config) -> Settings:
     suite = values["--ascend-cache"] or _is_implied(config, values, release, audit)
     # As if it had been typed: xdist hands the options on to its workers.
     config.option.ascend_cache = suite
-    folders = _folders(values, suite, toolchain, stress, release, audit)
+    folders = _folders(values, suite, toolchain, stress, nodes, release, audit)
     if not folders:
         _check_needed(values)
     check_places(config, values, release, audit.directories)
@@ -145,6 +149,7 @@ def read_settings(config: pytest.Config) -> Settings:
         toolchain=toolchain,
         named=named,
         typed=any(OPTIONS[name].names_toolchain for name in typed_options(config)),
+        chosen_by=_chosen_by(values, toolchain),
         atc=atc,
         op_compiler=values["--ascend-op-compiler"],
         cann_source=values["--ascend-cann-source"],
@@ -174,6 +179,7 @@ def read_settings(config: pytest.Config) -> Settings:
         ),
         deviations=read_deviations(values["--ascend-deviations"], toolchain),
         stress=stress,
+        nodes=nodes,
         release=release,
         audit=audit,
     )
@@ -216,6 +222,7 @@ def _folders(
     suite: bool,
     toolchain: str,
     stress: StressSettings,
+    nodes: NodeSettings,
     release: ReleaseSettings,
     audit: AuditSettings,
 ) -> tuple[str, ...]:
@@ -227,6 +234,8 @@ def _folders(
         folders += DOCUMENTS
     if suite and stress.asked:
         folders.append("stress")
+    if suite and nodes.number and toolchain not in MINDSPORE_TOOLCHAINS:
+        folders.append("shared")
     if release.releases:
         folders.append(RELEASE_FOLDER)
     if audit.directories:
@@ -276,6 +285,13 @@ def _toolchain(values: Values) -> str:
             "leave it out."
         )
     return toolchain
+
+
+def _chosen_by(values: Values, toolchain: str) -> str:
+    """The option that says the most about what is judged, with its value, for messages."""
+    chosen = (*_IMPLIES, "--ascend-toolchain")
+    given = (values.shown(name) for name in chosen if values.given(name))
+    return next(given, f"--ascend-toolchain={toolchain}")
 
 
 _IMPLIES = (

@@ -43,6 +43,7 @@ DEFAULT_RANKS = 4
 """Ranks of a gang of unknown size."""
 
 _MOST_RANKS = 1024
+_MOST_NODES = 16
 _WEEK = 7 * 24 * 3600.0
 _SEED = 2**64 - 1
 
@@ -254,6 +255,25 @@ _TABLE = (
         Group.CHECKS,
         "wait for missing ranks as long as the vendor's shortest timeout lasts (2 minutes)",
         ini=True,
+    ),
+    Option(
+        "--ascend-nodes",
+        Group.CHECKS,
+        "judge a cache that so many nodes share, too: each is a mount of its own of one directory "
+        "(needs root and FUSE)",
+        "N",
+        whole(2, _MOST_NODES),
+        asks=True,
+    ),
+    Option(
+        "--ascend-node",
+        Group.CHECKS,
+        "the same on real nodes: where one of them has the shared directory mounted; a directory "
+        "of the run's own is made in it, and removed",
+        "DIR",
+        DIRECTORY,
+        repeatable=True,
+        asks=True,
     ),
     Option(
         "--ascend-report",

@@ -124,7 +124,7 @@ def links_are_purged(self, right, fs, soc_directory):
         target = path.resolve()
         if path.is_symlink() and target.is_dir():
             shutil.rmtree(target)
-        elif path.is_symlink() and path.suffix == ".o":
+        elif path.is_symlink():
             target.unlink(missing_ok=True)
     return right(fs, soc_directory)
 

@@ -68,8 +68,11 @@ _EXPRESSIONS = {
     "bits": "bits_of({0})",
     "asfloat": "float_of({0})",
     "sitofp": "(float)(int32_t){0}",
+    "isitofp": "(float){0}",
     "fptosi": "(uint32_t)(int32_t){0}",
+    "ifptosi": "(int64_t){0}",
     "sext": "(int64_t)(int32_t){0}",
+    "trunc": "(uint32_t){0}",
     "read": "{0}",
 }
 
@@ -124,7 +127,8 @@ def _statement(row: Row) -> str:
             pointer = operands[0] if operands else "in_out"
             return f"if (!{pointer} || (uintptr_t){pointer} % {row.number}) return 1;"
         case "load":
-            return f"uint32_t {name} = ((const uint{row.number}_t *){operands[0]})[{operands[1]}];"
+            made = "int64_t" if row.number == 64 else "uint32_t"
+            return f"{made} {name} = ((const uint{row.number}_t *){operands[0]})[{operands[1]}];"
         case "store":
             width = f"uint{row.number}_t"
             return f"(({width} *){operands[0]})[{operands[1]}] = ({width}){operands[2]};"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_ascendcache.reference.kernels.layout import broadcast_shape, broadcast_strides
-from pytest_ascendcache.reference.kernels.operator import NUMBERS, KernelContext
+from pytest_ascendcache.reference.kernels.operator import NUMBERS, WIDE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
@@ -40,7 +40,7 @@ for _name, _holds in (
     ("Greater", lambda x1, x2: x1 > x2),
     ("GreaterEqual", lambda x1, x2: x1 >= x2),
 ):
-    register(_name, dtypes=(*NUMBERS, "bool"), inputs=(2, 2))(_comparison(_holds))
+    register(_name, dtypes=(*NUMBERS, *WIDE, "bool"), inputs=(2, 2))(_comparison(_holds))
 
 
 @register("LogicalAnd", dtypes=("bool",), inputs=(2, 2))

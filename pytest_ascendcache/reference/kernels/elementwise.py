@@ -13,6 +13,7 @@ from pytest_ascendcache.reference.kernels.operator import (
     FLOATS,
     NUMBERS,
     STORABLE,
+    WIDE,
     KernelContext,
 )
 from pytest_ascendcache.reference.kernels.registry import register
@@ -49,12 +50,12 @@ def elementwise(
     return decorate
 
 
-@elementwise("Abs", dtypes=NUMBERS)
+@elementwise("Abs", dtypes=(*NUMBERS, *WIDE))
 def absolute(_: KernelContext, x: Value) -> Value:
     return x.absolute() if x.type is Type.FLOAT else select(x < 0, -x, x)
 
 
-@elementwise("Neg", dtypes=NUMBERS)
+@elementwise("Neg", dtypes=(*NUMBERS, *WIDE))
 def negate(_: KernelContext, x: Value) -> Value:
     return -x
 
@@ -74,7 +75,7 @@ def ceil(_: KernelContext, x: Value) -> Value:
     return -f.floor(-x)
 
 
-@elementwise("Square", dtypes=NUMBERS)
+@elementwise("Square", dtypes=(*NUMBERS, *WIDE))
 def square(_: KernelContext, x: Value) -> Value:
     return x * x
 
@@ -155,6 +156,16 @@ def sigmoid(op: KernelContext, x: Value) -> Value:
 @elementwise("Tanh", two_implementations=True)
 def tanh(op: KernelContext, x: Value) -> Value:
     return f.tanh(x) if op.precise else f.rough_tanh(x)
+
+
+@elementwise("Cos")
+def cosine(_: KernelContext, x: Value) -> Value:
+    return f.cos(x)
+
+
+@elementwise("Sin")
+def sine(_: KernelContext, x: Value) -> Value:
+    return f.sin(x)
 
 
 @elementwise("Erf")
@@ -249,17 +260,17 @@ def power(_: KernelContext, x: Value, y: Value) -> Value:
     return select(x.equals(1.0), 1.0, select(y.equals(0.0), 1.0, result))
 
 
-@elementwise("Add", operands=2, dtypes=NUMBERS)
+@elementwise("Add", operands=2, dtypes=(*NUMBERS, *WIDE))
 def add(_: KernelContext, x1: Value, x2: Value) -> Value:
     return x1 + x2
 
 
-@elementwise("Sub", operands=2, dtypes=NUMBERS)
+@elementwise("Sub", operands=2, dtypes=(*NUMBERS, *WIDE))
 def subtract(_: KernelContext, x1: Value, x2: Value) -> Value:
     return x1 - x2
 
 
-@elementwise("Mul", operands=2, dtypes=NUMBERS)
+@elementwise("Mul", operands=2, dtypes=(*NUMBERS, *WIDE))
 def multiply(_: KernelContext, x1: Value, x2: Value) -> Value:
     return x1 * x2
 
@@ -276,12 +287,12 @@ def real_divide(op: KernelContext, x1: Value, x2: Value) -> Value:
     return select(x2.absolute() < inf, x1 * f.rough_reciprocal(x2), x1 / x2)
 
 
-@elementwise("Maximum", operands=2, dtypes=NUMBERS)
+@elementwise("Maximum", operands=2, dtypes=(*NUMBERS, *WIDE))
 def maximum(_: KernelContext, x1: Value, x2: Value) -> Value:
     return f.maximum(x1, x2) if x1.type is Type.FLOAT else select(x1 > x2, x1, x2)
 
 
-@elementwise("Minimum", operands=2, dtypes=NUMBERS)
+@elementwise("Minimum", operands=2, dtypes=(*NUMBERS, *WIDE))
 def minimum(_: KernelContext, x1: Value, x2: Value) -> Value:
     return f.minimum(x1, x2) if x1.type is Type.FLOAT else select(x1 < x2, x1, x2)
 
@@ -316,12 +327,13 @@ _TYPES: dict[str | int, str] = {
     **dict.fromkeys(("DT_INT8", 2), "int8"),
     **dict.fromkeys(("DT_INT32", 3), "int32"),
     **dict.fromkeys(("DT_UINT8", 4), "uint8"),
+    **dict.fromkeys(("DT_INT64", 9), "int64"),
     **dict.fromkeys(("DT_BOOL", 12), "bool"),
 }
-_RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
+_RANGES = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(2**31), 2**31 - 1)}
 
 
-@register("Cast", dtypes=STORABLE, attributes=("dst_type",))
+@register("Cast", dtypes=(*STORABLE, *WIDE), attributes=("dst_type",))
 def cast(op: KernelContext) -> None:
     """Conversion to the output's type; integers are cut towards zero and clipped, NaN becomes 0."""
     target = op.output()
@@ -343,6 +355,12 @@ def _convert(op: KernelContext, x: Value) -> Value:
     if target.dtype == "bool":
         false, true = op.trace.word(0), op.trace.word(1)
         return select(x.equals(0), false, true)
+    if target.dtype == "int64":
+        return _widened(op, x)
+    if x.type is Type.INDEX:
+        lowest, highest = _RANGES[target.dtype]
+        x = select(x < lowest, lowest, x)
+        return select(x > highest, highest, x).to_word()
     if x.type is Type.FLOAT:
         fits = select(x.absolute() < 2.0**31, x, 0.0).to_word()
         word = select(x >= 2.0**31, 0x7FFFFFFF, fits)
@@ -352,3 +370,11 @@ def _convert(op: KernelContext, x: Value) -> Value:
     lowest, highest = _RANGES[target.dtype]
     x = select(x < lowest, lowest, x)
     return select(x > highest, highest, x)
+
+
+def _widened(op: KernelContext, x: Value) -> Value:
+    if x.type is not Type.FLOAT:
+        return x if x.type is Type.INDEX else x.to_index()
+    fits = select(x.absolute() < 2.0**63, x, 0.0).to_index()
+    number = select(x >= 2.0**63, op.trace.index(2**63 - 1), fits)
+    return select(x <= -(2.0**63), op.trace.index(-(2**63)), number)

@@ -8,7 +8,7 @@ promised.
 
 from __future__ import annotations
 
-from math import factorial, inf, nan
+from math import factorial, inf, nan, pi
 
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
@@ -16,6 +16,8 @@ _LOG2_E = 1.4426950408889634
 # Few enough bits that the product with a binary exponent is exact; the rest follows.
 _LN2_HIGH = 0.693359375
 _LN2_LOW = 0.6931471805599453 - 0.693359375
+# pi / 2 in parts: products of the first three, of 8 bits, with counts of 16 bits are exact.
+_HALF_PI = (1.5703125, 0.0004825592041015625, 1.2665987014770508e-06, 9.920935796805404e-10)
 # Adding 1.5 * 2**23 rounds to the nearest integer and leaves it in the low bits.
 _ROUNDER = 12582912.0
 _ROUNDER_BITS = 0x4B400000
@@ -124,6 +126,39 @@ def tanh(x: Value) -> Value:
     near = magnitude + magnitude * (square * series)
     far = 1.0 - 2.0 / (exp(magnitude * 2.0) + 1.0)
     return copy_sign(select(magnitude < 0.35, near, far), x)
+
+
+def _sin_and_cos(x: Value) -> tuple[Value, Value, Value]:
+    """Sine and cosine of ``x`` less a multiple of pi / 2 (Cody and Waite), and the multiple modulo
+    4. Good to a few units in the last place up to 100 000; from 1e7 on no digit is right."""
+    count = round_to_integer(x * (2.0 / pi))
+    rest = x
+    for part in _HALF_PI:
+        rest = rest - count * part
+    # What is too large for the parts keeps to the bounds of a sine.
+    rest = clamp(rest, -0.79, 0.79)
+    square = rest * rest
+    series = polynomial(square, 1 / 362880, -1 / 5040, 1 / 120, -1 / 6)
+    sine = rest + rest * (square * series)
+    series = polynomial(square, -1 / 3628800, 1 / 40320, -1 / 720, 1 / 24)
+    cosine = (square * square * series - square * 0.5) + 1.0
+    return sine, cosine, count - floor(count * 0.25) * 4.0
+
+
+def sin(x: Value) -> Value:
+    """Sine of an angle in radians."""
+    sine, cosine, quadrant = _sin_and_cos(x)
+    result = select(quadrant.equals(1.0), cosine, sine)
+    result = select(quadrant.equals(2.0), -sine, result)
+    return select(quadrant.equals(3.0), -cosine, result)
+
+
+def cos(x: Value) -> Value:
+    """Cosine of an angle in radians."""
+    sine, cosine, quadrant = _sin_and_cos(x)
+    result = select(quadrant.equals(1.0), -sine, cosine)
+    result = select(quadrant.equals(2.0), -cosine, result)
+    return select(quadrant.equals(3.0), sine, result)
 
 
 def erfc(x: Value) -> Value:

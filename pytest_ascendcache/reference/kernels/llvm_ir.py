@@ -40,8 +40,11 @@ _CASTS = {
     "bits": "bitcast float {0} to i32",
     "asfloat": "bitcast i32 {0} to float",
     "sitofp": "sitofp i32 {0} to float",
+    "isitofp": "sitofp i64 {0} to float",
     "fptosi": "fptosi float {0} to i32",
+    "ifptosi": "fptosi float {0} to i64",
     "sext": "sext i32 {0} to i64",
+    "trunc": "trunc i64 {0} to i32",
     "fneg": "fneg float {0}",
     "fnan": "fcmp uno float {0}, {0}",
     "fsqrt": "call float @llvm.sqrt.f32(float {0})",
@@ -75,15 +78,15 @@ class _Printer:
                 self._reject(operands[0] if operands else "%in_out", row.number)
             case "load":
                 address = self._address(operands, row.number)
-                if row.number == 32:
-                    self._add(f"{result} = load i32, ptr {address}")
+                if row.number >= 32:
+                    self._add(f"{result} = load i{row.number}, ptr {address}")
                 else:
                     narrow = self._temporary(f"load i{row.number}, ptr {address}")
                     self._add(f"{result} = zext i{row.number} {narrow} to i32")
             case "store":
                 address = self._address(operands, row.number)
                 word = operands[2]
-                if row.number != 32:
+                if row.number < 32:
                     word = self._temporary(f"trunc i32 {word} to i{row.number}")
                 self._add(f"store i{row.number} {word}, ptr {address}")
             case "variable":

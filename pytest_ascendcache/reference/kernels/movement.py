@@ -12,7 +12,7 @@ from pytest_ascendcache.reference.kernels.layout import (
     offset,
     row_major,
 )
-from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
+from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import select
 
@@ -124,32 +124,20 @@ def gather(op: KernelContext) -> None:
         target.store_bits((first * count + number) * inner + last, word)
 
 
-@register("ConcatD", dtypes=STORABLE, attributes=("concat_dim", "N"), inputs=(1, 64))
-def concatenate(op: KernelContext) -> None:
-    """All inputs, one behind the other along ``concat_dim``."""
-    parts, target = [op.input(position) for position in range(len(op.inputs))], op.output()
-    shape = parts[0].shape
-    if not shape or op.integer("N", len(parts)) != len(parts):
-        op.fail(f"has {len(parts)} input(s) of {list(shape)}; give it N tensors with dimensions")
-    (axis,) = op.axes((op.integer("concat_dim"),), len(shape), "concat_dim")
-    for each in parts[1:]:
-        op.expect_dtype_of_first(each)
-        op.expect_shape(each, (*shape[:axis], *each.shape[axis : axis + 1], *shape[axis + 1 :]))
-    made = (*shape[:axis], sum(each.shape[axis] for each in parts), *shape[axis + 1 :])
-    op.expect_shape(target, made, parts[0].dtype)
-    steps, start = row_major(made), 0
-    for each in parts:
-        extents, (reading, writing) = merge(each.shape, row_major(each.shape), steps)
-        with op.trace.nest(extents) as indices:
-            word = each.load_bits(offset(op.trace, indices, reading))
-            target.store_bits(offset(op.trace, indices, writing, start), word)
-        start += each.shape[axis] * steps[axis]
-
-
 @register("SelectV2", dtypes=STORABLE, inputs=(3, 3))
-def choose(op: KernelContext) -> None:
+def select_elements(op: KernelContext) -> None:
     """Input 1 where input 0 is true, else input 2; all three broadcast."""
-    condition, yes, no = (op.input(position) for position in range(3))
+    _choose(op, *(op.input(position) for position in range(3)))
+
+
+@register("MaskedFill", dtypes=STORABLE, inputs=(3, 3))
+def fill_where_masked(op: KernelContext) -> None:
+    """Input 2 where input 1 is true, else input 0; all three broadcast."""
+    x, mask, value = (op.input(position) for position in range(3))
+    _choose(op, mask, value, x)
+
+
+def _choose(op: KernelContext, condition: Tensor, yes: Tensor, no: Tensor) -> None:
     if condition.dtype != "bool" or yes.dtype != no.dtype:
         op.fail(
             f"cannot choose between {yes.dtype} and {no.dtype} by {condition.dtype}; use one type "

@@ -23,6 +23,8 @@ from pytest_ascendcache.reference.kernels.trace import Trace, Type, Value, selec
 FLOATS = ("float16", "float32")
 NUMBERS = (*FLOATS, "int32")
 STORABLE = (*NUMBERS, "int8", "uint8", "bool")
+WIDE = ("int64",)
+"""Element types of 64 bits, which only operators that name them have."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,12 @@ class Tensor:
 
     @property
     def is_float(self) -> bool:
-        """Whether elements are loaded and stored as floats; otherwise as signed words."""
+        """Whether elements are loaded and stored as floats; otherwise as signed words, those of 64
+        bits as indices."""
         return self.dtype in FLOATS
 
     def load(self, index: Value) -> Value:
-        """The element as a float, or as a word for the integer types."""
+        """The element as a float, or as a word or an index for the integer types."""
         word = self.load_bits(index)
         if self.dtype == "float16":
             return widen(word)
@@ -90,11 +93,11 @@ class Tensor:
             bits = value.bits()
             word = select((bits & 0x7FFFFFFF).below(0x7F800001), bits, 0x7FC00000)
         else:
-            word = self._trace.operand(value, Type.WORD)
+            word = self._trace.operand(value, Type.INDEX if self.bits == 64 else Type.WORD)
         self.store_bits(index, word)
 
     def load_bits(self, index: Value) -> Value:
-        """The element's encoding in the low bits of a word."""
+        """The element's encoding in the low bits of a word, or all of an index."""
         return self._trace.load(self.pointer, index, self.bits)
 
     def store_bits(self, index: Value, word: Value) -> None:
@@ -317,7 +320,9 @@ class KernelContext:
             if not optional:
                 self.fail(f"lacks its {role}; connect it")
             return
-        allowed = self._definition.dtypes if role.startswith("input") else STORABLE
+        allowed = dtypes = self._definition.dtypes
+        if not role.startswith("input"):
+            allowed = (*STORABLE, *(each for each in WIDE if each in dtypes))
         if role in (f"input {position}" for position in self._definition.constant_inputs):
             allowed = ("int32", "int64")
         if tensor.dtype.name not in allowed:

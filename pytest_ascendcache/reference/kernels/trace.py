@@ -35,7 +35,7 @@ class Type(Enum):
     WORD = "w"
     """32 bits, without a sign of their own; the operations decide."""
     INDEX = "i"
-    """64-bit signed offset or loop counter."""
+    """64-bit signed offset, loop counter or element."""
     FLOAT = "f"
     """IEEE binary32."""
     POINTER = "p"
@@ -160,16 +160,20 @@ class Value:
         return self.trace.emit("asfloat", Type.FLOAT, (self,))
 
     def to_float(self) -> Value:
-        """Signed word to float, ties to even."""
-        return self.trace.emit("sitofp", Type.FLOAT, (self,))
+        """Signed word or index to float, ties to even."""
+        operation = "sitofp" if self.type is Type.WORD else "isitofp"
+        return self.trace.emit(operation, Type.FLOAT, (self,))
 
     def to_word(self) -> Value:
-        """Float to signed word, towards zero. The value must fit: the caller clamps it."""
-        return self.trace.emit("fptosi", Type.WORD, (self,))
+        """Float to signed word, towards zero, or the low half of an index. The value must fit:
+        the caller clamps it."""
+        operation = "fptosi" if self.type is Type.FLOAT else "trunc"
+        return self.trace.emit(operation, Type.WORD, (self,))
 
     def to_index(self) -> Value:
-        """Signed word to an offset."""
-        return self.trace.emit("sext", Type.INDEX, (self,))
+        """Signed word to an index, or a float towards zero; it must fit."""
+        operation = "sext" if self.type is Type.WORD else "ifptosi"
+        return self.trace.emit(operation, Type.INDEX, (self,))
 
     def absolute(self) -> Value:
         """Float without its sign."""
@@ -291,11 +295,12 @@ class Trace:
         self.append("reject", None, () if pointer is None else (pointer,), alignment)
 
     def load(self, pointer: Value, index: Value, bits: int) -> Value:
-        """Element ``index`` of 8, 16 or 32 bits as a word, upper bits zero."""
-        return self.emit("load", Type.WORD, (pointer, index), bits)
+        """Element ``index`` of 8, 16 or 32 bits as a word, upper bits zero; of 64 as an index."""
+        type = Type.INDEX if bits == 64 else Type.WORD
+        return self.emit("load", type, (pointer, index), bits)
 
     def store(self, pointer: Value, index: Value, bits: int, word: Value) -> None:
-        """Write the low 8, 16 or 32 bits of ``word`` to element ``index``."""
+        """Write the low 8, 16 or 32 bits of ``word``, or an index's 64, to element ``index``."""
         self.append("store", None, (pointer, index, word), bits)
 
     def variable(self, initial: Value | float, type: Type = Type.FLOAT) -> Variable:

@@ -71,6 +71,14 @@ def _binary(kind):
     return named
 
 
+def _masked_fill(x, mask, value):
+    return "MaskedFill", [x, mask, torch.tensor(value, dtype=x.dtype)], []
+
+
+def _reverse(x, number, *_):
+    return "Sub", [torch.tensor(number, dtype=x.dtype), x], []
+
+
 def _unary(kind):
     return lambda x, **_: (kind, [x], [])
 
@@ -94,10 +102,22 @@ def _embedding(weight, places, *_, **__):
 def _attention(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, scale=None):
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     mask = attn_mask
+    if mask is not None and mask.dtype != torch.bool:
+        return None  # an NPU fuses masks of bool alone; see _in_parts
     if causal:
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu(1)
     attributes = _attributes(scale_value=scale, head_num=query.shape[1], input_layout="BNSD")
     return "FlashAttentionScore", [query, key, value, None, None, None, mask], attributes
+
+
+def _in_parts(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, scale=None):
+    """Attention that is not fused, as the calls it is made of."""
+    if attn_mask is not None and attn_mask.dtype != torch.bool:
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        first, second, third = (each.flatten(0, 1) for each in (query, key, value))
+        scores = torch.bmm(first * scale, second.transpose(1, 2)).view(*query.shape[:-1], -1)
+        shares = aten._softmax(scores + attn_mask, -1, False)
+        torch.bmm(shares.flatten(0, 1), third)
 
 
 def _with_sums(attention):
@@ -136,7 +156,7 @@ def _power(x, exponent):
 
 def _cast(x, *, dtype=None, **_):
     # Numbers of GE; a copy of one type is none of its operators.
-    numbers = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.bool: 12}
+    numbers = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.int64: 9, torch.bool: 12}
     return None if dtype in (None, x.dtype) else ("Cast", [x], _attributes(dst_type=numbers[dtype]))
 
 
@@ -157,6 +177,10 @@ OPERATORS = {
     aten._softmax.default: _softmax,
     aten.embedding.default: _embedding,
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
+    aten.le.Tensor: _binary("LessEqual"),
+    aten.bitwise_and.Tensor: _binary("LogicalAnd"),
+    aten.rsub.Scalar: _reverse,
+    aten.masked_fill.Scalar: _masked_fill,
     aten.mean.dim: _mean,
     aten.silu.default: _unary("Swish"),
     aten.rsqrt.default: _unary("Rsqrt"),
@@ -182,6 +206,9 @@ def _plain(function):
     return getattr(getattr(aten, name.rstrip("_"), None), overload, None)
 
 
+_ATTENTION = aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
 class _Recorder(TorchDispatchMode):
     def __init__(self):
         super().__init__()
@@ -189,6 +216,9 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         results = function(*args, **(kwargs or {}))
+        if function is _ATTENTION:
+            with self:
+                _in_parts(*args, **(kwargs or {}))
         describe = OPERATORS.get(function) or OPERATORS.get(_plain(function))
         described = describe and describe(*args, **(kwargs or {}))
         if described:

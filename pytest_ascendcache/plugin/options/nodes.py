@@ -1,0 +1,53 @@
+"""How many nodes share the directory under test, and where real ones have it mounted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.plugin.options.values import Values
+
+SHARED_RULES = "shared/"
+"""What the names of the rules about several nodes begin with."""
+
+FEWEST = 2
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """``number`` of nodes, 0 where none were asked for. ``directories`` are real mounts of one
+    directory, a mount a node; without them mounts are made here."""
+
+    number: int = 0
+    directories: tuple[Path, ...] = ()
+
+
+def read_nodes(values: Values) -> NodeSettings:
+    """Check the options of nodes together.
+
+    Raises:
+        pytest.UsageError: where they contradict each other, or there are too few directories.
+    """
+    directories: tuple[Path, ...] = values["--ascend-node"]
+    if not directories:
+        asked = any(each.startswith(SHARED_RULES) for each in values["--ascend-rule"])
+        return NodeSettings(values["--ascend-nodes"] or (FEWEST if asked else 0))
+    if values.given("--ascend-nodes"):
+        raise pytest.UsageError(
+            f"{values.shown('--ascend-nodes')} has nodes made here, and "
+            f"{values.shown('--ascend-node')} names real ones; leave one of the two out."
+        )
+    for each in directories:
+        if not each.is_dir():
+            raise pytest.UsageError(
+                f"--ascend-node={each} is no directory; name where a node has the shared "
+                "directory mounted."
+            )
+    if len({str(each) for each in directories}) < FEWEST:
+        raise pytest.UsageError(
+            f"{values.shown('--ascend-node')}: one node shares with nobody; give --ascend-node "
+            "once for each mount of the directory."
+        )
+    return NodeSettings(len(directories), directories)
