@@ -252,6 +252,10 @@ def test_what_is_no_checkout_is_refused(site: Site, place: str, says: str) -> No
         Builder(site.store, plan=site.plan).build(site.root / place)
 
 
+_STORIES = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
+_JUDGED = ("stores_a_valid_entry", "reuses_every_operator_from_its_own_entry")
+
+
 @pytest.mark.parametrize(("serves", "code"), [("true", 0), ("false", 1)])
 def test_the_suite_judges_what_was_built(site: Site, serves: str, code: int) -> None:
     """A layer that works passes, and the same with one constant changed does not."""
@@ -260,9 +264,8 @@ def test_the_suite_judges_what_was_built(site: Site, serves: str, code: int) -> 
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "pytest", "--ascend-cache", f"--ascend-atc={toolkit.atc}"),
-            *("--ascend-rule=cache-mode/enable-stores", "--ascend-rule=cache-mode/enable-reuses"),
-            *("-q", "-p", "no:cacheprovider"),
-            *("-k", "not test_nothing_around_a_run_decides"),  # it ages entries; the layer cannot
+            *("-q", "-p", "no:cacheprovider", "--pyargs"),
+            *(f"{_STORIES}::test_enable_{each}" for each in _JUDGED),
         ],
         env={**os.environ, "ASCEND_OPP_PATH": str(toolkit.root / "opp")},
         cwd=site.root,
