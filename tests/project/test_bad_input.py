@@ -161,7 +161,7 @@ RELEASES = {
     "soc = 'A'\ntoolchain = 'act'": "did you mean 'atc'?",
     "soc = 'A'\ntoolchain = 'bin/atc'": "is not an executable program",
     "atc = 'atc --soc_version=A --model=absent.onnx'": "--model=absent.onnx: there is no file",
-    "atc = 'atc --soc_version=A --model=fifo'": "--model=fifo: there is no file",
+    "atc = 'atc --soc_version=A --model=fifo'": "fifo is no regular file",
     "atc = 'atc --soc_version=A --modle=x'": "did you mean --model?",
     "atc = 'atc --soc_version=A --nosuch=1'": "atc has no option --nosuch",
     "atc = 'atc --soc_version=A && rm x'": "'&&' is the shell's",

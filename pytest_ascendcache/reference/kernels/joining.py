@@ -53,6 +53,30 @@ for _name in ("BroadcastTo", "Expand"):
     register(_name, dtypes=STORABLE, inputs=(2, 2), constant_inputs=(1,))(_broadcast_to)
 
 
+@register("ConcatD", dtypes=STORABLE, attributes=("concat_dim", "N"), inputs=(1, MOST_TENSORS))
+def concat(op: KernelContext) -> None:
+    """The inputs one after the other along ``concat_dim``."""
+    tensors = [op.input(position) for position in range(len(op.inputs))]
+    shape = tensors[0].shape
+    if not shape or op.integer("N", len(tensors)) != len(tensors):
+        op.fail(f"has {len(tensors)} input(s) of {list(shape)}; give it N tensors with dimensions")
+    (axis,) = op.axes((op.integer("concat_dim"),), len(shape), "concat_dim")
+    before, after = shape[:axis], shape[axis + 1 :]
+    for each in tensors[1:]:
+        op.expect_dtype_of_first(each)
+        if (*each.shape[:axis], *each.shape[axis + 1 :]) != (*before, *after):
+            op.fail(f"cannot join {list(shape)} and {list(each.shape)} along {axis}")
+    along = sum(each.shape[axis] for each in tensors)
+    op.expect_shape(op.output(), (*before, along, *after), tensors[0].dtype)
+    row, start = along * prod(after), 0
+    for each in tensors:
+        own = each.shape[axis] * prod(after)
+        with op.trace.nest((prod(before), own)) as (outer, inner):
+            word = each.load_bits(outer * own + inner)
+            op.output().store_bits(outer * row + inner + start, word)
+        start += own
+
+
 @register(
     "SplitVD",
     dtypes=STORABLE,
