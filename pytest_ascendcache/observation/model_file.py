@@ -78,7 +78,7 @@ def take_apart(path: Path, marks: Mapping[str, Canary] | None = None) -> ModelPa
         return _Reader(file.fileno(), marks or {}).parts()
 
 
-def _beginnings(data: bytes) -> Iterator[int]:
+def _beginnings(data: memoryview) -> Iterator[int]:
     """Where objects may begin in a piece, in order; four times as fast as ``bytes.find``."""
     import numpy
 
@@ -87,7 +87,7 @@ def _beginnings(data: bytes) -> Iterator[int]:
         count = (len(data) - offset) // size
         words = numpy.frombuffer(data, "<u4", count=count, offset=offset)
         found += (numpy.flatnonzero(words == word) * size + offset).tolist()
-    return (each for each in sorted(found) if data.startswith(MAGIC, each))
+    return (each for each in sorted(found) if data[each : each + len(MAGIC)] == MAGIC)
 
 
 class _Reader:
@@ -99,37 +99,37 @@ class _Reader:
 
     def parts(self) -> ModelParts:
         """Walk through the file; ``base`` is where the piece in memory begins."""
-        base = 0
+        base, buffer = 0, bytearray(_PIECE)
         while base < self._size:
-            data = os.pread(self._descriptor, _PIECE, base)
-            if not data:
+            count = os.preadv(self._descriptor, [buffer], base)
+            if not count:
                 break
-            base += self._piece(data, base)
+            base += self._piece(memoryview(buffer)[:count], base)
         return ModelParts(tuple(self._kernels), self._rest.hexdigest(), self._size)
 
-    def _piece(self, data: bytes, base: int) -> int:
+    def _piece(self, data: memoryview, base: int) -> int:
         """Take what can be told of a piece; returns how many bytes were taken."""
-        taken, last, view = 0, base + len(data) >= self._size, memoryview(data)
+        taken, last = 0, base + len(data) >= self._size
         beginnings = _beginnings(data)
         while True:
             found = next((each for each in beginnings if each >= taken), -1)
             if found < 0:
                 # The beginning of an object may lie across the end of the piece.
                 end = len(data) if last else max(taken, len(data) - len(MAGIC) + 1)
-                self._rest.update(view[taken:end])
+                self._rest.update(data[taken:end])
                 return end
-            self._rest.update(view[taken:found])
+            self._rest.update(data[taken:found])
             try:
                 extent = object_extent(self._at(base + found), self._size - base - found)
             except ElfError:
                 taken = found + len(MAGIC)
-                self._rest.update(view[found:taken])
+                self._rest.update(data[found:taken])
                 continue
             self._rest.update(b"%d" % extent)
             if found + extent > len(data):
                 self._streamed(base + found, extent)
                 return found + extent
-            self._object(data[found : found + extent])
+            self._object(bytes(data[found : found + extent]))
             taken = found + extent
             if taken == len(data):
                 return taken
