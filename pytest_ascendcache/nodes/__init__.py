@@ -6,6 +6,7 @@ neither rules nor toolchains.
 """
 
 from pytest_ascendcache.nodes.control import NotShown
+from pytest_ascendcache.nodes.mount import lacking
 from pytest_ascendcache.nodes.namespace import Unavailable, enter
 from pytest_ascendcache.nodes.profile import GIVEN, NodeProfile, profiles
 from pytest_ascendcache.nodes.shared import Nodes, given_nodes, mounted_nodes
@@ -18,6 +19,7 @@ __all__ = [
     "Unavailable",
     "enter",
     "given_nodes",
+    "lacking",
     "mounted_nodes",
     "profiles",
 ]

@@ -77,6 +77,21 @@ class Mount:
                 poll.poll(_STEP_MS)
 
 
+def lacking() -> str:
+    """What this machine lacks for mounts of every profile; empty where it has all.
+
+    This process has mounts of its own from here on, where that is allowed.
+    """
+    nowhere = Path()
+    try:
+        enter()
+        for profile in (NodeProfile.NFS_DEFAULT, NodeProfile.STALE_HANDLES):
+            _command(profile, nowhere, nowhere, nowhere)
+    except Unavailable as reason:
+        return str(reason)
+    return ""
+
+
 def _is_mounted(point: Path) -> bool:
     return os.path.ismount(point)
 

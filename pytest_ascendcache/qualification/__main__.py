@@ -22,6 +22,7 @@ from typing import Any
 from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.asking import (
     arguments_of,
@@ -121,13 +122,13 @@ def main() -> int:
         for name in profiles:
             failures += _report_profile(name, ended, given.full)
         again = []
-        elsewhere = 0
+        elsewhere, without = 0, lacking()
         for defect in chosen:
             killed = Killed.of(defect, next(ended))
             undecided = _UNDECIDED in killed.verdicts.values()
-            if killed.is_elsewhere:
+            if without and killed.is_elsewhere:
                 elsewhere += 1
-                print(f"not here   {defect.name:<36} {defect.what}: it takes bindfs and FUSE")
+                print(f"not here   {defect.name:<36} {defect.what}: {without}")
             elif killed.survived and (undecided or isinstance(asked[defect], Named)):
                 again.append(defect)
             else:

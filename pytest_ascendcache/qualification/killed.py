@@ -69,7 +69,8 @@ class Killed:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether nothing can be said here: what should notice needs mounts that there are not."""
+        """Whether what should notice has checks that do not apply here; on a machine that cannot
+        have all mounts nothing can be said then."""
         return bool(self.missed) and {*self.missed} <= self.lacking
 
     @property

@@ -50,6 +50,9 @@ def answer(report: Mapping[str, Any], found: Sequence[Cause]) -> Answer:
         return Answer("open", "ship_nothing", 0, 0)
     if judges_reference(report):
         return Answer("open", "ship_reference", 0, judged)
+    selection: Mapping[str, Any] = report.get("selection", {})
+    if left_out := selection.get("of_checks", 0) - selection.get("checks", 0):
+        return Answer("open", "ship_selection", 0, left_out)
     if warned := counts.get("warn", 0):
         return Answer("warned", "ship_warned", len(found), warned)
     if known := counts.get("known deviation", 0):

@@ -80,6 +80,14 @@ def test_the_end_says_what_was_left_out(
     assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and one's own
 
 
+def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester) -> None:
+    arguments = (f"--ascend-atc={ATC}", "--ascend-edition=8.0.RC3", "--ascend-budget=20runs")
+    rules = ("--ascend-rule=cache-mode/default-is-disable", "--ascend-rule=aging/bad-values")
+    result = pytester.runpytest_subprocess(*arguments, *rules, *SUITE)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["Not decided: a budget left out * checks of the suite."])
+
+
 def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         "--ascend-toolchain=reference",
