@@ -135,6 +135,12 @@ class SharedCache:
             self.nodes.hold_nothing()
 
 
+def _some(found: list[Operation], what: str) -> list[Operation]:
+    if not found:
+        raise NotDecidable(f"no {what} operation was seen at which it could be held")
+    return found
+
+
 class Moments:
     """A compile on a node, recorded once, that can be held before its file operations.
 
@@ -157,23 +163,37 @@ class Moments:
     @property
     def names(self) -> list[Operation]:
         """The operations that change names, locks among them; :data:`MOST` of them, evenly spread,
-        or fewer where the toolchain is slow."""
+        or fewer where the toolchain is slow.
+
+        Raises:
+            NotDecidable: where there is none, so that a story about them would judge nothing.
+        """
         naming = [each for each in self._interruption.holdable if each.act.names]
-        return self._interruption.worthwhile(spread(naming, MOST))
+        return self._interruption.worthwhile(spread(_some(naming, "name"), MOST))
 
     @property
     def publishing(self) -> list[Operation]:
         """The first and the last change of a name of its own files: a file is written and not yet
-        in its place."""
+        in its place.
+
+        Raises:
+            NotDecidable: where there is none.
+        """
         moving = [
             each for each in self._interruption.holdable if each.act in (Act.RENAME, Act.LINK)
         ]
+        moving = _some(moving, "rename")
         return moving if len(moving) < 2 else [moving[0], moving[-1]]
 
     def reads(self, name: str) -> list[Operation]:
-        """The openings for reading of files with this in their names."""
+        """The openings for reading of files with this in their names.
+
+        Raises:
+            NotDecidable: where there is none.
+        """
         found = [each for each in self._interruption.holdable if each.act is Act.READ]
-        return self._interruption.worthwhile([each for each in found if name in each.path])
+        of_name = [each for each in found if name in each.path]
+        return self._interruption.worthwhile(_some(of_name, "read"))
 
     @property
     def locks(self) -> list[Operation]:
