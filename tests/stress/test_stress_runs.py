@@ -12,6 +12,7 @@ from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.stress import (
     Compile,
     Executor,
+    Header,
     HistoryWriter,
     Round,
     population,
@@ -89,8 +90,10 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--ascend-stress=0", "--ascend-stress must be a number of seconds *, not '0'."),
-        ("--ascend-stress=nan", "--ascend-stress must be a number of seconds *, not 'nan'."),
+        ("--ascend-stress=0", "--ascend-stress must be a time such as *, not '0'."),
+        ("--ascend-stress=nan", "--ascend-stress must be a time such as *, not 'nan'."),
+        ("--ascend-stress=0m", "--ascend-stress must be a time such as *, not '0m'."),
+        ("--ascend-stress-operators=3", "--ascend-stress-operators=3 is about a stress run; *"),
         ("--ascend-stress-steps=0", "--ascend-stress-steps must be a whole number from 1 *"),
         ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
         ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
@@ -105,6 +108,25 @@ def test_a_bad_value_is_refused_in_one_sentence(
     result = pytester.runpytest_subprocess("--ascend-cache", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_stress_is_not_left_out_where_other_rules_are_selected(
+    pytester: pytest.Pytester,
+) -> None:
+    rule = "--ascend-rule=cache-mode/enable-stores"
+    result = pytester.runpytest_subprocess("--ascend-stress=10m", rule)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "--ascend-stress=10m runs nothing where other rules are selected; add *"
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester) -> None:
+    header = Header(1, 2, ("add_0",), "reference 1", {"plain": ("a" * 64,)}, 2, "nfs-nolock")
+    with HistoryWriter(pytester.path / "h.jsonl", header):
+        pass
+    result = pytester.runpytest_subprocess("--ascend-stress-replay=h.jsonl")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *is of 2 nodes, and --ascend-nodes says 1; add *=2."])
 
 
 def test_a_replay_and_a_seed_exclude_each_other(pytester: pytest.Pytester) -> None:
