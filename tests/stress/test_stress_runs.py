@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_ascendcache.stress import (
     Executor,
     Header,
     HistoryWriter,
+    Later,
     Round,
     population,
     prepare,
@@ -79,6 +81,36 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
         "--ascend-defect=force-reaches-other-ranks",
     )
     assert again.ret == 1
+
+
+ON_NODES = (
+    *("--ascend-nodes=2", "--ascend-rule=robust/stress", "-k", "nfs-nolock"),
+    *("--ascend-stress-replay=nodes.jsonl", "--ascend-stress-history=h.jsonl"),
+)
+
+
+@pytest.mark.parametrize("defect", ["", "a-taken-name-is-noted-as-broken"])
+def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str) -> None:
+    """A rank looks for names too early and is killed; a rank on another node makes them."""
+    operators = tuple(each.name for each in population(2))
+    header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock")
+    plain = [Compile(rank, (0,), CacheMode.ENABLE) for rank in (0, 1)]
+    early = replace(plain[1], fault=Fault(Action.KILL, 13))  # writes its object
+    with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
+        for number, one in enumerate((early, plain[0], plain[1], plain[1])):
+            writer.write(Round(number, (), (one,), plain[0] if number == 3 else None))
+    given = [f"--ascend-defect={defect}"] if defect else []
+    result = pytester.runpytest_subprocess(*ON_NODES, *given)
+    if "skipped" in result.parseoutcomes():
+        pytest.skip("nodes cannot be had on this machine")
+    result.stdout.fnmatch_lines(["*stress on 2 nodes, nfs-nolock"])
+    assert result.ret == (1 if defect else 0)
+    rounds = read_history(pytester.path / "h.nfs-nolock.jsonl").rounds
+    assert rounds[0].deliveries[0].killed
+    if defect:
+        result.stdout.fnmatch_lines(["*no kernel in round *: rank 1 under enable ended with 70*"])
+    else:
+        assert rounds[3].later == Later(3, 0, rounds[3].deliveries[0].kernels, (True,))
 
 
 def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) -> None:
