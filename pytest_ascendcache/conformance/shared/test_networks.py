@@ -6,7 +6,9 @@ which clusters keep on shared storage. A scheduler is free to start the rank els
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,15 +16,19 @@ import pytest
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK, OPERATORS
 from pytest_ascendcache.conformance.kit.nodes import profiles
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import Act, FaultPlan
 from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.nodes import profiles as every_profile
 from pytest_ascendcache.observation import (
+    Interruption,
     NetworkRun,
     NetworkUnderTest,
     NotDecidable,
     probe_network,
+    spread,
 )
-from pytest_ascendcache.observation.shared_cache import blame_nodes
+from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes
 from pytest_ascendcache.operators.network import Network
 
 SMALLER = probe_network(OPERATORS[0])
@@ -106,5 +112,63 @@ def test_a_rank_takes_turns_on_nodes_without_each_others_locks(
         for number in range(3):
             view = views[0 if one_view else number % len(views)]
             _check(_run(network, view), f"run {number + 1} of the rank, each on another node")
+
+    _told(network, ascend_mounts, story)
+
+
+def _recorded(network: NetworkUnderTest, view: Path) -> Interruption[NetworkRun]:
+    """A run of rank 0 on the node with this view, recorded, that can be held."""
+    settings = {"MS_COMPILER_CACHE_PATH": str(view / "cache")}
+
+    def start(plan: FaultPlan) -> NetworkRun:
+        request = network.request(NETWORK, 0, environment=settings)
+        return network.attempt(replace(request, plan=plan))
+
+    route, logs = network.toolchain.fault_route(), network.new_directory() / "record"
+    return Interruption(view / "cache", logs, route, start)
+
+
+def _forget(backing: Path, views: tuple[Path, ...]) -> None:
+    """An empty directory, of which no node remembers a name: each has removed it itself."""
+    shutil.rmtree(backing / "cache")
+    for view in views:
+        (backing / "cache").mkdir()
+        (view / "cache").rmdir()
+    (backing / "cache").mkdir()
+
+
+@rule("shared/no-failure")
+@profiles(NodeProfile.NFS_NOLOCK, NodeProfile.STALE_HANDLES)
+def test_two_nodes_run_one_rank_at_once(network: NetworkUnderTest, ascend_mounts: Mounts) -> None:
+    """A scheduler that takes a node for lost starts its rank elsewhere while it still runs."""
+    if Capability.FAULT_POINTS not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    network.needs_reuse()
+
+    def story(nodes: Nodes, one_view: bool) -> None:
+        backing, views = nodes.directory()
+        other = views[0 if one_view else -1]
+        (backing / "cache").mkdir()
+        first = _recorded(network, views[0])
+        naming = [each for each in first.holdable if each.act.names]
+        locks = [each.number for each in naming if each.act is Act.LOCK]
+        if one_view:  # there the other would wait for a lock that is held
+            naming = [each for each in naming if not locks or each.number <= locks[0]]
+        if not naming:
+            raise NotDecidable("no name operation was seen at which it could be held")
+        for at in first.worthwhile(spread(naming, MOST)):
+            _forget(backing, views)
+            where = f"one node runs a rank and stands before {at}, another runs it too"
+            with first.held(at) as one:
+                done = _run(network, other)
+                one.release()
+                _check(one.result(), f"{where}; the first")
+            _check(done, f"{where}; the second")
+            nodes.later()
+            _check(_run(network, other), f"{where}; the next run")
+            before = _files(backing)
+            _check(_run(network, other), f"{where}; the run after that")
+            written = sorted(set(_files(backing).items()) ^ set(before.items()))
+            assert not written, f"{where}; every later run writes {written[0][0]} again"
 
     _told(network, ascend_mounts, story)

@@ -184,6 +184,20 @@ def old_temporary_files_go(self, right, fs, directory, limits, now_ns):
     return right(fs, directory, limits, now_ns)
 
 
+@defect(FAILURE, overrides=KernelMetaPolicy.replace_files)
+def a_rank_is_alone_in_its_directory(self, right, fs, contents):
+    """A rank's temporary files are its own, as nobody else runs it."""
+    own = {path: path.with_name(f".{path.name}.temp") for path in contents}
+    for path, data in contents.items():
+        own[path].unlink(missing_ok=True)
+        fs.write_new(f"meta.store{path.suffix}", own[path], data)
+    for path, temporary in own.items():
+        try:
+            fs.replace(f"meta.store{path.suffix}.rename", temporary, path)
+        except FileNotFoundError as error:
+            raise AtcError("E40021", f"[{error.filename}] is gone.") from None
+
+
 @defect(NAMES, overrides=KernelMetaPolicy.publish)
 def a_kernel_that_is_listed_must_be_seen(self, right, fs, entry, *given):
     """A rank demands to see the kernel whose name it finds taken."""
