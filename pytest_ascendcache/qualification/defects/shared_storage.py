@@ -17,6 +17,8 @@ from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
+from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 KERNELS = "shared/right-kernels"
 FAILURE = "shared/no-failure"
@@ -204,3 +206,12 @@ def a_kernel_that_is_listed_must_be_seen(self, right, fs, entry, *given):
     if not entry.metadata.exists() and _is_listed(fs, entry.metadata):
         raise AtcError("E40021", f"[{entry.metadata}] is missing.")
     return right(fs, entry, *given)
+
+
+@defect(NAMES, overrides=SelectionPolicy.load)
+def what_the_index_names_must_be_seen(self, right, fs, opp, entry):
+    """A kernel that the index names and that is missing fails the client."""
+    path = opp / AI_CORE / entry["binPath"]
+    if not path.exists():
+        raise AtcError("E40021", f"[{path}] is missing.")
+    return right(fs, opp, entry)
