@@ -42,6 +42,10 @@ class Running(Protocol):
     def has_ended(self) -> bool:
         """Whether it has ended by now; :meth:`wait` is still due."""
 
+    @property
+    def leader(self) -> int:
+        """The process id, which is its group's too; another's once it has ended."""
+
     def kill(self) -> None:
         """``kill -9`` its process group now; :meth:`wait` is still due."""
 
@@ -165,10 +169,15 @@ class _GuardedProcess:
         """See :class:`Running`."""
         return self.hear(2, time.monotonic())
 
+    @property
+    def leader(self) -> int:
+        """See :class:`Running`."""
+        return int(self.lines[0].split()[1])
+
     def kill(self) -> None:
         """See :class:`Running`."""
         if not self.has_ended:  # ended, its number may be another's
-            kill_group(int(self.lines[0].split()[1]))
+            kill_group(self.leader)
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""

@@ -32,12 +32,23 @@ class Script:
     in a module that is imported inside a function, ``module`` in one imported as usual.
     ``held`` are ranks of a gang that stop before they run the network, each with the directory
     of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
+    ``fresh`` starts a process from nothing, where others may be forked from one that has loaded
+    the toolchain. ``dropout`` has the first input go through a Dropout, which changes it in
+    training (``TrainRequest.phase``) and in nothing else; training leaves no outputs.
+    ``jit_level`` is how much is optimised. ``later`` are variables that the process itself sets
+    once it has run ``before``, ``of_rank`` those that a rank of a gang sets before it compiles
+    anything. None of this but ``dropout`` is in the script's text.
     """
 
     before: tuple[Network, ...] = ()
     module: bool = False
     late_import: bool = False
     held: tuple[tuple[int, Path], ...] = ()
+    fresh: bool = False
+    dropout: bool = False
+    jit_level: str = ""
+    later: tuple[tuple[str, str], ...] = ()
+    of_rank: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
 
 
 @dataclass(frozen=True)
