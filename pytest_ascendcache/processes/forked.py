@@ -152,7 +152,11 @@ class _RunningChild:
     @property
     def has_ended(self) -> bool:
         """See :class:`Running`."""
-        return self._hear(2, time.monotonic())
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """See :class:`Running`."""
+        return self._hear(2, time.monotonic() + seconds)
 
     @property
     def leader(self) -> int:

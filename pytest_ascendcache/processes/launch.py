@@ -46,6 +46,9 @@ class Running(Protocol):
     def leader(self) -> int:
         """The process id, which is its group's too; another's once it has ended."""
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends in that time; :meth:`wait` is still due."""
+
     def kill(self) -> None:
         """``kill -9`` its process group now; :meth:`wait` is still due."""
 
@@ -167,7 +170,11 @@ class _GuardedProcess:
     @property
     def has_ended(self) -> bool:
         """See :class:`Running`."""
-        return self.hear(2, time.monotonic())
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """See :class:`Running`."""
+        return self.hear(2, time.monotonic() + seconds)
 
     @property
     def leader(self) -> int:

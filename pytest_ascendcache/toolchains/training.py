@@ -16,6 +16,7 @@ from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -114,13 +115,18 @@ class TrainResult(ProcessResult):
 
 @dataclass(frozen=True)
 class RankProcess:
-    """One rank that was started. Every one has to be waited for."""
+    """One rank that was started. Every one has to be waited for.
+
+    ``sleep`` is after how many seconds without any processor time it is taken for one that never
+    ends; ``None``: it may wait for other ranks.
+    """
 
     request: TrainRequest
     argv: tuple[str, ...]
     running: Running
     deadline: float
     claims: Callable[[str], int | None] = lambda _: None
+    sleep: float | None = None
 
     def kill(self) -> None:
         """``kill -9`` it and its children now."""
@@ -129,7 +135,11 @@ class RankProcess:
     def wait(self, deadline: float | None = None) -> TrainResult:
         """Wait for its end; after ``deadline`` seconds its process group is killed."""
         patience = self.deadline if deadline is None else deadline
-        ended = self.running.wait(time.monotonic() + patience)
+        until = time.monotonic() + patience
+        if self.sleep is not None and patience > self.sleep:
+            ends_or_sleeps(self.running, self.sleep, until)
+            until = min(until, time.monotonic())
+        ended = self.running.wait(until)
         return TrainResult(
             request=self.request,
             argv=self.argv,

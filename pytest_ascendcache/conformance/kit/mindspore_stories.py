@@ -83,7 +83,9 @@ def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> Network
     """How a run ended; one that does not end breaks the promise."""
     run: NetworkRun = watch.wait(process, patience)
     if run.returncode is None:
-        pytest.fail(f"a run has not ended after {patience:g} s and was killed")
+        pytest.fail(
+            f"a run has not ended after {patience:g} s and was killed, or slept until it was"
+        )
     return run
 
 
@@ -233,5 +235,6 @@ ANY_FILE: dict[str, DAMAGE] = {
     "flipped": _edit(lambda data: _flipped(data, 0.4)),
     "a-directory": _instead(Path.mkdir),
     "a-dangling-link": _instead(lambda path: path.symlink_to("nowhere")),
+    "a-fifo": _instead(os.mkfifo),
 }
 """What may befall any file of a cache, by name."""

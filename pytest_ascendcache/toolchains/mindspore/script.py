@@ -78,7 +78,7 @@ def main(path):
 
         init()
         rank = get_rank()
-    os.environ.update(settings["of_rank"].get(str(rank), {}))
+    os.environ.update(settings["of_rank"].get(str(rank), {{}}))
     hold(settings["held"].get(str(rank)))
 {late}    classes = [{classes}]
     results = {{}}

@@ -121,6 +121,7 @@ class MindSporeToolchain(BaseToolchain):
             running,
             self.deadline,
             lambda output: self._claims(output, logs),
+            _SLEEPS,
         )
 
     def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
@@ -174,7 +175,10 @@ class MindSporeToolchain(BaseToolchain):
             environment["MS_SUBMODULE_LOG_v"] = "{RUNTIME_FRAMEWORK:1}"
             environment["GLOG_logtostderr"] = "0"
             environment["GLOG_log_dir"] = str(request.directory / "logs")
-        return environment | self._switch | dict(request.environment)
+        asked = dict(request.environment)
+        if "PATH" in asked:  # msrun starts a python by its name
+            asked["PATH"] = f"{self._wheel.python.parent}{os.pathsep}{asked['PATH']}"
+        return environment | self._switch | asked
 
     @property
     def _cleaned(self) -> dict[str, str]:
@@ -237,6 +241,9 @@ class MindSporeToolchain(BaseToolchain):
         counts = [int(each) for text in texts for each in _COUNTER.findall(text)]
         return sum(counts) if counts else None
 
+
+_SLEEPS = 20.0
+"""Seconds a process may sleep with all its children; none waits for other ranks here."""
 
 _STATES = 6
 """Crash states of one kind that are worth two starts each."""

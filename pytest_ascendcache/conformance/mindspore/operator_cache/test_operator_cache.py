@@ -11,6 +11,7 @@ import pytest
 
 from pytest_ascendcache.caches import AkgKernel, segments_of
 from pytest_ascendcache.caches.akg_kernel import SUFFIXES, rewrite
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.mindspore_stories import (
     ANY_FILE,
     KERNELS,
@@ -104,9 +105,18 @@ METADATA: dict[str, Callable[[Path], None]] = {
     "name-missing": _fields(kernelName=None),
     "name-of-another": _fields(kernelName="another_kernel"),
 }
+
+
+def _cut_and_vouched_for(path: Path) -> None:
+    """Half a library, whose digest is in the metadata: as one that a full disk cut short."""
+    rewrite(path, path.read_bytes()[: path.stat().st_size // 2])
+    _fields(sha256=sha256(path.read_bytes()))(path.with_suffix(".json"))
+
+
 DAMAGED = [
     *((suffix, name, damage) for suffix in SUFFIXES for name, damage in ANY_FILE.items()),
     *((".json", name, damage) for name, damage in METADATA.items()),
+    (".so", "cut-and-vouched-for", _cut_and_vouched_for),
 ]
 
 
