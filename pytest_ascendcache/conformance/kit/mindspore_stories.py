@@ -191,13 +191,13 @@ class Held:
         """The process id of what started the linker that stands."""
         return int((self._directory / "worker").read_text())
 
-    def stands(self) -> None:
-        """Wait until a build stands at its linker.
+    def stands(self, patience: float = HANGS) -> None:
+        """Wait until a build stands at its linker, for ``patience`` seconds.
 
         Raises:
             NotDecidable: where none does.
         """
-        if not self.gate.wait(time.monotonic() + HANGS):
+        if not self.gate.wait(time.monotonic() + patience):
             raise NotDecidable("the build did not get to its linker")
 
 

@@ -105,8 +105,10 @@ def compiled(cell, tensors, number):
         return hashlib.sha256(data[4 * count :] + key.encode()).digest()
 
     try:
+        if not network.is_file():
+            raise FileNotFoundError(network)
         data = network.read_bytes()
-        if digest.read_text() == key:
+        if digest.is_file() and digest.read_text() == key:
             kept = struct.unpack(f"<{count}f", data[: 4 * count])
             if FAULT == "trusts-bytes" or (
                 seal(data[:-32]) == data[-32:] and are_plausible(kept, slopes)

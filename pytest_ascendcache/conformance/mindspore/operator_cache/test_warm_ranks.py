@@ -40,7 +40,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
     with held_linker(network) as held:
         environment = {WAIT: str(seconds), **held.environment}
         with launched_gang(network, ONE, 2, environment, script) as gang:
-            held.stands()
+            held.stands(GANG_HANGS)
             if seconds > GANG_HANGS:
                 held.gate.release()
             runs = gang.wait(GANG_HANGS)
