@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,9 @@ class Launched(Protocol):
     @property
     def sums(self) -> Sequence[NDArray[Any] | None]:
         """What each rank got for the sum of all ranks' first outputs."""
+
+    def said(self, lost: int) -> str:
+        """What everybody but the rank ``lost`` said."""
 
     def kill(self) -> None:
         """Kill all of them."""
@@ -55,6 +59,11 @@ class LaunchedGang:
         self.networks.evidence.waited += time.monotonic() - self.since
         runs = [self.networks.observed(each, self.before) for each in results]
         return [replace(run, after=runs[-1].after) for run in runs]
+
+    def names(self, lost: int) -> bool:
+        """Whether anybody else says which rank was lost."""
+        who = rf"(?i)\b(?:rank|worker|node)(?:[ _-]?id)?[ :=\[_]*{lost}\b"
+        return re.search(who, self.launched.said(lost)) is not None
 
     def wrong_sums(self, runs: Sequence[NetworkRun]) -> list[int]:
         """Ranks whose sum is not that of what all ranks gave."""

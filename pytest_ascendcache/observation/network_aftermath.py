@@ -106,10 +106,15 @@ class NetworkWitness:
         return _told_by(run, last)
 
     def _mark(self, request: TrainRequest, rank: str | int) -> None:
-        """Mark what was kept; nothing kept is told by the next run."""
-        place = Path(request.environment["MS_COMPILER_CACHE_PATH"])
-        if place == self._networks.cache and self._networks.kernels(rank):
-            self._networks.mark(rank)
+        """Mark what was kept; nothing kept is told by the next run.
+
+        One rank on its own may keep it as rank 0, whatever it is called.
+        """
+        if Path(request.environment["MS_COMPILER_CACHE_PATH"]) != self._networks.cache:
+            return
+        for each in {str(rank), "0"}:
+            if self._networks.kernels(each):
+                self._networks.mark(each)
 
 
 def _told_by(run: NetworkRun, last: NetworkRun) -> Sighting | None:

@@ -128,7 +128,13 @@ def _torchair(settings: Settings) -> Toolchain:
 def _mindspore(settings: Settings) -> Toolchain:
     from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
 
-    return mindspore_toolchain(settings.toolchain, settings.python, settings.timeout)
+    return mindspore_toolchain(
+        settings.toolchain,
+        settings.python,
+        settings.timeout,
+        settings.start,
+        settings.other_python,
+    )
 
 
 _MAKERS: dict[str, Callable[[Settings], Toolchain]] = {

@@ -33,18 +33,25 @@ class ForkLauncher:
     """Keeps one server process and asks it for children; one that dies is replaced.
 
     ``server`` is the server's command line without the socket's descriptor; ``programs`` are
-    the first words of equivalent fresh processes, for people.
+    the first words of equivalent fresh processes, for people. ``environment`` is the server's,
+    where it is not this process's own.
     """
 
-    def __init__(self, server: Sequence[str], programs: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        server: Sequence[str],
+        programs: Mapping[str, tuple[str, ...]],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._command = tuple(server)
         self._programs = programs
+        self._environment = environment
         self._server: _Server | None = None
 
     def warm(self) -> None:
         """Start the server now: processes forked from this one after that share it."""
         if self._server is None:
-            self._server = _Server(self._command)
+            self._server = _Server(self._command, self._environment)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """See :class:`Launcher`."""
@@ -69,7 +76,7 @@ class ForkLauncher:
         if self._server is not None and self._server.is_gone:
             self.close()
         if self._server is None:
-            self._server = _Server(self._command)
+            self._server = _Server(self._command, self._environment)
         output = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the child was waited for
         status, told = os.pipe()
         try:
@@ -97,7 +104,7 @@ class ForkLauncher:
 class _Server:
     """The warm parent: started with the first request, ended by closing its socket."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
         self._words = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the server
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -108,6 +115,7 @@ class _Server:
                 stderr=self._words,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
+                env=environment,
             )
 
     @property
@@ -144,7 +152,17 @@ class _RunningChild:
     @property
     def has_ended(self) -> bool:
         """See :class:`Running`."""
-        return self._hear(2, time.monotonic())
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """See :class:`Running`."""
+        return self._hear(2, time.monotonic() + seconds)
+
+    @property
+    def leader(self) -> int:
+        """See :class:`Running`."""
+        self._hear(1, time.monotonic() + _START_PATIENCE)
+        return self._child
 
     def kill(self) -> None:
         """See :class:`Running`."""

@@ -42,6 +42,13 @@ class Running(Protocol):
     def has_ended(self) -> bool:
         """Whether it has ended by now; :meth:`wait` is still due."""
 
+    @property
+    def leader(self) -> int:
+        """The process id, which is its group's too; another's once it has ended."""
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends in that time; :meth:`wait` is still due."""
+
     def kill(self) -> None:
         """``kill -9`` its process group now; :meth:`wait` is still due."""
 
@@ -163,12 +170,21 @@ class _GuardedProcess:
     @property
     def has_ended(self) -> bool:
         """See :class:`Running`."""
-        return self.hear(2, time.monotonic())
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """See :class:`Running`."""
+        return self.hear(2, time.monotonic() + seconds)
+
+    @property
+    def leader(self) -> int:
+        """See :class:`Running`."""
+        return int(self.lines[0].split()[1])
 
     def kill(self) -> None:
         """See :class:`Running`."""
         if not self.has_ended:  # ended, its number may be another's
-            kill_group(int(self.lines[0].split()[1]))
+            kill_group(self.leader)
 
     def wait(self, deadline: float) -> Ended:
         """See :class:`Running`."""

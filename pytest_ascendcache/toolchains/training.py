@@ -16,6 +16,7 @@ from pytest_ascendcache.faults import FaultPlan, FaultRoute
 from pytest_ascendcache.operators.network import Network, write_network
 from pytest_ascendcache.processes.ending import ProcessResult
 from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,12 +33,23 @@ class Script:
     in a module that is imported inside a function, ``module`` in one imported as usual.
     ``held`` are ranks of a gang that stop before they run the network, each with the directory
     of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
+    ``fresh`` starts a process from nothing, where others may be forked from one that has loaded
+    the toolchain. ``dropout`` has the first input go through a Dropout, which changes it in
+    training (``TrainRequest.phase``) and in nothing else; training leaves no outputs.
+    ``jit_level`` is how much is optimised. ``later`` are variables that the process itself sets
+    once it has run ``before``, ``of_rank`` those that a rank of a gang sets before it compiles
+    anything. None of this but ``dropout`` is in the script's text.
     """
 
     before: tuple[Network, ...] = ()
     module: bool = False
     late_import: bool = False
     held: tuple[tuple[int, Path], ...] = ()
+    fresh: bool = False
+    dropout: bool = False
+    jit_level: str = ""
+    later: tuple[tuple[str, str], ...] = ()
+    of_rank: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,13 +115,18 @@ class TrainResult(ProcessResult):
 
 @dataclass(frozen=True)
 class RankProcess:
-    """One rank that was started. Every one has to be waited for."""
+    """One rank that was started. Every one has to be waited for.
+
+    ``sleep`` is after how many seconds without any processor time it is taken for one that never
+    ends; ``None``: it may wait for other ranks.
+    """
 
     request: TrainRequest
     argv: tuple[str, ...]
     running: Running
     deadline: float
     claims: Callable[[str], int | None] = lambda _: None
+    sleep: float | None = None
 
     def kill(self) -> None:
         """``kill -9`` it and its children now."""
@@ -118,7 +135,11 @@ class RankProcess:
     def wait(self, deadline: float | None = None) -> TrainResult:
         """Wait for its end; after ``deadline`` seconds its process group is killed."""
         patience = self.deadline if deadline is None else deadline
-        ended = self.running.wait(time.monotonic() + patience)
+        until = time.monotonic() + patience
+        if self.sleep is not None and patience > self.sleep:
+            ends_or_sleeps(self.running, self.sleep, until)
+            until = min(until, time.monotonic())
+        ended = self.running.wait(until)
         return TrainResult(
             request=self.request,
             argv=self.argv,

@@ -30,6 +30,7 @@ from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import Script, ToolchainError, TrainRequest
 from pytest_ascendcache.toolchains.mindspore import mindspore_toolchain
 from pytest_ascendcache.toolchains.mindspore.script import network_script
+from pytest_ascendcache.toolchains.mindspore.wheel import find_wheel
 
 STANDIN = Path(__file__).parents[1] / "mindspore_standin"
 GRAPH = "mindspore-graph-cache"
@@ -48,7 +49,7 @@ def standin(directory: Path, *, mindspore: str = "2.10.0", decorator: bool = Tru
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
     python = directory / "bin/python"
-    python.parent.mkdir()
+    python.parent.mkdir(parents=True)
     python.write_text(
         f'#!/bin/sh\nPYTHONPATH={STANDIN}:{directory}/site exec {sys.executable} "$@"\n'
     )
@@ -230,25 +231,56 @@ def test_without_the_wheel_nothing_applies_and_the_command_is_said(
     result.stdout.fnmatch_lines(["*there is no Python at*pip install mindspore==2.10.0*"])
 
 
-@pytest.mark.parametrize(
-    ("release", "decorator", "said"),
-    [
-        ({"mindspore": "2.9.0"}, True, "MindSpore 2.9.0 is another release than 2.10.0"),
-        ({}, False, "has no decorator; ci/verify-mindspore * -m pip install decorator"),
-    ],
-)
-def test_what_is_missing_is_said(
-    pytester: pytest.Pytester,
-    tmp_path: Path,
-    release: dict[str, str],
-    decorator: bool,
-    said: str,
-) -> None:
-    python = standin(tmp_path, decorator=decorator, **release)
+def test_what_is_missing_is_said(pytester: pytest.Pytester, tmp_path: Path) -> None:
+    python = standin(tmp_path, decorator=False)
     result = judged(pytester, python, "-rs", "-k", "second_run", toolchain=OPERATORS)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert set(verdicts(pytester).values()) == {"not applicable"}
+    said = "has no decorator; ci/verify-mindspore * -m pip install decorator"
     result.stdout.fnmatch_lines([f"*{said}*", "NOTHING WAS JUDGED: *"])
+
+
+@pytest.mark.parametrize(("release", "is_known"), [("2.9.0", True), ("2.11.0", False)])
+def test_any_release_is_judged_and_a_new_one_with_a_notice(
+    pytester: pytest.Pytester, tmp_path: Path, release: str, is_known: bool
+) -> None:
+    result = judged(pytester, standin(tmp_path, mindspore=release), "-k", "second_run")
+    assert set(verdicts(pytester).values()) == {"pass"}
+    notice = f"MindSpore {release} was not judged before"
+    assert (notice in result.stdout.str()) is not is_known
+
+
+def test_a_release_that_notes_its_script_elsewhere_is_not_forked(tmp_path: Path) -> None:
+    def forks(name: str, where: str) -> bool:
+        module = tmp_path / name / "site/mindspore" / where
+        module.parent.mkdir(parents=True)
+        (tmp_path / name / "site/mindspore/__init__.py").touch()
+        module.write_text("entry_script_path = None")
+        python = standin(tmp_path / name)
+        python.write_text(python.read_text().replace(f"{STANDIN}:", ""))
+        return find_wheel(str(python), needs_compiler=False).forks
+
+    assert forks("noted", "common/api.py")
+    assert not forks("elsewhere", "common/cache.py")
+
+
+def test_another_release_of_nothing_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-cache", "--ascend-mindspore-other=/python")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--ascend-mindspore-other=/python names a Python for*"])
+
+
+def test_what_a_wrapper_of_python_sets_is_set_in_every_run(
+    pytester: pytest.Pytester, tmp_path: Path
+) -> None:
+    """A Python that turns a check of the cache off is worse than the list says, and fails."""
+    python = standin(tmp_path)
+    lines = python.read_text().splitlines()
+    python.write_text("\n".join([lines[0], "export STANDIN_FAULT=narrow-key", *lines[1:]]))
+    name = "test_what_is_changed_is_compiled"
+    result = judged(pytester, python, "--ascend-deviations=mindspore-2.10.0", "-k", name)
+    assert verdicts(pytester)[f"{name}[shape]"] == "fail"
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_without_a_linker_kernels_cannot_be_judged(
@@ -287,7 +319,7 @@ def test_the_list_is_about_these_toolchains_alone() -> None:
 
 SAMPLE = (
     "changed or second or reordered or nothing_set or relative or world or working or another or "
-    "mindir or refused or read_only or one_process or digest"
+    "mindir or refused or read_only or one_process or digest or trained or jit or odd"
 )
 """Words of checks that each see another side of a cache."""
 
@@ -330,6 +362,7 @@ def test_a_new_fault_of_a_listed_check_fails(
     [
         ("narrow-key", "test_what_is_changed_is_compiled[constant]", "wrong-result"),
         ("dies-of-damage", "test_a_damaged_file_heals[flipped-mindir]", "unusable"),
+        ("trained-for-all", "test_inference_does_not_run_what_was_trained", "wrong-result"),
     ],
 )
 def test_a_fault_is_found(
@@ -343,6 +376,58 @@ def test_a_fault_is_found(
     """An admitted limit and a recommendation: what they lead to fails all the same."""
     monkeypatch.setenv("STANDIN_FAULT", fault)
     name = check.partition("[")[0]
-    judged(pytester, standin(tmp_path), "-k", name)
+    other = standin(tmp_path / "other", mindspore="2.9.0")
+    judged(pytester, standin(tmp_path), f"--ascend-mindspore-other={other}", "-k", name)
     assert verdicts(pytester)[check] == "fail"
     assert verdicts(pytester, "harm")[check] == harm
+
+
+@pytest.mark.parametrize(
+    ("fault", "check", "verdict"),
+    [
+        ("keeps-release", "test_what_another_release_cached_is_compiled_anew", "warn"),
+        ("any-jit-level", "test_another_jit_level_is_compiled", "warn"),
+        ("quiet-switch", "test_an_odd_switch_is_taken_or_named[true]", "warn"),
+    ],
+)
+def test_a_fault_without_harm_is_told(
+    pytester: pytest.Pytester,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    check: str,
+    verdict: str,
+) -> None:
+    name = check.partition("[")[0]
+    other = standin(tmp_path / "other", mindspore="2.9.0")
+    arguments = (f"--ascend-mindspore-other={other}", "-k", name)
+    python = standin(tmp_path)
+    judged(pytester, python, *arguments)
+    assert set(verdicts(pytester).values()) == {"pass"}
+    monkeypatch.setenv("STANDIN_FAULT", fault)
+    judged(pytester, python, *arguments)
+    assert verdicts(pytester)[check] == verdict
+
+
+@pytest.mark.parametrize(
+    ("fault", "verdict", "harm"),
+    [
+        ("", "pass", None),
+        ("dies-of-damage", "fail", "unusable"),
+        ("trusts-bytes", "fail", "wrong-result"),
+    ],
+)
+def test_flipped_bits_are_told_apart(
+    pytester: pytest.Pytester,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: str,
+    verdict: str,
+    harm: str | None,
+) -> None:
+    monkeypatch.setenv("STANDIN_FAULT", fault)
+    module = "pytest_ascendcache.conformance.mindspore.graph_cache.test_bit_flips"
+    check = "test_no_flipped_bit_does_harm[1]"
+    judged(pytester, standin(tmp_path), "--pyargs", f"{module}::{check}")
+    assert verdicts(pytester) == {check: verdict}
+    assert verdicts(pytester, "harm") == {check: harm}

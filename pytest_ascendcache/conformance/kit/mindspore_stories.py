@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -82,7 +83,9 @@ def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> Network
     """How a run ended; one that does not end breaks the promise."""
     run: NetworkRun = watch.wait(process, patience)
     if run.returncode is None:
-        pytest.fail(f"a run has not ended after {patience:g} s and was killed")
+        pytest.fail(
+            f"a run has not ended after {patience:g} s and was killed, or slept until it was"
+        )
     return run
 
 
@@ -111,11 +114,17 @@ def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run")
 
 
 def last_words(run: NetworkRun) -> str:
-    """The last line of a run's output that names an error, or else says something."""
+    """The last line of a run's output that names an error, or else says something.
+
+    Where it ends with a colon, the next line that says something is what it names.
+    """
     lines = [line.strip() for line in run.output.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("-", "[", "="))]
-    errors = [line for line in said if "Error" in line]
-    return (errors or said or ["nothing was printed"])[-1][:200]
+    said = [line for line in lines if line and not line.startswith(("-", "[W", "[I", "="))]
+    errors = [number for number, line in enumerate(said) if "Error" in line]
+    if not errors:
+        return (said or ["nothing was printed"])[-1][:200]
+    rest = said[errors[-1] : errors[-1] + (2 if said[errors[-1]].endswith(":") else 1)]
+    return " ".join(rest)[:200]
 
 
 def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
@@ -144,7 +153,7 @@ _LINKER = """\
 "{gxx}" "$@" || exit
 {late}
 """
-_STAND = 'echo > "{reached}"; head -c 1 < "{go}" > /dev/null'
+_STAND = 'echo $PPID > "{worker}"; echo > "{reached}"; head -c 1 < "{go}" > /dev/null'
 
 
 @contextmanager
@@ -153,9 +162,10 @@ def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]
     gxx = shutil.which("g++")
     assert gxx is not None
     with Gate(network.sandbox / f"gate-{late}") as gate:
-        stand = _STAND.format(reached=gate.reached, go=gate.go)
         directory = network.sandbox / f"linker-{late}"
         directory.mkdir()
+        worker = directory / "worker"
+        stand = _STAND.format(worker=worker, reached=gate.reached, go=gate.go)
         program = directory / "g++"
         text = _LINKER.format(early="" if late else stand, gxx=gxx, late=stand if late else "")
         program.write_text(text)
@@ -175,6 +185,20 @@ class Held:
         """For a request whose build is to stand."""
         path = os.environ.get("PATH", os.defpath)
         return {"PATH": f"{self._directory}{os.pathsep}{path}"}
+
+    @property
+    def worker(self) -> int:
+        """The process id of what started the linker that stands."""
+        return int((self._directory / "worker").read_text())
+
+    def stands(self, patience: float = HANGS) -> None:
+        """Wait until a build stands at its linker, for ``patience`` seconds.
+
+        Raises:
+            NotDecidable: where none does.
+        """
+        if not self.gate.wait(time.monotonic() + patience):
+            raise NotDecidable("the build did not get to its linker")
 
 
 DAMAGE = Callable[[Path], None]
@@ -211,5 +235,6 @@ ANY_FILE: dict[str, DAMAGE] = {
     "flipped": _edit(lambda data: _flipped(data, 0.4)),
     "a-directory": _instead(Path.mkdir),
     "a-dangling-link": _instead(lambda path: path.symlink_to("nowhere")),
+    "a-fifo": _instead(os.mkfifo),
 }
 """What may befall any file of a cache, by name."""

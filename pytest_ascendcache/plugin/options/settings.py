@@ -78,6 +78,7 @@ class Settings:
     op_compiler: str | None
     cann_source: Path | None
     python: str | None
+    other_python: str | None
     script: Path | None
     cards: int
     soc: str | None
@@ -154,6 +155,7 @@ def read_settings(config: pytest.Config) -> Settings:
         op_compiler=values["--ascend-op-compiler"],
         cann_source=values["--ascend-cann-source"],
         python=values["--ascend-mindspore"],
+        other_python=values["--ascend-mindspore-other"],
         script=values["--ascend-torchair-script"],
         cards=values["--ascend-torchair-cards"],
         soc=values["--ascend-soc"],
@@ -280,12 +282,13 @@ def _toolchain(values: Values) -> str:
             f"--ascend-toolchain={CANN_CACHE} needs a checkout of CANN's public repository ge; "
             "give --ascend-cann-source=DIR."
         )
-    if values.given("--ascend-mindspore") and toolchain not in MINDSPORE_TOOLCHAINS:
-        raise pytest.UsageError(
-            f"{values.shown('--ascend-mindspore')} names a Python for MindSpore, but the "
-            f"toolchain is '{toolchain}'; add --ascend-toolchain={MINDSPORE_TOOLCHAINS[0]} or "
-            "leave it out."
-        )
+    for name in ("--ascend-mindspore", "--ascend-mindspore-other"):
+        if values.given(name) and toolchain not in MINDSPORE_TOOLCHAINS:
+            raise pytest.UsageError(
+                f"{values.shown(name)} names a Python for MindSpore, but the "
+                f"toolchain is '{toolchain}'; add --ascend-toolchain={MINDSPORE_TOOLCHAINS[0]} or "
+                "leave it out."
+            )
     return toolchain
 
 

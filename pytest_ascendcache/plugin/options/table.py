@@ -112,6 +112,15 @@ _TABLE = (
         asks=True,
     ),
     Option(
+        "--ascend-mindspore-other",
+        Group.JUDGED,
+        "the Python of an environment with another release of MindSpore: what that one cached is "
+        "found by the release that is judged",
+        "PYTHON",
+        COMMAND,
+        ini=True,
+    ),
+    Option(
         "--ascend-torchair-script",
         Group.JUDGED,
         "run this script, which compiles static kernels with TorchAir, and judge what it leaves",
@@ -154,8 +163,8 @@ _TABLE = (
     Option(
         "--ascend-start",
         Group.JUDGED,
-        "fork or process: how the reference is started, by fork from a warm parent (default) or as "
-        "fresh processes",
+        "fork or process: how the reference or MindSpore is started, by fork from a warm parent "
+        "(default) or as fresh processes",
         "HOW",
         one_of("fork", "process"),
         default="fork",

@@ -102,10 +102,10 @@ def _adopt_ini(config: pytest.Config) -> None:
             for text, value in zip(texts, read, strict=True)
         ]
         setattr(config.option, option.key, kept if option.repeatable else kept[0])
-    if config.option.ascend_toolchain not in MINDSPORE_TOOLCHAINS and (
-        "--ascend-mindspore" not in typed
-    ):
-        config.option.ascend_mindspore = None  # a project's environment for other runs
+    for name in ("--ascend-mindspore", "--ascend-mindspore-other"):
+        if config.option.ascend_toolchain not in MINDSPORE_TOOLCHAINS and name not in typed:
+            # A project's environment for other runs.
+            setattr(config.option, OPTIONS[name].key, None)
 
 
 def typed_options(config: pytest.Config) -> set[str]:

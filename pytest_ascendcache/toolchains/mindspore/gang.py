@@ -30,6 +30,12 @@ class Gang:
         """``kill -9`` all of them now."""
         self.running.kill()
 
+    def said(self, lost: int) -> str:
+        """What everybody but the rank ``lost`` said: the launcher, the scheduler, other ranks."""
+        logs = self.request.directory / "logs"
+        others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
+        return "\n".join(_words(logs / f"{name}.log") for name in ("msrun", "scheduler", *others))
+
     @property
     def sums(self) -> list[NDArray[Any] | None]:
         """What each rank got for the sum of all ranks' first outputs."""
@@ -46,6 +52,8 @@ class Gang:
         patience = self.deadline if deadline is None else deadline
         ended = self.running.wait(time.monotonic() + patience)
         directory = self.request.directory
+        (directory / "logs").mkdir(exist_ok=True)
+        (directory / "logs/msrun.log").write_text(ended.output, encoding="utf-8")
         return [
             TrainResult(
                 request=replace(

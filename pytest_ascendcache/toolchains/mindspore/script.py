@@ -70,6 +70,7 @@ def main(path):
         mode=ms.GRAPH_MODE,
         device_target="CPU",
         enable_graph_kernel=settings["graph_kernel"],
+        **settings["context"],
     )
     rank = 0
     if settings["gang"]:
@@ -77,16 +78,24 @@ def main(path):
 
         init()
         rank = get_rank()
+    os.environ.update(settings["of_rank"].get(str(rank), {{}}))
     hold(settings["held"].get(str(rank)))
 {late}    classes = [{classes}]
     results = {{}}
-    for number in settings["order"]:
+    for turn, number in enumerate(settings["order"], 1):
+        if turn == len(settings["order"]):
+            os.environ.update(settings["later"])
         network = settings["networks"][number]
         data = np.load(network["data"])
         tensors = [Tensor(data[name]) for name in network["inputs"]]
-        outputs = classes[number](network["attributes"])(*tensors)
+        cell = classes[number](network["attributes"])
+        if settings["training"]:
+            cell.set_train()
+        outputs = cell(*tensors)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         results = dict(zip(network["outputs"], (each.asnumpy() for each in outputs)))
+    if settings["training"]:
+        return
     place = settings["results"].replace("RANK", str(rank))
     np.savez(place + ".part.npz", **results)
     os.replace(place + ".part.npz", place)
@@ -108,7 +117,9 @@ def network_script(
         ToolchainError: for an operator that is not known here.
     """
     names = [f"Network{number}" for number in range(len(networks))]
-    code = "\n\n".join(_cell(name, each, gang) for name, each in zip(names, networks, strict=True))
+    code = "\n\n".join(
+        _cell(name, each, gang, style.dropout) for name, each in zip(names, networks, strict=True)
+    )
     late = f"    from blocks import {', '.join(names)}\n" if style.late_import else ""
     main = _MAIN.format(late=late, classes=", ".join(names))
     head = "import json\nimport os\nimport sys\n\nimport numpy as np\n"
@@ -121,7 +132,7 @@ def network_script(
     }
 
 
-def _cell(name: str, network: Network, gang: bool) -> str:
+def _cell(name: str, network: Network, gang: bool, dropout: bool) -> str:
     """One network as a class. Tensors are numbered, so that names decide nothing."""
     tensors = {each: f"t{number}" for number, each in enumerate(network.tensors)}
     cells = [
@@ -137,6 +148,10 @@ def _cell(name: str, network: Network, gang: bool) -> str:
         f"        {tensors[node.outputs[0]]} = {_expression(network, node, tensors)}"
         for node in network.in_order
     ]
+    if dropout:
+        cells.append("        self.dropout = nn.Dropout(p=0.5)")
+        first = tensors[input_names(network)[0]]
+        body.insert(0, f"        {first} = self.dropout({first})")
     return _CLASS.format(
         name=name,
         cells="\n".join(cells) or "        pass",

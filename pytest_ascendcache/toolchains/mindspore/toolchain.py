@@ -9,15 +9,19 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.caches import AKG_KERNEL_META, GRAPH_CACHE, remove_segments
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.ranks import Phase
 from pytest_ascendcache.faults import SINGLE_CALLS, FaultRoute, Strace, find_strace
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.processes.forked import ForkLauncher
+from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher
 from pytest_ascendcache.toolchains.base import BaseToolchain
+from pytest_ascendcache.toolchains.mindspore import forkserver
 from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
@@ -35,13 +39,26 @@ class MindSporeToolchain(BaseToolchain):
 
     It compiles no single operators; its graph kernels (``mindspore-operator-cache``) and its
     compiled networks (``mindspore-graph-cache``) are what is reused. ``unusable`` says why it
-    cannot be run here, with the command that helps; it is empty where it can.
+    cannot be run here, with the command that helps; it is empty where it can. ``start`` says
+    whether scripts are forked from a Python that has imported MindSpore, or processes from
+    nothing; ``other`` is the wheel of another release.
     """
 
-    def __init__(self, name: str, wheel: Wheel, deadline: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        wheel: Wheel,
+        deadline: float,
+        start: str = "fork",
+        other: Wheel | None = None,
+    ) -> None:
         self.name = name
         self.version = wheel.version
         self.unusable = wheel.missing
+        self._notice = wheel.notice
+        self._wheel = wheel
+        self._other = other
+        self._others: MindSporeToolchain | None = None
         self.graph_kernel = name == OPERATOR_CACHE
         self.network_layout = AKG_KERNEL_META if self.graph_kernel else GRAPH_CACHE
         self.deadline = deadline
@@ -52,6 +69,8 @@ class MindSporeToolchain(BaseToolchain):
         if strace is not None:
             programs["strace"] = (strace,)
         self.launcher = ProcessLauncher(programs)
+        forks = start == "fork" and wheel.forks and not self.unusable
+        self._forks = self._fork_launcher() if forks else None
         # A file system that may only be read has not been tried on it.
         route = Strace(self.launcher.argv, SINGLE_CALLS, most_states=_STATES)
         self._route = None if strace is None else route
@@ -59,7 +78,29 @@ class MindSporeToolchain(BaseToolchain):
         offered = {Capability.INCREMENTAL_BUILD, Capability.GANG_LAUNCHER}
         if strace is not None:
             offered.add(Capability.FAULT_POINTS)
+        if other is not None:
+            offered.add(Capability.VERSION_STAMP)
         self.capabilities = frozenset(() if self.unusable else offered)
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """See :class:`Toolchain`."""
+        other = self._other.version if self._other is not None else ""
+        given = {"notice": self._notice, "other_release": other}
+        return {name: value for name, value in given.items() if value}
+
+    @property
+    def other_release(self) -> MindSporeToolchain:
+        """The other release, for caches that one of them writes and the other finds.
+
+        Raises:
+            ToolchainError: where none was named, or it cannot be run.
+        """
+        if self._other is None:
+            raise ToolchainError(f"{self.name}: {Capability.VERSION_STAMP.lacking}.")
+        if self._others is None:
+            self._others = MindSporeToolchain(self.name, self._other, self.deadline, "process")
+        return self._others
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
         """See :class:`Toolchain`."""
@@ -68,8 +109,11 @@ class MindSporeToolchain(BaseToolchain):
         if request.plan is not None:
             program, arguments = self.fault_route().command(request.plan, program, arguments)
         environment = self.environment(request)
-        running = self.launcher.start(program, arguments, environment, request.work, None)
-        argv = self.launcher.argv(program, arguments)
+        launcher: Launcher = self.launcher
+        if self._forks is not None and request.plan is None and not request.script.fresh:
+            launcher = self._forks
+        running = launcher.start(program, arguments, environment, request.work, request.umask)
+        argv = launcher.argv(program, arguments)
         logs = request.directory / "logs"
         return RankProcess(
             self._told(request),
@@ -77,6 +121,7 @@ class MindSporeToolchain(BaseToolchain):
             running,
             self.deadline,
             lambda output: self._claims(output, logs),
+            _SLEEPS,
         )
 
     def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
@@ -98,15 +143,20 @@ class MindSporeToolchain(BaseToolchain):
         self._caches.add(self._cache(request))
         last = request.network
         # By name, so that the order they are run in is not part of the script.
-        distinct = {each.name: each for each in (*request.script.before, last)}
+        script = request.script
+        distinct = {each.name: each for each in (*script.before, last)}
         networks = [distinct[name] for name in sorted(distinct)]
-        for name, text in network_script(networks, request.script, gang).items():
+        for name, text in network_script(networks, script, gang).items():
             (request.directory / name).write_text(text, encoding="utf-8")
         settings = {
             "graph_kernel": self.graph_kernel,
             "gang": gang,
-            "held": {str(rank): str(place) for rank, place in request.script.held},
-            "order": [sorted(distinct).index(each.name) for each in (*request.script.before, last)],
+            "context": {"jit_level": script.jit_level} if script.jit_level else {},
+            "training": request.phase is Phase.TRAINING,
+            "later": dict(script.later),
+            "of_rank": {str(rank): dict(variables) for rank, variables in script.of_rank},
+            "held": {str(rank): str(place) for rank, place in script.held},
+            "order": [sorted(distinct).index(each.name) for each in (*script.before, last)],
             "networks": [
                 network_settings(each, request.directory / f"data{number}.npz", gang)
                 for number, each in enumerate(networks)
@@ -119,22 +169,36 @@ class MindSporeToolchain(BaseToolchain):
 
     def environment(self, request: TrainRequest) -> dict[str, str]:
         """The whole environment of a process."""
-        environment = {
-            key: value
-            for key, value in os.environ.items()
-            if not key.startswith((*CLEANED, "GLOG_", "PYTHON"))
-        }
-        environment |= {
-            "PATH": f"{self._python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}",
-            "TMPDIR": str(request.directory / "tmp"),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environment = self._cleaned | {"TMPDIR": str(request.directory / "tmp")}
         if self.graph_kernel:
             # Its counter is among many lines, which would push errors out of the output's end.
             environment["MS_SUBMODULE_LOG_v"] = "{RUNTIME_FRAMEWORK:1}"
             environment["GLOG_logtostderr"] = "0"
             environment["GLOG_log_dir"] = str(request.directory / "logs")
-        return environment | self._switch | dict(request.environment)
+        asked = dict(request.environment)
+        if "PATH" in asked:  # msrun starts a python by its name
+            asked["PATH"] = f"{self._wheel.python.parent}{os.pathsep}{asked['PATH']}"
+        return environment | self._switch | asked
+
+    @property
+    def _cleaned(self) -> dict[str, str]:
+        """The environment of this process without what changes where kernels are kept."""
+        environment = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith((*CLEANED, "GLOG_", "PYTHON"))
+        }
+        environment["PATH"] = (
+            f"{self._wheel.python.parent}{os.pathsep}{environment.get('PATH', os.defpath)}"
+        )
+        return environment | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+    def _fork_launcher(self) -> ForkLauncher:
+        environment = self._cleaned
+        environment[forkserver.GIVEN] = ",".join(environment)
+        python = (str(self._wheel.python),)
+        server = (*python, str(Path(forkserver.__file__)))
+        return ForkLauncher(server, {"python": python}, environment)
 
     @property
     def _switch(self) -> dict[str, str]:
@@ -155,6 +219,10 @@ class MindSporeToolchain(BaseToolchain):
         """Remove the shared memory that killed builds left behind."""
         for cache in self._caches:
             remove_segments(cache)
+        if self._forks is not None:
+            self._forks.close()
+        if self._others is not None:
+            self._others.close()
         self.launcher.close()
 
     def _cache(self, request: TrainRequest) -> Path:
@@ -174,12 +242,23 @@ class MindSporeToolchain(BaseToolchain):
         return sum(counts) if counts else None
 
 
+_SLEEPS = 20.0
+"""Seconds a process may sleep with all its children; none waits for other ranks here."""
+
 _STATES = 6
 """Crash states of one kind that are worth two starts each."""
 
 
-def mindspore_toolchain(name: str, python: str | None, deadline: float) -> MindSporeToolchain:
-    """One of the two by name; ``python`` is that of the wheel. Nothing is started yet but
-    that Python, to be asked for versions."""
-    wheel = find_wheel(python, needs_compiler=name == OPERATOR_CACHE)
-    return MindSporeToolchain(name, wheel, deadline)
+def mindspore_toolchain(
+    name: str,
+    python: str | None,
+    deadline: float,
+    start: str = "fork",
+    other: str | None = None,
+) -> MindSporeToolchain:
+    """One of the two by name; ``python`` is that of the wheel, ``other`` that of another release.
+    Nothing is started yet but these Pythons, to be asked for versions."""
+    needs_compiler = name == OPERATOR_CACHE
+    wheel = find_wheel(python, needs_compiler)
+    another = None if other is None else find_wheel(other, needs_compiler)
+    return MindSporeToolchain(name, wheel, deadline, start, another)

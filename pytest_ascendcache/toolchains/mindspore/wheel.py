@@ -9,18 +9,27 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-SUPPORTED = "2.10.0"
-"""The release the driver and the list of deviations were made for."""
+from pytest_ascendcache.toolchains.mindspore.forkserver import ENTRY, ENTRY_MODULES
+
+JUDGED = ("2.10.0", "2.9.0", "2.8.0")
+"""Releases that were judged before, the one that the list of deviations is about first."""
 
 _SETUP = "ci/verify-mindspore sets up everything"
-_PROBE = """
-import importlib.metadata as metadata, json
+_FILES = [name.partition(".")[2].replace(".", "/") + ".py" for name in ENTRY_MODULES]
+_PROBE = f"""
+FILES, ENTRY = {_FILES!r}, {ENTRY!r}
+"""
+_PROBE += """import importlib.metadata as metadata, importlib.util, json, pathlib
 def version(name):
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-print(json.dumps({name: version(name) for name in ("mindspore", "decorator")}))
+found = {name: version(name) for name in ("mindspore", "decorator")}
+places = getattr(importlib.util.find_spec("mindspore"), "submodule_search_locations", None) or ()
+files = [pathlib.Path(place, name) for place in places for name in FILES]
+found["forks"] = str(any(ENTRY in path.read_text() for path in files if path.is_file()))
+print(json.dumps(found))
 """
 _PATIENCE = 60.0
 
@@ -33,6 +42,15 @@ class Wheel:
     python: Path
     version: str
     missing: str = ""
+    forks: bool = False
+    """Whether a script that is forked from an imported MindSpore can be made its entry script."""
+
+    @property
+    def notice(self) -> str:
+        """What a reader of verdicts on this release has to know; empty where it is nothing."""
+        if self.missing or self.version in JUDGED:
+            return ""
+        return f"MindSpore {self.version} was not judged before; judged like {JUDGED[0]}"
 
 
 def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
@@ -46,21 +64,18 @@ def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
             path,
             "not found",
             f"there is no Python at {path}; {_SETUP}, or: python3.11 -m venv {path.parent.parent} "
-            f"&& {path} -m pip install mindspore=={SUPPORTED} decorator",
+            f"&& {path} -m pip install mindspore=={JUDGED[0]} decorator",
         )
     found = versions["mindspore"]
     if found is None:
-        return _lacking(path, "not installed", f"mindspore=={SUPPORTED} decorator")
-    if found != SUPPORTED:
-        reason = f"MindSpore {found} is another release than {SUPPORTED}, which this judges"
-        return Wheel(path, found, f"{reason}; {path} -m pip install mindspore=={SUPPORTED}")
+        return _lacking(path, "not installed", f"mindspore=={JUDGED[0]} decorator")
     if needs_compiler and versions["decorator"] is None:
         return _lacking(path, found, "decorator")
     if needs_compiler and shutil.which("g++") is None:
         return Wheel(
             path, found, "g++ is not on PATH, and links its kernels; apt-get install g++ brings it"
         )
-    return Wheel(path, found)
+    return Wheel(path, found, forks=versions["forks"] == "True")
 
 
 def _lacking(path: Path, version: str, package: str) -> Wheel:

@@ -16,9 +16,23 @@ class LeakyReLU:
         return np.where(array > 0, array, array * array.dtype.type(self.slope))
 
 
+class Dropout:
+    def __init__(self, p):
+        self.p = p
+        self.training = False
+
+    def __call__(self, array):
+        return array * 0 if self.training else array
+
+
 class Cell:
+    training = False
+
     def __init__(self):
         pass
+
+    def set_train(self):
+        self.training = True
 
     def leaky(self):
         return [each for each in vars(self).values() if isinstance(each, LeakyReLU)]
@@ -29,7 +43,10 @@ class Cell:
     def __call__(self, *tensors):
         import mindspore
 
-        slopes = mindspore.compiled(self, tensors, next(_NUMBERS))
+        slopes, training = mindspore.compiled(self, tensors, next(_NUMBERS))
+        for each in vars(self).values():
+            if isinstance(each, Dropout):
+                each.training = training
         for each, slope in zip(self.leaky(), slopes, strict=True):
             each.slope = slope
         outputs = self.construct(*(each.array for each in tensors))

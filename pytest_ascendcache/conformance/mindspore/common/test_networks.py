@@ -216,6 +216,23 @@ def test_everything_is_kept_where_the_environment_says(
     assert [path for path in units if not path.startswith(f"{run.place}/")] == []
 
 
+IN_THE_WAY: dict[str, Callable[[Path], None]] = {
+    "a-file": Path.touch,
+    "a-fifo": os.mkfifo,
+    "a-dangling-link": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("what", IN_THE_WAY)
+def test_what_is_no_directory_costs_no_run(network: NetworkUnderTest, what: str) -> None:
+    """Something else is where the cache keeps what it compiled."""
+    place = network.place()
+    place.parent.mkdir(parents=True)
+    IN_THE_WAY[what](place)
+    recovers(network, usual(network), f"{place.name} {what}", between=True)
+
+
 @rule("ranks/directory")
 def test_a_rank_keeps_its_own_below_its_number(network: NetworkUnderTest) -> None:
     (run,) = ended(network, network.request(usual(network), rank=3))

@@ -178,9 +178,11 @@ def test_a_killed_rank_ends_the_others(network: NetworkUnderTest) -> None:
             raise NotDecidable("rank 1 did not get to its network")
         os.kill(int((network.sandbox / "gate/pid").read_text()), signal.SIGKILL)
         runs = gang.wait(GANG_HANGS)
+        named = gang.names(1)
     assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
     assert runs[0].returncode != 0, "the gang ended well without rank 1"
     assert runs[0].result.left_behind == 0, "processes were left behind"
+    assert named, f"nobody names rank 1, which was killed: {last_words(runs[0])}"
     with launched_gang(network, ONE, 2) as gang:
         for rank, run in enumerate(gang.wait(GANG_HANGS)):
             right(run, f"afterwards rank {rank}")

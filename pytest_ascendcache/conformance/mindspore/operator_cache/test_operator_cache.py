@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,9 @@ import pytest
 
 from pytest_ascendcache.caches import AkgKernel, segments_of
 from pytest_ascendcache.caches.akg_kernel import SUFFIXES, rewrite
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.mindspore_stories import (
     ANY_FILE,
-    HANGS,
     KERNELS,
     LEAKY,
     ONE,
@@ -23,8 +22,6 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     recovers,
     right,
     run_once,
-    wait_until,
-    waited,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.faults import CrashKind, Tree
@@ -108,9 +105,18 @@ METADATA: dict[str, Callable[[Path], None]] = {
     "name-missing": _fields(kernelName=None),
     "name-of-another": _fields(kernelName="another_kernel"),
 }
+
+
+def _cut_and_vouched_for(path: Path) -> None:
+    """Half a library, whose digest is in the metadata: as one that a full disk cut short."""
+    rewrite(path, path.read_bytes()[: path.stat().st_size // 2])
+    _fields(sha256=sha256(path.read_bytes()))(path.with_suffix(".json"))
+
+
 DAMAGED = [
     *((suffix, name, damage) for suffix in SUFFIXES for name, damage in ANY_FILE.items()),
     *((".json", name, damage) for name, damage in METADATA.items()),
+    (".so", "cut-and-vouched-for", _cut_and_vouched_for),
 ]
 
 
@@ -171,7 +177,7 @@ def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, l
     network.evidence.crash = CrashKind.KILLED.value
     with held_linker(network, late) as held, network.watch() as watch:
         builder = watch.start(network.request(ONE, environment=held.environment))
-        _stands(held)
+        held.stands()
         there = {path.suffix for path in _files(network)}
         builder.kill()
         watch.wait(builder)
@@ -184,49 +190,3 @@ def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, l
 def _files(network: NetworkUnderTest) -> list[Path]:
     names = Tree.read(network.cache).items
     return [Path(name) for name in names if network.layout.holds(Path(name))]
-
-
-def _stands(held: Any) -> None:
-    if not held.gate.wait(time.monotonic() + HANGS):
-        raise NotDecidable("the build did not get to its linker")
-
-
-# --- waiting --------------------------------------------------------------------------------
-
-
-@rule("robust/no-torn-entry")
-@pytest.mark.parametrize("late", [False, True], ids=["before-the-library", "before-the-metadata"])
-def test_who_meets_a_build_gets_its_kernel(network: NetworkUnderTest, late: bool) -> None:
-    with held_linker(network, late) as held, network.watch() as watch:
-        builder = watch.start(network.request(ONE, environment=held.environment))
-        _stands(held)
-        other = watch.start(network.request(ONE))
-        held.gate.release()
-        runs = [waited(watch, process) for process in (builder, other)]
-    for run, which in zip(runs, ("who builds", "who met the build"), strict=True):
-        right(run, which)
-    recovers(network, ONE, "after a meeting")
-
-
-@rule("robust/dead-lock-holder")
-def test_who_waits_for_a_killed_builder_goes_on(network: NetworkUnderTest) -> None:
-    with held_linker(network) as held, network.watch() as watch:
-        builder = watch.start(network.request(ONE, environment=held.environment))
-        _stands(held)
-        other = watch.start(network.request(ONE))
-        wait_until(lambda: any(each.attached > 1 for each in segments_of(network.cache)))
-        builder.kill()
-        watch.wait(builder)
-        run = waited(watch, other)
-    right(run, "who waited")
-
-
-@rule("robust/dead-lock-holder")
-def test_who_comes_after_a_killed_builder_is_not_blocked(network: NetworkUnderTest) -> None:
-    with held_linker(network) as held, network.watch() as watch:
-        builder = watch.start(network.request(ONE, environment=held.environment))
-        _stands(held)
-        builder.kill()
-        watch.wait(builder)
-        run = waited(watch, watch.start(network.request(ONE)))
-    right(run, "who came later")

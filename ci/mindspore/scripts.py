@@ -1,0 +1,161 @@
+"""Runs the scripts of ``top_ten.toml`` with MindSpore's wheel and writes the page about them.
+
+``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD]``: each script in an empty directory of its
+own, by bash, with that Python first on PATH. What they print is on the page whole, errors
+included; whether the finding was there is decided by what they print.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.contract.toml import tomllib
+from pytest_ascendcache.files import read_text, write_output
+
+FINDINGS = Path(__file__).with_name("top_ten.toml")
+PATIENCE = 600.0
+"""Seconds for one script."""
+
+_SHOWN, _WIDTH = 40, 240
+"""Lines of what a script prints, from its end, and characters of a line."""
+
+_PAGE = """\
+# MindSpore {release}: the ten findings that hurt most
+
+Written by `ci/verify-mindspore --scripts`, which ran every script below as it stands; do not edit.
+{shown} of {all} were seen in this run. What the checks of the suite found besides is told check by
+check on a page of its own, `docs/findings/mindspore-<release>.md`.
+
+{environment}
+
+To repeat one, paste this, and then the script, into bash in an empty directory:
+
+```console
+python3.11 -m venv venv && . venv/bin/activate
+pip install mindspore=={release} decorator
+```
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a script printed, and whether the finding was in it; ``None``: it could not be run."""
+
+    finding: dict[str, Any]
+    output: str
+    shown: bool | None
+
+
+def run(finding: dict[str, Any], python: Path) -> Ran:
+    """Run one script to its end, with all that it starts."""
+    needs = [each for each in ("g++", finding.get("needs", "")) if each]
+    missing = [each for each in needs if shutil.which(each) is None]
+    if missing:
+        return Ran(finding, f"{missing[0]} is not on PATH", None)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("MS_", "RANK"))}
+    path = f"{python.parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
+    with tempfile.TemporaryDirectory(prefix="mindspore-") as directory:
+        process = subprocess.Popen(
+            ["bash", "-c", finding["script"]],
+            cwd=directory,
+            env={**kept, "PATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            output, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output = f"{process.communicate()[0]}\nnot ended after {PATIENCE:g} s"
+        output = output.replace(directory, "$PWD").replace(str(python.parent.parent), "venv")
+    return Ran(finding, output, re.search(finding["shows"], output) is not None)
+
+
+def environment(python: Path) -> tuple[str, str]:
+    """The release, and a table of what the scripts were run with."""
+
+    def said(*command: str) -> str:
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = ended.stdout.strip().splitlines()
+        return lines[0] if lines else "not there"
+
+    probe = (
+        "import importlib.metadata as m, hashlib; d = m.distribution('mindspore'); print(d.version,"
+        "hashlib.sha256((d.read_text('RECORD') or '').encode()).hexdigest())"
+    )
+    release, _, digest = said(str(python), "-c", probe).partition(" ")
+    rows = {
+        "MindSpore": f"{release}, RECORD of the wheel has SHA-256 `{digest}`",
+        "Python": said(str(python), "--version"),
+        "system": f"{said('sh', '-c', '. /etc/os-release; echo $PRETTY_NAME')}, "
+        f"{platform.machine()}, kernel {platform.release()}, {os.cpu_count()} cores",
+        "g++": said("g++", "--version"),
+        "strace": said("strace", "--version"),
+        "date": datetime.now(tz=timezone.utc).strftime("%Y-%m-%d"),
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    return release, f"| | |\n|---|---|\n{table}"
+
+
+def section(number: int, ran: Ran) -> Iterator[str]:
+    """One finding, for the page."""
+    finding = ran.finding
+    seen = {True: "seen in this run", False: "NOT SEEN in this run", None: "not run"}[ran.shown]
+    yield f"\n## {number}. {finding['title']}\n"
+    yield f"*{finding['cache']}; {finding['harm']}; {seen}.* {finding['impact']}\n"
+    yield f"```bash\n{finding['script'].strip()}\n```\n"
+    yield f"Expected: {finding['expected']} It prints:\n"
+    yield f"```text\n{shortened(ran.output)}\n```\n"
+    yield f"Where: {finding['source']}\n"
+    yield f"A fix: {finding['fix']}"
+
+
+def shortened(output: str) -> str:
+    """The end of what was printed; long lines lose their end, none is dropped."""
+    lines = [each if len(each) <= _WIDTH else f"{each[:_WIDTH]}..." for each in output.splitlines()]
+    kept = lines[-_SHOWN:]
+    return "\n".join([*(["..."] if len(lines) > len(kept) else []), *kept])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """See the module's text; 1 where a script does not show its finding."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("python", type=Path)
+    parser.add_argument("page", type=Path)
+    parser.add_argument("--only", default="", help="scripts whose title has this word")
+    parser.add_argument("--findings", type=Path, default=FINDINGS)
+    given = parser.parse_args(arguments)
+    python = given.python.absolute()
+    found = tomllib.loads(read_text(given.findings))["finding"]
+    ran = []
+    for each in (each for each in found if given.only in each["title"]):
+        ran.append(run(each, python))
+        print(f"{ran[-1].shown!s:5}  {each['title']}", flush=True)
+    release, table = environment(python)
+    shown = sum(each.shown is True for each in ran)
+    page = _PAGE.format(release=release, environment=table, shown=shown, all=len(ran))
+    numbered = enumerate(ran, 1)
+    page += "\n".join(line for number, each in numbered for line in section(number, each)) + "\n"
+    write_output(given.page, page)
+    return 0 if shown == len(ran) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

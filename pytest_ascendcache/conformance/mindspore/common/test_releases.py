@@ -1,0 +1,42 @@
+"""What one release of MindSpore cached is found by another: an upgrade, and going back."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import right, usual, waited
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.observation import NetworkUnderTest
+from pytest_ascendcache.toolchains import Toolchain
+
+
+class HasOther(Protocol):
+    """A toolchain of which another release is at hand."""
+
+    @property
+    def other_release(self) -> Toolchain:
+        """That release."""
+
+
+@rule("robust/upgrade-stamp")
+def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest) -> None:
+    judged = network.toolchain
+    if Capability.VERSION_STAMP not in judged.capabilities:
+        pytest.skip(
+            f"{judged.name}: no other release is at hand; --ascend-mindspore-other names its Python"
+        )
+    other = cast(HasOther, judged).other_release
+    wanted = usual(network)
+    network.toolchain = other
+    try:
+        network.run(wanted)
+        network.mark()
+    finally:
+        network.toolchain = judged
+    with network.watch() as watch:
+        run = waited(watch, watch.start(network.request(wanted)))
+    right(run, f"the run after one of {other.version}")
+    assert run.reused == frozenset(), f"what {other.version} compiled is run by {judged.version}"

@@ -1,0 +1,141 @@
+"""Runs of one network that differ in what they are for, and settings that are odd, late or both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import (
+    HANGS,
+    LEAKY,
+    ONE,
+    ended,
+    is_graph,
+    last_words,
+    needs_kernels,
+    right,
+    usual,
+    waited,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.ranks import Phase
+from pytest_ascendcache.observation import (
+    NetworkUnderTest,
+    NotDecidable,
+    probe_network,
+)
+from pytest_ascendcache.toolchains import Script
+
+CACHE_PATH, ENABLE = "MS_COMPILER_CACHE_PATH", "MS_COMPILER_CACHE_ENABLE"
+
+
+@rule("ranks/scenarios-separate")
+def test_inference_does_not_run_what_was_trained(network: NetworkUnderTest) -> None:
+    """Dropout changes its input in training alone; whether it trains is no part of the script."""
+    script = Script(dropout=True)
+    trained, inferred = (
+        network.request(ONE, phase=phase, script=script)
+        for phase in (Phase.TRAINING, Phase.INFERENCE)
+    )
+    (run,) = ended(network, trained)
+    if run.returncode != 0:
+        raise NotDecidable(f"training {run.result.ending}: {last_words(run)}")
+    if not network.kernels() and is_graph(network):
+        raise NotDecidable("training keeps nothing")
+    (run,) = ended(network, inferred)
+    right(run, "inference after training")
+
+
+@rule("incremental/compiles-changed-only")
+def test_another_jit_level_is_compiled(network: NetworkUnderTest) -> None:
+    def run_at(level: str) -> frozenset[str]:
+        (run,) = ended(network, network.request(ONE, script=Script(jit_level=level)))
+        right(run, f"the run with jit_level {level}")
+        return run.compiled
+
+    if not is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: a kernel is the same at every jit_level")
+    run_at("O0")
+    network.mark()
+    if run_at("O0"):
+        raise NotDecidable("the same level is compiled again too")
+    assert run_at("O1"), "what was compiled with jit_level O0 is run with O1"
+
+
+@rule("incremental/reuses")
+def test_both_caches_at_once_compile_nothing_again(network: NetworkUnderTest) -> None:
+    """Fused kernels inside a compiled network that is cached as well."""
+    needs_kernels(network)
+    both = {ENABLE: "1"}
+    for which in ("the first", "the second"):
+        (run,) = ended(network, network.request(usual(network), environment=both))
+        right(run, f"{which} run with both caches")
+    assert not run.stored, f"the second run compiles again: {', '.join(sorted(run.stored))}"
+
+
+@rule("ranks/directory")
+def test_a_directory_that_is_named_late_is_not_ignored_in_part(network: NetworkUnderTest) -> None:
+    """The process changes the variable between two networks: the second is kept in the one
+    directory or the other, as the first is."""
+    second = network.site / "second"
+    first, last = probe_network(LEAKY[0], name="first"), probe_network(LEAKY[1], name="last")
+    script = Script(before=(first,), later=((CACHE_PATH, str(second)),))
+    (run,) = ended(network, network.request(last, script=script))
+    right(run, "the second network")
+    kept = [path for path in run.files_written if network.layout.holds(Path(path))]
+    whole = [path for path in kept if path.endswith(network.layout.suffixes[-1])]
+    assert len(whole) == 2, f"of two networks {len(whole)} are kept: {', '.join(sorted(whole))}"
+
+
+@rule("incremental/on-by-default")
+@pytest.mark.parametrize("value", ["true", "TRUE", "2", " 1"])
+def test_an_odd_switch_is_taken_or_named(network: NetworkUnderTest, value: str) -> None:
+    """The documents know 0 and 1. What else is set turns the cache on, or the run says why not."""
+    if not is_graph(network):
+        pytest.skip(f"{network.toolchain.name}: is switched by no variable")
+    request = network.request(ONE, environment={ENABLE: value}, script=Script(fresh=True))
+    (run,) = ended(network, request)
+    right(run, f"the run with {ENABLE}={value!r}")
+    assert network.kernels() or ENABLE in run.output, f"{ENABLE}={value!r}: silently off"
+
+
+@rule("ranks/bad-rank-id")
+@pytest.mark.parametrize("rank", ["../x", "/../../x", ""])
+def test_no_log_is_written_elsewhere(network: NetworkUnderTest, rank: str) -> None:
+    """Where logs are asked for in a directory, RANK_ID leads none of them out of it."""
+    logs = network.site / "logs" / "here"
+    logs.mkdir(parents=True)
+    environment = {
+        "RANK_ID": rank,
+        "GLOG_log_dir": str(logs),
+        "GLOG_logtostderr": "0",
+        "GLOG_v": "1",
+    }
+    request = network.request(ONE, environment=environment, script=Script(fresh=True))
+    with network.watch() as watch:
+        run = waited(watch, watch.start(request), HANGS)
+    work, cache = (str(each.relative_to(network.site)) for each in (network.work, network.cache))
+    written = [each for each in run.files_written if not each.startswith((f"{work}/", f"{cache}/"))]
+    if not written:
+        if run.returncode == 0:
+            raise NotDecidable("no log is written at all")
+        return
+    inside = str(logs.relative_to(network.site))
+    outside = sorted(each for each in written if not each.startswith(f"{inside}/"))
+    assert not outside, f"RANK_ID={rank!r}: a log outside its directory: {outside[0]}"
+    parts = {Path(each).relative_to(inside).parts[0] for each in written}
+    assert len(parts) == 1, f"RANK_ID={rank!r}: logs of one run in {', '.join(sorted(parts))}"
+
+
+@rule("incremental/reuses")
+def test_a_process_from_nothing_and_a_forked_one_share(network: NetworkUnderTest) -> None:
+    """What this suite starts by fork keeps and finds what a process of its own does."""
+    for fresh in (True, False):
+        network.cache = network.site / f"cache-{fresh}"
+        for again in (fresh, not fresh):
+            (run,) = ended(network, network.request(usual(network), script=Script(fresh=again)))
+            right(run)
+            if again is fresh:
+                network.mark()
+        assert run.compiled == frozenset(), "operators were compiled again"

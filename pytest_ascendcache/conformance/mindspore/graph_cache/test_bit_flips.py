@@ -1,0 +1,86 @@
+"""Single bits of a compiled network that are flipped: over the whole file, not at one place.
+
+A wrong result, a crash, a hang and a network that no run can use any more are told apart. Flips
+that are noticed, and those that change nothing, are what a cache may do.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_ascendcache.caches.akg_kernel import rewrite
+from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, last_words
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest
+
+PARTS, PLACES = 4, 52
+"""Checks, and flips of each: 208 in all."""
+
+SEED = 20_260_101
+"""The sample is the same in every session; the file is not, for it has a time in it."""
+
+
+def places(size: int, part: int) -> Iterator[tuple[int, int]]:
+    """Bytes of a file of ``size`` bytes, spread over all of it, with a bit of each."""
+    drawn = random.Random(SEED)
+    every = PARTS * PLACES
+    for number in range(every):
+        begin, end = number * size // every, (number + 1) * size // every
+        place, bit = drawn.randrange(begin, max(end, begin + 1)), drawn.randrange(8)
+        if number % PARTS == part:
+            yield min(place, size - 1), bit
+
+
+def harm_of(network: NetworkUnderTest) -> tuple[Harm, str] | None:
+    """What the next run does with what is cached; one that fails is followed by another."""
+    run = _next(network)
+    if run.returncode is None:
+        return Harm.HANG, f"the next run has not ended after {HANGS:g} s"
+    if run.succeeded:
+        return _wrong(run)
+    again = _next(network)
+    how = f"{run.result.ending}: {last_words(run)}"
+    if not again.succeeded:
+        return Harm.UNUSABLE, f"every run {how}"
+    if run.returncode < 0:
+        return Harm.CRASH, f"the next run {how}; the one after it works"
+    return Harm.LOST_WORK, f"the next run {how}; the one after it works"
+
+
+def _next(network: NetworkUnderTest) -> NetworkRun:
+    with network.watch() as watch:
+        return watch.wait(watch.start(network.request(ONE)), HANGS)
+
+
+def _wrong(run: NetworkRun) -> tuple[Harm, str] | None:
+    for name, how in run.wrong.items():
+        return Harm.WRONG_RESULT, f"the next run ends well with wrong outputs: {name} {how}"
+    return None
+
+
+@rule("robust/heals-damaged-entry")
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_flipped_bit_does_harm(network: NetworkUnderTest, part: int) -> None:
+    network.run(ONE)
+    (graph,) = network.kernels().values()
+    whole, kept = graph.object_path.read_bytes(), network.sandbox / "whole"
+    shutil.copytree(network.cache, kept, symlinks=True)
+    found: list[tuple[Harm, str]] = []
+    for place, bit in places(len(whole), part):
+        shutil.rmtree(network.cache)
+        shutil.copytree(kept, network.cache, symlinks=True)
+        flipped = bytes([whole[place] ^ 1 << bit])
+        rewrite(graph.object_path, whole[:place] + flipped + whole[place + 1 :])
+        if (harm := harm_of(network)) is not None:
+            found.append((harm[0], f"byte {place} of {len(whole)}, bit {bit}: {harm[1]}"))
+            network.evidence.saw(*found[-1])
+    found.sort(key=lambda each: each[0].rank)
+    counts = Counter(kind.value for kind, _ in found)
+    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    assert not found, f"of {PLACES} flipped bits: {told}; {found[0][1]}"

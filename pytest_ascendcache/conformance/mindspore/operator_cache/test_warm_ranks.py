@@ -1,0 +1,59 @@
+"""Ranks whose kernels are there, and one whose kernels were deleted: it compiles, they wait."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.conformance.kit.mindspore_stories import (
+    GANG_HANGS,
+    ONE,
+    held_linker,
+    last_words,
+    right,
+)
+from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.observation import NetworkUnderTest, launched_gang
+from pytest_ascendcache.toolchains import Script
+
+WAIT = "MS_CPU_COMM_OP_TIMEOUT"
+"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
+def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seconds: int) -> None:
+    """Each rank has a directory of its own; the linker of rank 1 stands, too long or not."""
+    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
+    cards = [network.site / f"card{rank}" for rank in range(2)]
+    script = Script(of_rank=tuple((rank, _kept_in(place)) for rank, place in enumerate(cards)))
+    with launched_gang(network, ONE, 2, script=script) as gang:
+        for run in gang.wait(GANG_HANGS):
+            right(run, "a cold rank")
+    missing = [place.name for place in cards if not list(place.rglob("*.so"))]
+    assert not missing, f"a rank keeps nothing in its own directory: {missing[0]}"
+    shutil.rmtree(cards[1])
+    with held_linker(network) as held:
+        environment = {WAIT: str(seconds), **held.environment}
+        with launched_gang(network, ONE, 2, environment, script) as gang:
+            if seconds > GANG_HANGS:  # else rank 0 may give up before rank 1 gets there
+                held.stands(GANG_HANGS)
+                held.gate.release()
+            runs = gang.wait(GANG_HANGS)
+            if seconds > GANG_HANGS:
+                for rank, run in enumerate(runs):
+                    right(run, f"rank {rank}")
+                assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+                return
+    assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
+    assert runs[0].returncode != 0, "the gang ended well without rank 1"
+    words = runs[0].output
+    assert WAIT in words, f"the error does not name {WAIT}: {last_words(runs[0])}"
+
+
+def _kept_in(place: Path) -> tuple[tuple[str, str], ...]:
+    return (("MS_COMPILER_CACHE_PATH", str(place)),)

@@ -1,0 +1,148 @@
+"""``ci/verify-mindspore``: the releases it judges, and the scripts of the ten worst findings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pytest_ascendcache.contract.toml import tomllib
+
+ROOT = Path(__file__).parents[2]
+TOP_TEN = tomllib.loads((ROOT / "ci/mindspore/top_ten.toml").read_text(encoding="utf-8"))["finding"]
+
+PYTHON = """\
+#!/bin/sh
+case "$*" in
+  *sys.version_info*) exit 0 ;;
+  --version) echo "Python 3.11.0" ;;
+  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  *"pip install"*mindspore==9.9*) exit 1 ;;
+  *"pip install"*) ;;
+  *) echo "started: $*" ;;
+esac
+"""
+"""A stand-in for every Python: it makes environments and installs without a network."""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "ci").mkdir()
+    for name in ("setup", "verify-mindspore"):
+        shutil.copy(ROOT / "ci" / name, tmp_path / "ci")
+    lists = tmp_path / "pytest_ascendcache/contract/deviations"
+    lists.mkdir(parents=True)
+    (lists / "mindspore-2.10.0.toml").touch()
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
+    compare = tmp_path / ".venv/bin/ascendcache-compare"
+    compare.parent.mkdir(parents=True)
+    compare.write_text('#!/bin/sh\necho "compared: $*"\n')
+    compare.chmod(0o755)
+    shutil.copy(tmp_path / "python", tmp_path / ".venv/bin/python")
+    return tmp_path
+
+
+def _verify(checkout: Path, *arguments: str, status: int = 0) -> str:
+    python = str(checkout / "python")
+    done = subprocess.run(
+        [checkout / "ci/verify-mindspore", *arguments],
+        env={**os.environ, "PYTHON": python, "MINDSPORE_PYTHON": python},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout
+    return done.stdout.replace(str(checkout), "")
+
+
+def test_it_says_how_long_it_takes_before_it_begins(checkout: Path) -> None:
+    told = _verify(checkout)
+    before, _, after = told.partition("judging MindSpore 2.10.0: everything, about ")
+    assert "started: -m pytest" not in before
+    assert "minutes" in after.splitlines()[0]
+    assert "--ascend-mindspore-other" not in after
+
+
+def test_two_releases_find_each_others_caches_and_are_compared(checkout: Path) -> None:
+    told = _verify(checkout, "2.10.0", "2.9.0", "-k", "damaged")
+    new, old = "/.venv-mindspore/bin/python", "/.venv-mindspore-2.9.0/bin/python"
+    for judged, other in ((new, old), (old, new)):
+        assert f"--ascend-mindspore={judged} --ascend-mindspore-other={other}" in told
+    assert "nothing is listed of 2.9.0; what 2.10.0 is known to do" in told
+    assert "judging MindSpore 2.10.0 2.9.0: what -k damaged selects" in told
+    assert re.search(r"compared: --output \S+ \S+graph-cache-2.10.0-1.json \S+-2.9.0-1.json", told)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("2.9.0", "2.9.0"), "2.9.0 is named twice; name each release once."),
+        (("2.9.0", "2.8.0", "--findings"), "--findings writes the page of one release; name one."),
+        (("--scripts", "-x"), "--scripts takes no other arguments, not '-x'; leave them out."),
+        (("9.9",), "there is no wheel of MindSpore 9.9 for Python 3.11.0 on this machine"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_sentence(
+    checkout: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    assert said in _verify(checkout, *arguments, status=2)
+
+
+# --- the scripts of the page ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scripts() -> ModuleType:
+    """``ci/mindspore/scripts.py``."""
+    spec = importlib.util.spec_from_file_location("scripts", ROOT / "ci/mindspore/scripts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["scripts"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("finding", TOP_TEN, ids=lambda each: each["title"][:30])
+def test_a_script_is_short_and_plain(finding: dict[str, str]) -> None:
+    lines = finding["script"].strip().splitlines()
+    assert len(lines) <= 15
+    assert "ascendcache" not in finding["script"]
+    subprocess.run(["bash", "-n", "-c", finding["script"]], check=True)
+    re.compile(finding["shows"])
+    assert all(finding[each] for each in ("impact", "expected", "source", "fix", "harm", "cache"))
+
+
+def test_ten_findings_are_told() -> None:
+    assert len(TOP_TEN) == 10
+
+
+def test_the_page_has_all_of_an_error_and_says_what_was_not_seen(
+    scripts: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {each: each for each in ("impact", "expected", "source", "fix", "harm", "cache")}
+    told = "\n".join(f"{key} = '{value}'" for key, value in fields.items())
+    findings = tmp_path / "findings.toml"
+    findings.write_text(
+        f"[[finding]]\ntitle = 'one'\n{told}\nshows = 'ERROR.*broken'\n"
+        "script = 'echo \"[ERROR] it is broken\" >&2; echo below $PWD'\n"
+        f"[[finding]]\ntitle = 'two'\n{told}\nshows = 'never'\nscript = 'exit 3'\n"
+    )
+    page = tmp_path / "page.md"
+    assert scripts.main([sys.executable, str(page), f"--findings={findings}"]) == 1
+    text = page.read_text()
+    assert "```text\n[ERROR] it is broken\nbelow $PWD\n```" in text
+    assert "1 of 2 were seen in this run" in text
+    assert "NOT SEEN in this run" in text.partition("## 2. two")[2]
+    assert "| Python | Python 3" in text
+    assert capsys.readouterr().out.split() == ["True", "one", "False", "two"]

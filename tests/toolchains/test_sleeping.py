@@ -1,0 +1,48 @@
+"""Who waits for ever is told from who works, and from who ends."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
+
+LONG = 60.0
+
+
+def started(tmp_path: Path, script: str) -> Running:
+    launcher = ProcessLauncher({"sh": ("/bin/sh", "-c")})
+    return launcher.start("sh", [script], {}, tmp_path, None)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["mkfifo fifo; read line < fifo", "sleep 3600 & wait"],
+    ids=["one process", "a child of one"],
+)
+def test_who_sleeps_is_left_before_the_deadline(tmp_path: Path, script: str) -> None:
+    running = started(tmp_path, script)
+    until = time.monotonic() + LONG
+    ends_or_sleeps(running, 1.5, until)
+    assert time.monotonic() < until
+    assert not running.has_ended
+    assert running.wait(0.0).returncode is None
+
+
+def test_who_works_is_waited_for(tmp_path: Path) -> None:
+    running = started(tmp_path, "(while :; do :; done) & wait")
+    until = time.monotonic() + 5.0
+    ends_or_sleeps(running, 1.5, until)
+    assert time.monotonic() >= until
+    assert running.wait(0.0).returncode is None
+
+
+def test_an_end_is_noticed_at_once(tmp_path: Path) -> None:
+    running = started(tmp_path, "exit 3")
+    until = time.monotonic() + LONG
+    ends_or_sleeps(running, LONG, until)
+    assert time.monotonic() < until
+    assert running.wait(until).returncode == 3
