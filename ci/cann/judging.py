@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bare
 from mutation import Mutant
 from ordering import BROKEN
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError
+from pytest_ascendcache.toolchains.cann_cache.build import Toolkit
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
 ABOUT = {
@@ -107,6 +109,12 @@ def _places(checks: Collection[str]) -> list[str]:
     return ["--pyargs", *named]
 
 
+def compiles(toolkit: Toolkit) -> bool:
+    """Whether its atc compiles an operator without the cache."""
+    with tempfile.TemporaryDirectory(prefix="ascendcache-bare-") as empty:
+        return bare.run(toolkit.root, Path(empty), "disable")
+
+
 class Place:
     """A copy of a checkout, in which one mutant at a time is built and judged."""
 
@@ -119,15 +127,18 @@ class Place:
         self.original = self._builder.build(root)
 
     def judge(self, mutant: Mutant, before: Collection[str]) -> Answer | None:
-        """The answer; ``None`` where the mutant does not compile. ``before`` are the checks that
-        noticed others, which are asked first."""
+        """The answer; ``None`` where the mutant does not compile, or is built and then compiles no
+        operator even without the cache, which nobody needs a suite to see. ``before`` are the
+        checks that noticed others, which are asked first."""
         with self._changed(mutant):
             try:
-                self._builder.build(self.root)
+                built = self._builder.build(self.root)
             except SourceError as error:
                 if "does not compile" in str(error) or "is defined nowhere" in str(error):
                     return None
                 raise
+            if not compiles(built):
+                return None
             return self._asked(ABOUT[Path(mutant.file).stem], before)
 
     def _asked(self, about: Sequence[str], before: Collection[str]) -> Answer:

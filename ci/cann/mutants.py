@@ -78,23 +78,25 @@ class Kept:
     """Answers of earlier runs on the same sources, a line of JSON each."""
 
     def __init__(self, path: Path, way: Way) -> None:
-        self._path, self._quick, self._edition = path, way.quick, way.edition
+        self.path, self._quick, self._edition = path, way.quick, way.edition
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def answers(self) -> Iterator[tuple[str, Answer]]:
-        """By the name of the mutant; what a quick run missed says nothing of a whole one."""
-        lines = self._path.read_text("utf-8").splitlines() if self._path.exists() else []
+        """By the name of the mutant. What was not decided is asked again, and what a quick run
+        missed says nothing of a whole one."""
+        lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
         for each in map(json.loads, lines):
             if each["edition"] != self._edition:
                 continue
             answer = Answer(each["word"], each["check"])
-            if answer.word == "noticed" or self._quick or not each["quick"]:
+            as_much = self._quick or not each["quick"]
+            if answer.word == "noticed" or (answer.word == "missed" and as_much):
                 yield each["mutant"], answer
 
     def add(self, mutant: Mutant, answer: Answer) -> None:
         """Keep one more."""
         line = {"mutant": str(mutant), "edition": self._edition, "quick": self._quick}
-        with self._path.open("a", encoding="utf-8") as file:
+        with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**line, **asdict(answer)}) + "\n")
 
 

@@ -3,7 +3,7 @@
 First come checks named with ``--first``, then those whose rules begin with ``--about``, then, but
 for ``--only-about``, all others; never those of ``--without``. Of each kind the first are those
 that notice the most seeded defects for their runs. The run ends with the first check that fails or
-warns, or when too many were not decided.
+warns, or when too many have waited and could not tell.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed
 BROKEN = ("fail", "warn")
 """What notices: a check that could not tell has noticed nothing."""
 
-_PATIENCE = 12
-"""Undecided checks after which no other is asked: one that waits in vain takes its whole time."""
+_PATIENCE, _LONG = 12, 5.0
+"""Undecided checks, of more seconds than that each, after which no other is asked: they wait in
+vain for their whole time."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,8 +75,8 @@ class _Stop:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         verdict = getattr(report, "ascend_verdict", "")
-        self._undecided += verdict == "undecided"
+        self._undecided += verdict == "undecided" and report.duration > _LONG
         if verdict in BROKEN:
             self._session.shouldfail = f"{report.nodeid} is {verdict}"
         elif self._undecided == _PATIENCE:
-            self._session.shouldfail = f"{_PATIENCE} checks are undecided"
+            self._session.shouldfail = f"{_PATIENCE} checks waited and are undecided"
