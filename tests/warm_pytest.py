@@ -124,6 +124,10 @@ def _import_everything() -> None:
         raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
+    from pytest_ascendcache.qualification.runs import import_what_runs_import
+
+    import_what_runs_import()
+
     # What is imported here was rewritten by the run above; each fork would warn that it was not.
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     gc.collect()

@@ -22,7 +22,7 @@ from pytest_ascendcache.contract.deviations import (
     occurrences,
 )
 from pytest_ascendcache.language import text, translated
-from pytest_ascendcache.plugin.collection import has_every_file
+from pytest_ascendcache.plugin.collection import SuiteModule, has_every_file
 from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
@@ -160,7 +160,8 @@ class Collector:
             reporter.write_line(in_its_language(self._config, f"ascendcache: {line}"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        self._deselected += len(items)
+        # A user's own tests are no part of the suite.
+        self._deselected += sum(each.getparent(SuiteModule) is not None for each in items)
         if self._is_worker:
             # The controller collects nothing itself, and has to know that the run is not whole.
             # xdist gives the attribute to the configuration of its workers.
@@ -276,6 +277,8 @@ class Collector:
             description["matrix"] = matrix
         if selecting := selecting_of(self._config):
             description["selection"] = selecting.document()
+        elif self._records and not self._is_whole:
+            description["is_part"] = True
         if answers := self._answers():
             description["answers"] = answers
         if news := self._news:

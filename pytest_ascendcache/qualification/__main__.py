@@ -67,7 +67,12 @@ def main() -> int:
         help="with --matrix: have the most telling checks look at every defect, for "
         "--ascend-budget to choose by",
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=(os.cpu_count() or 1) + 1,
+        help="runs at once (default: one more than there are cores, as some of them wait)",
+    )
     parser.add_argument(
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"
     )

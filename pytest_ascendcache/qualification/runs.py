@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import io
 import json
 import multiprocessing
 import os
+import pkgutil
 import sys
 import tempfile
 from collections import deque
@@ -42,6 +44,18 @@ _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 Asked = Callable[[Path], list[str]]
 """A run to be done: what makes, in an empty directory of the run's own, pytest's arguments."""
+
+
+def import_what_runs_import() -> None:
+    """Import what a run imports when it comes to it, so that children forked from here need not."""
+    import pytest_ascendcache
+
+    for module in pkgutil.walk_packages(pytest_ascendcache.__path__, "pytest_ascendcache."):
+        # Suite and programs: the first is imported by collecting it, the others are run.
+        if not module.name.startswith(PACKAGE) and not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in ("deepdiff", "numpy"):
+        importlib.import_module(name)
 
 
 @dataclass(frozen=True)
@@ -86,6 +100,7 @@ class SuiteRuns:
         self._files = index.files
         self.checks: Mapping[str, str] = index.checks
         """The checks there are, named below the suite, and the rules they judge."""
+        import_what_runs_import()
         gc.collect()
         gc.freeze()
 

@@ -5,6 +5,7 @@ worker's input. No port, no server, no shared file system; its end means that th
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -58,6 +59,8 @@ def announce(channel: Channel, gangs: Mapping[str, Sequence[str]], problems: Seq
     """Tell the controller which of the collected tests are ranks of which gang.
 
     Sent before the collection itself, on the same connection: it is known when that arrives.
-    ``problems`` make the run a usage error, before anything runs.
+    ``problems`` make the run a usage error, before anything runs. The name of the worker's host
+    goes with them: messages name a worker behind ssh or a socket by it.
     """
-    channel.send(("gangs", {name: list(ids) for name, ids in gangs.items()}, list(problems)))
+    ranks = {name: list(ids) for name, ids in gangs.items()}
+    channel.send(("gangs", ranks, list(problems), socket.gethostname()))

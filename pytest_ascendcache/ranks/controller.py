@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.ranks.channels import INPUT
+from pytest_ascendcache.ranks.elsewhere import answers, is_elsewhere
 from pytest_ascendcache.ranks.hub import Hub
 from pytest_ascendcache.ranks.scheduling import GangScheduling
 
@@ -50,6 +51,7 @@ class GangController:
         self._gang_of: dict[str, str] = {}
         self.gangs: dict[str, Sequence[str]] = {}
         self.starting: set[str] = set()
+        self._silent: set[str] = set()
         self.hub = Hub(seconds, self._kill)
 
     def check_of(self, nodeid: str) -> str:
@@ -68,7 +70,9 @@ class GangController:
 
     def _heard(self, worker: str, message: Sequence[Any]) -> None:
         if message[0] == "gangs":
-            _, gangs, problems = message
+            _, gangs, problems, host = message
+            if is_elsewhere(self._nodes[worker].gateway.spec):
+                self.hub.find(worker, host)
             self._gang_of.update((each, name) for name, ids in gangs.items() for each in ids)
             self.gangs = self.gangs or gangs
             self._problems += problems
@@ -104,10 +108,26 @@ class GangController:
         worker = node.gateway.id
         self.starting.discard(worker)
         if error is None:
-            self.hub.lose_worker(worker, f"was not run: its worker {worker} had ended")
+            why = f"was not run: its worker {self.hub.named(worker)} had ended"
+            self.hub.lose_worker(worker, why)
+        elif self.gangs:
+            self._replace_if_host_answers(node)
+
+    def _replace_if_host_answers(self, node: WorkerController) -> None:
+        """To ask a host that does not answer for another worker takes minutes, and ends in an
+        error of xdist's. Then it is as if ``--max-worker-restart=0`` had been given."""
+        worker = node.gateway.id
+        distributing = self._config.pluginmanager.getplugin("dsession")
+        if distributing._max_worker_restart == 0:
+            return
+        if not answers(node.gateway.spec, worker in self._silent):
+            distributing._max_worker_restart = 0
+            why = "is not replaced: its host does not answer"
+            distributing.report_line(f"\nworker {self.hub.named(worker)} {why}")
 
     def _kill(self, worker: str) -> None:
         """End a worker that does not answer; xdist itself would wait for it for ever."""
+        self._silent.add(worker)
         io = self._nodes[worker].gateway._io
         with contextlib.suppress(OSError):
             io.kill()

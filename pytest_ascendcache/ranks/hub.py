@@ -38,6 +38,7 @@ class Hub:
         self._placed: dict[str, _Placed] = {}
         self._unfinished: dict[str, _Placed] = {}
         self._send: dict[str, Callable[[object], None]] = {}
+        self._hosts: dict[str, str] = {}
         self._change = threading.Condition()
         self._watchdog: threading.Thread | None = None
         self._closed = False
@@ -46,6 +47,16 @@ class Hub:
         """Replies to a worker's ranks go through ``send``."""
         with self._change:
             self._send[worker] = send
+
+    def find(self, worker: str, host: str) -> None:
+        """A worker is on another host, of this name."""
+        with self._change:
+            self._hosts[worker] = host
+
+    def named(self, worker: str) -> str:
+        """A worker for people; on another host with the name of that."""
+        host = self._hosts.get(worker)
+        return worker if host is None else f"{worker} on {host}"
 
     def place(self, name: str, workers: Sequence[str]) -> None:
         """A gang's ranks were given to these workers, in the order of ranks, after all that were
@@ -162,7 +173,7 @@ class Hub:
         placed.deadline = None
         absent = placed.gang.absent
         late = {worker for rank in absent if (worker := placed.workers[rank]) is not None}
-        where = f" (worker {', '.join(sorted(late))})" if late else ""
+        where = f" (worker {', '.join(map(self.named, sorted(late)))})" if late else ""
         words = f"did not come within {self._seconds:g} s{where}"
         letters = self._letters(name, placed.gang.lose(absent, words))
         self._start_clocks()

@@ -107,8 +107,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         pending = self.node2pending[node]
         if pending and pending[0] in self._ranks:
             name, rank = self._ranks[pending[0]]
-            words = f"was lost: its worker {node.gateway.id} died"
-            self._session.hub.lose(name, rank, words)
+            hub = self._session.hub
+            hub.lose(name, rank, f"was lost: its worker {hub.named(node.gateway.id)} died")
         left = [index for index in pending[1:] if index in self._ranks]
         if left:
             for index in left:

@@ -20,7 +20,9 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     the zone; ``totals`` of rules and checks for all six verdicts; ``causes``, the broken checks by
     what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
     what became of each (empty where only a part of the suite was run); ``matrix``, which
-    combinations were tried; ``baseline``, what is new and fixed since an earlier report;
+    combinations were tried; ``is_part``, true where options or arguments left some of the suite
+    out (``selection`` says what a budget did); ``baseline``, what is new and fixed since an
+    earlier report;
     ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
     kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
     ``records.VerdictRecord``).

@@ -53,6 +53,16 @@ def test_a_sound_cache_passes_without_a_toolchain(
     )
 
 
+def test_a_test_of_ones_own_is_no_part_of_the_suite(
+    runs: pytest.Pytester, cache: KernelCache
+) -> None:
+    runs.makepyfile(test_mine="def test_mine(): assert False")
+    mine = ("test_mine.py", "-k", "not test_mine.py")
+    result = runs.runpytest_subprocess(f"--ascend-audit={cache.root}", *mine)
+    assert result.ret == 0
+    assert "May be shipped: everything that was judged passed." in result.outlines
+
+
 def test_a_broken_cache_fails_and_says_what(runs: pytest.Pytester, cache: KernelCache) -> None:
     cache.entries[2].object.write_bytes(elf_object(b"another"))
     cache.entries[1].metadata.chmod(0o666)

@@ -11,6 +11,7 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 
 ATC = Path(sys.executable).with_name("ascendcache-atc")
+RULE = "cache-mode/default-is-disable"
 SUITE = ("--pyargs", PACKAGE)
 
 
@@ -86,6 +87,25 @@ def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester) -> N
     result = pytester.runpytest_subprocess(*arguments, *rules, *SUITE)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["Not decided: a budget left out * checks of the suite."])
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        (f"--ascend-rule={RULE}", *SUITE),
+        ("-k", "default_stores_nothing", *SUITE),
+        ("--pyargs", f"{PACKAGE}.cache_mode.test_cache_mode::test_default_stores_nothing"),
+    ],
+    ids=["rule", "expression", "name"],
+)
+def test_a_part_that_passes_decides_nothing(
+    pytester: pytest.Pytester, part: tuple[str, ...]
+) -> None:
+    arguments = (f"--ascend-atc={ATC}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json")
+    result = pytester.runpytest_subprocess("--ascend-cache", *arguments, *part)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["Not decided: only a part of the suite was run, * check*."])
+    assert json.loads((pytester.path / "report.json").read_text())["is_part"] is True
 
 
 def test_a_time_is_as_many_runs_as_fit(pytester: pytest.Pytester) -> None:

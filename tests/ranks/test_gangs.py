@@ -108,6 +108,16 @@ class TestHub:
         assert told["y"].empty()
         hub.close()
 
+    def test_a_worker_on_another_host_is_named_with_it(self, told, killed) -> None:
+        hub = self.hub(0.1, told, killed)
+        hub.find("y", "card-b")
+        hub.place("g", ["x", "y"])
+        hub.heard("x", ("enter", "g", 0, ""))
+        why = "gang g aborted: rank 1 did not come within 0.1 s (worker y on card-b)"
+        assert told["x"].get(timeout=60) == (None, why, "")
+        assert killed.get(timeout=60) == "y"
+        hub.close()
+
     def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, told, killed) -> None:
         hub = self.hub(0.1, told, killed)
         hub.place("first", ["x", "y"])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -374,57 +372,4 @@ def test_workers_behind_sockets(remote: pytest.Pytester, socket_workers: list[st
             "*gang *::test_later aborted: rank 1 was not run: its worker died before",
             "ERROR: 1 of 6 collected tests were never run: *::test_later[[]rank1of2[]]",
         ]
-    )
-
-
-SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-
-
-@pytest.fixture
-def ssh_config(tmp_path: Path) -> Iterator[Path]:
-    """A client configuration with the host ``card``: an sshd of our own on loopback."""
-    if SSHD is None or not all(map(shutil.which, ("ssh", "ssh-keygen"))):
-        pytest.skip("no sshd is installed")
-    import socket
-
-    for key in ("host", "user"):
-        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / key)]
-        subprocess.run(command, check=True)
-    shutil.copy(tmp_path / "user.pub", tmp_path / "authorized")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (tmp_path / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1:{port}\nHostKey {tmp_path}/host\nPidFile none\n"
-        f"AuthorizedKeysFile {tmp_path}/authorized\nStrictModes no\nUsePAM no\n"
-    )
-    config = tmp_path / "ssh_config"
-    config.write_text(
-        f"Host card\n  HostName 127.0.0.1\n  Port {port}\n  IdentityFile {tmp_path}/user\n"
-        "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
-    )
-    server = subprocess.Popen(
-        [SSHD, "-D", "-e", "-f", str(tmp_path / "sshd_config")],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert server.stderr is not None
-        line = next((each for each in server.stderr if "listening" in each), None)
-        if line is None:
-            pytest.skip("sshd does not start here")
-        yield config
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-        server.stderr.close()
-
-
-def test_workers_behind_ssh(remote: pytest.Pytester, ssh_config: Path) -> None:
-    worker = f"ssh=-F {ssh_config} card//python={sys.executable}//chdir={remote.path}/host"
-    result = run(remote, "--dist=load", f"--tx=2*{worker}")
-    result.assert_outcomes(failed=2, passed=4)
-    result.stdout.fnmatch_lines(
-        ["*gang *::test_dies aborted: rank 1 was lost: its worker gw* died"]
     )

@@ -42,7 +42,8 @@ class KernelOptions:
     * ``soc`` decides the pinned CPU and is recorded in the object's ``.comment`` section.
     * ``architecture`` is ``x86_64``, ``aarch64``, or "" for this machine's.
     * ``implementation`` matters only where :func:`implementations` names two.
-    * ``optimise`` is O2 without vectorisation, otherwise O0; results are the same bits.
+    * ``optimise`` keeps values in registers and unrolls where tuning asks for it; without it the
+      code is O0. Results are the same bits.
     * ``debug_info`` adds a DWARF line table that points at ``<symbol>.cce``.
     * ``check_arguments`` makes the kernel return 1 for a null or misaligned pointer, before any
       element is touched.

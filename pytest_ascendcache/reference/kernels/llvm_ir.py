@@ -140,8 +140,7 @@ class _Printer:
         self._add(f"br label %next.{name}")
         self._label(f"next.{name}")
         self._add(f"{counter}.next = add nsw i64 {counter}, {step}")
-        hint = f", !llvm.loop !{self._unroll_node(unroll)}" if unroll else ""
-        self._add(f"br label %head.{name}{hint}")
+        self._add(f"br label %head.{name}, !llvm.loop !{self._unroll_node(unroll)}")
         self._label(f"done.{name}")
 
     def _reject(self, pointer: str, alignment: int) -> None:
@@ -176,7 +175,9 @@ class _Printer:
         return self._locations[line]
 
     def _unroll_node(self, count: int) -> int:
-        hint = self._node(f'!{{!"llvm.loop.unroll.count", i32 {count}}}')
+        # Short loops would be unrolled unasked, and tuning decide nothing.
+        asked = f'count", i32 {count}' if count else 'disable"'
+        hint = self._node(f'!{{!"llvm.loop.unroll.{asked}}}')
         own = self._next_node
         return self._node(f"distinct !{{!{own}, !{hint}}}")
 

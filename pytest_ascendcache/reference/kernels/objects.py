@@ -119,12 +119,12 @@ def _initialise(foreign: bool) -> None:
 
 
 @cache
-def _target_machine(architecture: str, cpu: str, optimise: bool) -> Any:
+def _target_machine(architecture: str, cpu: str) -> Any:
     from llvmlite import binding
 
     _initialise(architecture != machine_architecture())
     return binding.Target.from_triple(triple(architecture)).create_target_machine(
-        cpu=cpu, opt=2 if optimise else 0, reloc="pic", codemodel="small"
+        cpu=cpu, opt=0, reloc="pic", codemodel="small"
     )
 
 
@@ -136,19 +136,28 @@ def emit_object(text: str, architecture: str, cpu: str, optimise: bool) -> bytes
     """
     from llvmlite import binding
 
-    machine = _target_machine(architecture, cpu, optimise)
+    machine = _target_machine(architecture, cpu)
     try:
         module = binding.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise KernelError(f"LLVM refuses the kernel's code: {error}") from error
     if optimise:
-        options = binding.create_pipeline_tuning_options(speed_level=2)
-        # They cost up to twice the compile time and three times the size, for loops that run
-        # once. Unrolling that a loop asks for itself still happens.
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        options.loop_unrolling = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
+        _optimise(module, machine)
     return bytes(machine.emit_object(module))
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    """Keep values in registers, and unroll the loops that ask for it.
+
+    The whole of O2 makes a compile three times as long, for loops that run once.
+    """
+    from llvmlite import binding
+
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_loop_unroll_pass()
+    passes.run(
+        module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options())
+    )

@@ -1,0 +1,140 @@
+"""Gangs over hosts of a cluster: places of cards, a host that is cut off, one that is frozen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.ranks.cluster import Cluster
+
+PATIENCE = 120
+"""Seconds after which a session counts as hanging."""
+
+TESTS = """
+import json, os, signal, socket
+from pathlib import Path
+import pytest
+
+HERE = Path(__file__).parent
+
+@pytest.mark.ascend_ranks(4)
+def test_places(ascend_rank):
+    names = ("RANK_ID", "WORLD_SIZE", "LOCAL_RANK", "DEVICE_ID", "LOCAL_WORLD_SIZE")
+    mine = [socket.gethostname(), *(os.environ[name] for name in names)]
+    everybody = ascend_rank.gather([mine, str(ascend_rank.directory)])
+    if ascend_rank.rank == 0:
+        (HERE / "places.json").write_text(json.dumps(everybody))
+
+@pytest.mark.ascend_ranks(4)
+def test_middle(ascend_rank):
+    ascend_rank.barrier()
+    if ascend_rank.rank == 2:
+        ACT
+    ascend_rank.barrier()
+
+@pytest.mark.ascend_ranks(4)
+def test_later(ascend_rank):
+    ascend_rank.barrier()
+"""
+DIES = "os.kill(os.getpid(), signal.SIGKILL)"
+WAITS = 'open(HERE / "middle", "wb").close(); signal.pause()'
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """Two hosts."""
+    with contextlib.ExitStack() as stack:
+        yield Cluster(tmp_path, stack)
+
+
+def started(
+    cluster: Cluster, directory: Path, workers: list[str], act: str, *options: str
+) -> subprocess.Popen[str]:
+    """A session on these workers, from the street."""
+    (directory / "test_hosts.py").write_text(TESTS.replace("ACT", act))
+    reached = [f"--tx={each}//chdir={directory}" for each in workers]
+    ours = ["-p", "no:cacheprovider", "--dist=load", "test_hosts.py"]
+    return subprocess.Popen(
+        cluster.outside(sys.executable, "-m", "pytest", *ours, *reached, *options),
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Where the tests are, on every host."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    (directory / "pytest.ini").write_text("[pytest]\n")
+    return directory
+
+
+def in_the_middle(session: subprocess.Popen[str], fifo: Path) -> None:
+    """Wait until a rank opens the FIFO, or the session has ended."""
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    ended = os.pidfd_open(session.pid)
+    try:
+        poll = select.poll()
+        poll.register(reading)
+        poll.register(ended, select.POLLIN)
+        assert poll.poll(PATIENCE * 1000)
+    finally:
+        os.close(ended)
+        os.close(reading)
+
+
+def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, project: Path) -> None:
+    session = started(cluster, project, cluster.by_ssh(2), DIES)
+    said, _ = session.communicate(timeout=PATIENCE)
+    everybody = json.loads((project / "places.json").read_text())
+    assert [each for each, _ in everybody] == [
+        ["card-a", "0", "4", "0", "0", "2"],
+        ["card-a", "1", "4", "1", "1", "2"],
+        ["card-b", "2", "4", "0", "0", "2"],
+        ["card-b", "3", "4", "1", "1", "2"],
+    ]
+    directories = [where for _, where in everybody]
+    assert directories[0] == directories[1] != directories[2] == directories[3]
+    assert "test_middle aborted: rank 2 was lost: its worker gw2 on card-b died" in said, said
+    # A host that answers gives another worker.
+    assert "4 failed, 8 passed" in said, said
+
+
+@pytest.mark.parametrize(
+    ("way", "fate"),
+    [
+        ("by_ssh", "cut_off"),
+        ("by_sockets", "freeze"),
+        pytest.param("by_ssh", "freeze", marks=pytest.mark.nightly),
+        pytest.param("by_sockets", "cut_off", marks=pytest.mark.nightly),
+    ],
+)
+def test_a_host_is_lost_in_the_middle(cluster: Cluster, project: Path, way: str, fate: str) -> None:
+    os.mkfifo(project / "middle")
+    reached: Callable[[int], list[str]] = getattr(cluster, way)
+    session = started(cluster, project, reached(2), WAITS, "--ascend-timeout=6", "-k", "not places")
+    in_the_middle(session, project / "middle")
+    getattr(cluster.hosts[1], fate)()
+    said, _ = session.communicate(timeout=PATIENCE)
+    assert session.returncode == pytest.ExitCode.TESTS_FAILED
+    # Rank 3 may have come before; its answer does not arrive, and its worker is ended later.
+    late = r"ranks? 2(, 3)? did not come within 12 s \(worker gw2 on card-b(, gw3 on card-b)?\)"
+    assert re.search(f"test_middle aborted: {late}", said), said
+    assert re.search(r"worker gw[23] on card-b is not replaced: its host does not answer", said)
+    assert re.search("test_later aborted: rank [23] was not run: its worker died before", said), (
+        said
+    )
+    assert "INTERNALERROR" not in said
