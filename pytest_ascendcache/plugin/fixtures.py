@@ -105,6 +105,7 @@ def ascend_audit(ascend_session: AscendSession, ascend_audited: Path) -> Audit:
 def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -> Campaign:
     """The stress run ``--ascend-stress`` and its siblings ask for, in this test's sandbox."""
     from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
+    from pytest_ascendcache.plugin.options.table import DEFAULT_RANKS
     from pytest_ascendcache.stress import Campaign
 
     asked = ascend_session.settings.stress
@@ -118,8 +119,21 @@ def ascend_stress(ascend_session: AscendSession, ascend_cache: CacheUnderTest) -
         seed=asked.seed,
         seconds=asked.seconds,
         steps=DEFAULT_STRESS_STEPS if unbounded else asked.steps,
+        ranks=ascend_session.settings.ranks or DEFAULT_RANKS,
+        operators=asked.operators,
         replay=asked.replay,
     )
+
+
+@pytest.fixture
+def ascend_stress_on_nodes(ascend_stress: Campaign, ascend_mounts: tuple[Nodes, Nodes]) -> Campaign:
+    """The same with its ranks on nodes that share a directory; its history is a file of its own."""
+    from dataclasses import replace
+
+    nodes, _ = ascend_mounts
+    history = ascend_stress.history
+    own = history.with_suffix(f".{nodes.profile.value}{history.suffix}")
+    return replace(ascend_stress, nodes=nodes, history=own)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ from pytest_ascendcache.plugin.fixtures import (
     ascend_session,
     ascend_static_kernels,
     ascend_stress,
+    ascend_stress_on_nodes,
     ascend_toolchain,
 )
 from pytest_ascendcache.plugin.options.settings import read_settings
@@ -64,6 +65,7 @@ __all__ = [
     "ascend_session",
     "ascend_static_kernels",
     "ascend_stress",
+    "ascend_stress_on_nodes",
     "ascend_toolchain",
 ]
 

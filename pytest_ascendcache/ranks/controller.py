@@ -12,7 +12,7 @@ import pytest
 from pytest_ascendcache.ranks.channels import INPUT
 from pytest_ascendcache.ranks.elsewhere import answers, is_elsewhere
 from pytest_ascendcache.ranks.hub import Hub
-from pytest_ascendcache.ranks.scheduling import GangScheduling
+from pytest_ascendcache.ranks.scheduling import GangScheduling, Spread
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -33,14 +33,18 @@ def is_controller(config: pytest.Config) -> bool:
 
 
 class GangController:
-    """A plugin of the controller; ``seconds`` is the deadline of gangs.
+    """A plugin of the controller; ``seconds`` is the deadline of gangs, ``spread`` says in which
+    portions and order ordinary tests are given out.
 
     ``gangs`` has the node ids of each gang's ranks, as the workers announced them; ``starting``
     the workers that were started and have collected nothing yet.
     """
 
-    def __init__(self, config: pytest.Config, seconds: float, always_complete: bool) -> None:
+    def __init__(
+        self, config: pytest.Config, seconds: float, always_complete: bool, spread: Spread
+    ) -> None:
         self._config = config
+        self._spread = spread
         self._nodes: dict[str, WorkerController] = {}
         self._scheduler: GangScheduling | None = None
         self._problems: list[str] = []
@@ -82,10 +86,10 @@ class GangController:
     def pytest_xdist_make_scheduler(
         self, config: pytest.Config, log: Producer
     ) -> GangScheduling | None:
-        """Ours for the default way to distribute; it is xdist's own where there are no gangs."""
+        """Ours for the default way to distribute."""
         if config.getvalue("dist") != "load":
             return None
-        self._scheduler = GangScheduling(config, log, self)
+        self._scheduler = GangScheduling(config, log, self, self._spread)
         return self._scheduler
 
     def pytest_xdist_node_collection_finished(

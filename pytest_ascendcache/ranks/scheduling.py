@@ -1,8 +1,8 @@
-"""An xdist scheduler that runs the ranks of a gang on distinct workers at the same time."""
+"""An xdist scheduler: ranks of a gang on distinct workers at the same time, other tests by cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from xdist.scheduler import LoadScheduling
@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
     from pytest_ascendcache.ranks.hub import Hub
+
+
+Spread = Callable[[Sequence[str]], Sequence[Sequence[int]]]
+"""Node ids -> portions of positions in them, each for one worker, in the order to give them out."""
 
 
 class Gangs(Protocol):
@@ -35,8 +39,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     """Gangs first, in the same order in every worker's queue; then ordinary tests, by load.
 
     The same order everywhere means that the first unfinished gang is at the head of all its
-    workers' queues, so that no two gangs can wait for each other. Without gangs this is
-    ``LoadScheduling``.
+    workers' queues, so that no two gangs can wait for each other. Ordinary tests are given out a
+    portion at a time, unless ``--maxschedchunk`` says how many.
 
     A worker that dies takes the test it was running with it. The ranks behind that one (``_left``,
     a list a dead worker) wait for the worker that replaces it, so that they stay on a worker of
@@ -49,9 +53,13 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
     node2pending: dict[WorkerController, list[int]]
     maxschedchunk: int | None
 
-    def __init__(self, config: pytest.Config, log: Producer, session: Gangs) -> None:
+    def __init__(
+        self, config: pytest.Config, log: Producer, session: Gangs, spread: Spread
+    ) -> None:
         super().__init__(config, log)
         self._session = session
+        self._spread = spread
+        self._portion: dict[int, int] = {}
         self._ranks: dict[int, tuple[str, int]] = {}
         self._left: list[list[int]] = []
 
@@ -75,16 +83,17 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             self._hand_over()
             super().schedule()
             return
-        if not self._session.gangs or not self._check_nodes_have_same_collection():
+        if not self._check_nodes_have_same_collection():
             super().schedule()
             return
         self.collection = list(next(iter(self.node2collection.values())))
         if self.maxschedchunk is None:
-            self.maxschedchunk = len(self.collection)
+            self.maxschedchunk = 1
         self._place_gangs()
-        self.pending[:] = [
-            index for index in range(len(self.collection)) if index not in self._ranks
-        ]
+        for number, portion in enumerate(self._spread(self.collection)):
+            for index in portion:
+                self._portion[index] = number
+        self.pending[:] = [index for index in self._portion if index not in self._ranks]
         for node in self.nodes:
             if self.node2pending[node]:
                 node.send_runtest_some(list(self.node2pending[node]))
@@ -101,6 +110,14 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         send it away: what dead workers left comes first."""
         if node in self.node2collection:
             super().check_schedule(node, duration)
+
+    def _send_tests(self, node: WorkerController, num: int) -> None:
+        """See ``LoadScheduling``; the last portion is not divided."""
+        while num < len(self.pending) and self._portion.get(
+            self.pending[num - 1]
+        ) == self._portion.get(self.pending[num]):
+            num += 1
+        super()._send_tests(node, num)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """See ``LoadScheduling``; ranks are kept together."""

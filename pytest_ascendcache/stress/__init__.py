@@ -15,6 +15,7 @@ from pytest_ascendcache.stress.history import (
     History,
     HistoryError,
     HistoryWriter,
+    Later,
     Round,
     read_history,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "HistoryError",
     "HistoryWriter",
     "Kind",
+    "Later",
     "Result",
     "Round",
     "Schedule",

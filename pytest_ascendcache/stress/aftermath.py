@@ -20,6 +20,7 @@ _SEEN = {
     Kind.WRONG_KERNEL: Harm.WRONG_RESULT,
     Kind.FOREIGN_DIRECTORY: Harm.OUTSIDE_TOUCHED,
     Kind.RESIDUE: Harm.MISPLACED,
+    Kind.POISON: Harm.UNUSABLE,
 }
 """What is harm by itself; of the other kinds only later runs tell."""
 _LATER_RUNS = 3

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import Sighting
 from pytest_ascendcache.stress.aftermath import sightings
 from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
@@ -37,7 +38,8 @@ _SHOWN = 5
 @dataclass(frozen=True)
 class Result:
     """What came of a run, as its history in ``path`` proves it; ``seconds`` of carrying it out.
-    ``sightings`` is the harm that was seen, in the directories it left."""
+    ``sightings`` is the harm that was seen, in the directories it left. ``serves_marked`` says
+    whether entries that cannot be used any more were looked for."""
 
     history: History
     path: Path
@@ -45,6 +47,7 @@ class Result:
     violations: tuple[Violation, ...]
     sightings: tuple[Sighting, ...] = ()
     shortest: Shrunk | None = None
+    serves_marked: bool = True
 
     @property
     def summary(self) -> str:
@@ -62,6 +65,17 @@ class Result:
             f"{self.seconds:.1f} s ({self.history.steps / max(self.seconds, 1e-9):.0f} a second), "
             f"{compiles} compiles, {kernels} kernels compared, {len(self.violations)} violations"
         )
+
+    @property
+    def remarks(self) -> list[str]:
+        """On how many nodes it was, and of what kind; what was not looked for."""
+        header = self.history.header
+        lines = []
+        if header.nodes > 1:
+            lines.append(f"stress on {header.nodes} nodes, {header.profile}")
+        if not self.serves_marked:
+            lines.append("marked entries are not served: unusable entries were not looked for")
+        return lines
 
     @property
     def story(self) -> list[str]:
@@ -90,7 +104,8 @@ class Campaign:
     """A run to be made below ``directory``, which is empty; ``history`` is the file it leaves.
 
     It ends after ``seconds`` or ``steps``, whichever is first, and with the round that breaks a
-    promise. ``replay`` is a history to be carried out again instead of a seed's schedule.
+    promise. ``replay`` is a history to be carried out again instead of a seed's schedule. With
+    ``nodes`` the ranks are spread over them, and share their directory.
     """
 
     toolchain: Toolchain
@@ -102,6 +117,7 @@ class Campaign:
     ranks: int = 4
     operators: int = 8
     replay: Path | None = None
+    nodes: Nodes | None = None
 
     def run(self) -> Result:
         """Carry it out, and check what the file says.
@@ -114,9 +130,16 @@ class Campaign:
         if self.replay is not None:
             return self._run_again(read_history(self.replay))
         ground = self._ground(self.ranks, self.operators, self.seed)
-        schedule = Schedule(self.seed, self.ranks, self.operators, ground.actions, ground.settings)
+        schedule = Schedule(
+            self.seed,
+            self.ranks,
+            self.operators,
+            ground.actions,
+            ground.settings,
+            ground.serves_marked,
+        )
         started = time.monotonic()
-        executor = Executor(ground, self.directory / "whole")
+        executor = Executor(ground, self.directory / "whole", self.nodes)
         self._carry_out(executor, self._bounded(schedule.rounds()), self.history)
         return self._result(executor, time.monotonic() - started)
 
@@ -129,7 +152,7 @@ class Campaign:
         rounds = [each.round for each in recorded.rounds]
         started = time.monotonic()
         for number in range(_REPLAYS):
-            executor = Executor(ground, self.directory / f"replay{number}")
+            executor = Executor(ground, self.directory / f"replay{number}", self.nodes)
             if self._carry_out(executor, rounds, self.history) is not None:
                 break
         return self._result(executor, time.monotonic() - started)
@@ -137,7 +160,12 @@ class Campaign:
     def _ground(self, ranks: int, operators: int, seed: int) -> Ground:
         directory = self.directory / "ground"
         directory.mkdir()
-        return prepare(self.toolchain, population(operators), ranks, seed, directory)
+        ground = prepare(self.toolchain, population(operators), ranks, seed, directory, self.nodes)
+        if ground.locks_by_fcntl and ground.header.profile == NodeProfile.NFS_DEFAULT.value:
+            raise Undecided(
+                "it locks by fcntl, which these mounts grant to everybody; nfs-nolock judges that"
+            )
+        return ground
 
     def _bounded(self, rounds: Iterator[Round]) -> Iterator[Round]:
         deadline = None if self.seconds is None else time.monotonic() + self.seconds
@@ -167,11 +195,12 @@ class Campaign:
         # The verdict rests on the file alone, and so can anybody's who was sent it.
         history = read_history(self.history)
         found = tuple(violations(history))
+        marked = executor.ground.serves_marked
         if not found:
-            return Result(history, self.history, seconds, found)
+            return Result(history, self.history, seconds, found, serves_marked=marked)
         seen = sightings(executor, history.header, history.rounds[-1], found)
         shortest = self._shortest(executor.ground, history, seconds)
-        return Result(history, self.history, seconds, found, tuple(seen), shortest)
+        return Result(history, self.history, seconds, found, tuple(seen), shortest, marked)
 
     def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()
@@ -180,7 +209,8 @@ class Campaign:
         def attempt(rounds: Sequence[Round]) -> History | None:
             name = f"shorter{next(numbers)}"
             try:
-                return self._carry_out(Executor(ground, self.directory / name), rounds, candidate)
+                executor = Executor(ground, self.directory / name, self.nodes)
+                return self._carry_out(executor, rounds, candidate)
             except (Undecided, ToolchainError):
                 return None  # says nothing; the history that failed still does
             finally:

@@ -6,9 +6,11 @@ the same time the documents do not say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from pytest_ascendcache.nodes import NodeProfile
 from pytest_ascendcache.stress.history import (
     SHARED,
     CacheSeen,
@@ -17,6 +19,7 @@ from pytest_ascendcache.stress.history import (
     EntrySeen,
     Header,
     History,
+    Later,
     RoundRecord,
 )
 
@@ -29,6 +32,7 @@ class Kind(str, Enum):
     MIXED_ENTRY = "mixed entry"
     RESIDUE = "residue"
     FOREIGN_DIRECTORY = "directory of another"
+    POISON = "entry that cannot be used any more"
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,17 @@ def violations(history: History) -> list[Violation]:
     return checker.found
 
 
+_LOCKS_HOLD = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT)
+"""Profiles on which each writer is known to see the others' locks and files."""
+
+
 @dataclass
 class _Cache:
-    """What disturbances may have broken in a cache, and whose kernel each stem had."""
+    """What is excused in a cache: what is ``broken`` for a known reason, what of it the harness
+    ``damaged``, and ``residue``."""
 
     broken: set[EntrySeen] = field(default_factory=set)
+    damaged: set[EntrySeen] = field(default_factory=set)
     residue: set[str] = field(default_factory=set)
 
 
@@ -74,6 +84,7 @@ class Checker:
 
     def __init__(self, header: Header) -> None:
         self._header = header
+        self._locks_hold = NodeProfile(header.profile) in _LOCKS_HOLD
         self._caches: dict[str, _Cache] = {}
         self._stems: dict[str, str] = {}
         self._types = {
@@ -90,6 +101,7 @@ class Checker:
         for cache in record.disturbed.caches if record.disturbed else ():
             # What is broken now was broken on purpose.
             self._excuse(cache)
+            self._cache(cache.cache).damaged.update(each for each in cache.entries if each.problems)
         killed = set()
         for delivery in record.deliveries:
             compile_ = compiles[delivery.rank]
@@ -99,11 +111,14 @@ class Checker:
         if record.seen is None:
             return
         for cache in record.seen.caches:
-            if cache.cache in killed:
-                # A process that was killed may leave halves; nobody may be served from them.
+            if cache.cache in killed or (cache.cache == SHARED and not self._locks_hold):
+                # A process that was killed may leave halves, and so may writers on nodes that do
+                # not see each other's locks; nobody may be served from them.
                 self._excuse(cache)
             self._entries(number, cache)
         self._touched(record)
+        if record.round.later is not None and record.later is not None:
+            self._later(record.round.later, record.later, record.seen.caches)
 
     def _cache(self, name: str) -> _Cache:
         return self._caches.setdefault(name, _Cache())
@@ -139,6 +154,28 @@ class Checker:
                     f"{who} got {kernel[:12]} for {name}, {self._whose(kernel)}; right is "
                     f"{right[:12]}",
                 )
+
+    def _later(self, compile_: Compile, later: Later, caches: Sequence[CacheSeen]) -> None:
+        """What becomes of a compile by itself. Where the harness damaged the entry, and nothing has
+        touched it since, other rules judge whether it is mended."""
+        ended = Delivery(later.round, compile_.rank, later.returncode, later.kernels)
+        before = len(self.found)
+        self._delivered(later.round, compile_, ended)
+        if len(self.found) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
+            return
+        damaged = {
+            each.stem
+            for cache in caches
+            if cache.cache == compile_.cache
+            for each in cache.entries
+            if each in self._cache(cache.cache).damaged
+        }
+        for operator, reused in zip(compile_.operators, later.reused, strict=True):
+            name = self._header.operators[operator]
+            kind = name.rpartition("_")[0]
+            if not reused and not any(each.startswith(f"te_{kind}_") for each in damaged):
+                where = f"{compile_.cache}: every later compile has {name} compiled again"
+                self._add(Kind.POISON, later.round, where)
 
     def _whose(self, kernel: str) -> str:
         for setting, digests in self._header.right.items():

@@ -1,7 +1,8 @@
 """Carries rounds out on a toolchain, below one directory, and says what came of them.
 
 Each rank has ``rank<N>/`` with a ``cache``, a ``home``, a ``work`` and an ``out`` directory of its
-own; ``shared/`` is everybody's cache. Kernels are compared byte by byte, so nothing is marked.
+own; ``shared/`` is everybody's cache, which each rank sees as its node does. Kernels are compared
+byte by byte; only for the compile that is by itself are entries marked, and put back.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE
 from pytest_ascendcache.faults import Action, FaultPlan, Gate, Operation
+from pytest_ascendcache.nodes import Nodes
 from pytest_ascendcache.stress.disturb import SHELF, disturb, take_down
 from pytest_ascendcache.stress.ground import Ground, kernel_digests, request_of
 from pytest_ascendcache.stress.history import (
@@ -30,10 +32,12 @@ from pytest_ascendcache.stress.history import (
     Disturbed,
     EntrySeen,
     HistoryWriter,
+    Later,
     Round,
     RoundRecord,
     Seen,
 )
+from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
     CompileRequest,
     CompileResult,
@@ -51,8 +55,10 @@ _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
 class Executor:
     """One execution, in an empty directory of its own."""
 
-    def __init__(self, ground: Ground, directory: Path) -> None:
+    def __init__(self, ground: Ground, directory: Path, nodes: Nodes | None = None) -> None:
         self.ground = ground
+        backing, views = nodes.directory() if nodes else (directory, (directory,))
+        self._shared, self._views = backing / SHARED, [each / SHARED for each in views]
         self._soc = ground.toolchain.soc
         self._directory = directory
         self._numbers = itertools.count()
@@ -81,10 +87,14 @@ class Executor:
             take_down(self._layout(name).soc(self._soc))
         seen = Seen(one.number, tuple(self._all_caches()), tuple(_touched(before, after)))
         writer.write(seen)
+        later = None
+        if one.later is not None:
+            later = self._later(one.number, one.later)
+            writer.write(later)
         for rank in self._ranks:
             shutil.rmtree(rank / "out", ignore_errors=True)
             (rank / "out").mkdir(exist_ok=True)
-        return RoundRecord(one, tuple(deliveries), disturbed, seen)
+        return RoundRecord(one, tuple(deliveries), disturbed, seen, later)
 
     def again(self, one: Compile) -> Delivery:
         """One more compile in the caches as they are, which no history holds."""
@@ -94,9 +104,21 @@ class Executor:
         (result,) = self.ground.toolchain.compile_together([request])
         return _delivery(0, one, result, None)
 
+    def _later(self, number: int, one: Compile) -> Later:
+        """A compile by itself in the directory as it is, which no node remembers anything of."""
+        root = self._layout(one.cache).root
+        outputs = [self._ranks[one.rank] / "out" / f"{number}-{name}" for name in ("later", "last")]
+        request = replace(self._requested(number, one), cache_dir=root, output=outputs[0])
+        first, reused = served_later(self.ground.toolchain, request, outputs[1])
+        return Later(number, first.returncode, kernel_digests(first), reused)
+
     def _layout(self, cache: str) -> CacheLayout:
-        name = SHARED if cache == SHARED else f"{cache}/cache"
-        return CacheLayout(self._directory / name)
+        return CacheLayout(self._shared if cache == SHARED else self._directory / cache / "cache")
+
+    def _view(self, one: Compile) -> Path:
+        """The cache directory as the rank's node sees it."""
+        shared = self._views[self.ground.header.node(one.rank)]
+        return shared if one.shared else self._layout(one.cache).root
 
     def _all_caches(self) -> list[CacheSeen]:
         names = [SHARED, *(rank.name for rank in self._ranks)]
@@ -125,7 +147,7 @@ class Executor:
 
     def _snapshot(self) -> dict[str, Snapshot]:
         """Every directory a rank was given; the ranks' outputs by their names alone."""
-        return {root.name: Snapshot.take(root) for root in (self._directory / SHARED, *self._ranks)}
+        return {root.name: Snapshot.take(root) for root in (self._shared, *self._ranks)}
 
     def _compile(self, one: Round) -> list[Delivery]:
         requests = [self._requested(one.number, each) for each in one.compiles]
@@ -149,7 +171,7 @@ class Executor:
             tuple(self.ground.operators[each] for each in one.operators),
             one.setting,
             one.mode,
-            self._layout(one.cache).root,
+            self._view(one),
             rank,
         )
         environment = _LIMITS if one.limited else {}

@@ -9,9 +9,11 @@ from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions, SelectMode
 from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceError
+from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.stress.history import Fault, Header, Setting
+from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
     CompileRequest,
     CompileResult,
@@ -29,12 +31,17 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Ground:
-    """What executions on one toolchain have in common: the header, and where faults can strike."""
+    """What executions on one toolchain have in common: the header, and where faults can strike.
+
+    ``serves_marked`` is the positive control of what is asked of a cache later.
+    """
 
     toolchain: Toolchain
     operators: tuple[OperatorSpec, ...]
     header: Header
     points: dict[Action, tuple[Operation, ...]]
+    serves_marked: bool = False
+    locks_by_fcntl: bool = False
 
     @property
     def actions(self) -> frozenset[Action]:
@@ -58,6 +65,7 @@ def prepare(
     ranks: int,
     seed: int,
     directory: Path,
+    nodes: Nodes | None = None,
 ) -> Ground:
     """Learn the right kernels from compiles no cache has a part in, and the toolchain's operations.
 
@@ -71,8 +79,19 @@ def prepare(
         if digests is not None:
             right[setting.value] = digests
     names = tuple(each.name or each.type for each in operators)
-    header = Header(seed, ranks, names, f"{toolchain.name} {toolchain.version}", right)
-    return Ground(toolchain, operators, header, _points(toolchain, operators[0], directory))
+    where = (len(nodes.roots), nodes.profile.value) if nodes else (1, NodeProfile.LOCAL.value)
+    header = Header(seed, ranks, names, f"{toolchain.name} {toolchain.version}", right, *where)
+    points, by_fcntl = _points(toolchain, operators[0], directory)
+    served = _serves_marked(toolchain, operators[0], directory / "marked")
+    return Ground(toolchain, operators, header, points, served, by_fcntl)
+
+
+def _serves_marked(toolchain: Toolchain, operator: OperatorSpec, directory: Path) -> bool:
+    plain = (Setting.PLAIN, CacheMode.ENABLE, directory / "cache", directory)
+    first, reused = served_later(
+        toolchain, request_of(toolchain, (operator,), *plain), directory / "last"
+    )
+    return first.succeeded and all(reused)
 
 
 def _right(
@@ -138,11 +157,11 @@ def kernel_digests(result: CompileResult) -> tuple[str, ...]:
 
 def _points(
     toolchain: Toolchain, operator: OperatorSpec, directory: Path
-) -> dict[Action, tuple[Operation, ...]]:
+) -> tuple[dict[Action, tuple[Operation, ...]], bool]:
     """Where processes can be killed, torn and held: the operations of a compile that stores, of
-    one that hits and of one that forces, as they were recorded."""
+    one that hits and of one that forces, as they were recorded; and whether it locks by fcntl."""
     if Capability.FAULT_POINTS not in toolchain.capabilities:
-        return {}
+        return {}, False
     route, cache = toolchain.fault_route(), directory / "recorded"
     recorded: list[tuple[Operation, ...]] = []
     for number, mode in enumerate((CacheMode.ENABLE, CacheMode.ENABLE, CacheMode.FORCE)):
@@ -167,4 +186,6 @@ def _points(
     }
     if route.holds_behind:
         del points[Action.HOLD]  # behind another operation a lock may be in hand
-    return {action: tuple(all_) for action, all_ in points.items() if action in route.actions}
+    by_fcntl = any(each.act is Act.LOCK and each.point == "fcntl" for each in (*storing, *forcing))
+    offered = {action: tuple(all_) for action, all_ in points.items() if action in route.actions}
+    return offered, by_fcntl

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import TracebackType, UnionType
@@ -85,16 +85,18 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Round:
-    """Disturbances one after the other, then compiles all at the same time."""
+    """Disturbances one after the other, then compiles all at the same time, then one by itself:
+    ``later`` shows whether the cache can still be used."""
 
     number: int
     disturbances: tuple[Disturbance, ...]
     compiles: tuple[Compile, ...]
+    later: Compile | None = None
 
     @property
     def steps(self) -> int:
         """How many steps it counts for."""
-        return len(self.disturbances) + len(self.compiles)
+        return len(self.disturbances) + len(self.compiles) + (self.later is not None)
 
 
 @dataclass(frozen=True)
@@ -158,23 +160,41 @@ class Seen:
 
 
 @dataclass(frozen=True)
+class Later:
+    """What became of a round's ``later``: how the first compile ended with which kernels, and
+    whether one after it was served each of them, by a mark that was put into its entry."""
+
+    round: int
+    returncode: int | None
+    kernels: tuple[str, ...]
+    reused: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class Header:
     """What a run was made of. ``right`` has, by setting, the digest of every operator's kernel
-    as compiles that no cache had a part in gave it."""
+    as compiles that no cache had a part in gave it. Rank ``n`` is on node
+    ``n * nodes // ranks``, and ``profile`` is what the nodes' mounts imitate."""
 
     seed: int
     ranks: int
     operators: tuple[str, ...]
     toolchain: str
     right: dict[str, tuple[str, ...]]
+    nodes: int = 1
+    profile: str = "local"
     schema: int = SCHEMA
+
+    def node(self, rank: int) -> int:
+        """The node a rank is on."""
+        return rank * self.nodes // self.ranks
 
     def kernel(self, setting: Setting, operator: int) -> str:
         """The right digest; ``KeyError`` where none is known."""
         return self.right[setting.value][operator]
 
 
-Line = Header | Round | Disturbed | Delivery | Seen
+Line = Header | Round | Disturbed | Delivery | Seen | Later
 
 
 @dataclass(frozen=True)
@@ -185,11 +205,14 @@ class RoundRecord:
     deliveries: tuple[Delivery, ...] = ()
     disturbed: Disturbed | None = None
     seen: Seen | None = None
+    later: Later | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing of it is missing."""
-        return self.seen is not None and len(self.deliveries) == len(self.round.compiles)
+        asked = self.round.later is not None
+        all_ended = len(self.deliveries) == len(self.round.compiles)
+        return self.seen is not None and all_ended and asked == (self.later is not None)
 
     def lines(self) -> Iterator[Line]:
         """What it is written as."""
@@ -199,6 +222,8 @@ class RoundRecord:
         yield from self.deliveries
         if self.seen is not None:
             yield self.seen
+        if self.later is not None:
+            yield self.later
 
 
 @dataclass(frozen=True)
@@ -220,7 +245,7 @@ class History:
 
 
 _LINES: dict[str, type[Any]] = {
-    each.__name__.lower(): each for each in (Header, Round, Disturbed, Delivery, Seen)
+    each.__name__.lower(): each for each in (Header, Round, Disturbed, Delivery, Seen, Later)
 }
 
 
@@ -283,7 +308,7 @@ def _check_numbers(header: Header, lines: list[Line], path: Path) -> None:
     for place, line in enumerate(lines, 2):
         if isinstance(line, Round):
             number = line.number
-            for each in line.compiles:
+            for each in (*line.compiles, *((line.later,) if line.later else ())):
                 if not 0 <= each.rank < header.ranks:
                     raise HistoryError(f"{path}:{place}: there is no rank {each.rank}.")
                 if not all(0 <= one < len(header.operators) for one in each.operators):
@@ -301,14 +326,15 @@ def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
             records.append(RoundRecord(line))
             continue
         last = records.pop()
-        deliveries, disturbed, seen = last.deliveries, last.disturbed, last.seen
         if isinstance(line, Delivery):
-            deliveries = (*deliveries, line)
+            last = replace(last, deliveries=(*last.deliveries, line))
         elif isinstance(line, Disturbed):
-            disturbed = line
+            last = replace(last, disturbed=line)
         elif isinstance(line, Seen):
-            seen = line
-        records.append(RoundRecord(last.round, deliveries, disturbed, seen))
+            last = replace(last, seen=line)
+        elif isinstance(line, Later):
+            last = replace(last, later=line)
+        records.append(last)
     return tuple(records)
 
 

@@ -24,6 +24,8 @@ def tell(history: History) -> Iterator[str]:
         together = " at the same time" if len(record.round.compiles) > 1 else ""
         for each in record.round.compiles:
             yield f"  {_compile(history.header, each, ends.get(each.rank))}{together}"
+        if record.round.later is not None:
+            yield f"  {_compile(history.header, record.round.later, None)}, by itself afterwards"
 
 
 def _harm(disturbance: Disturbance) -> str:
@@ -42,7 +44,8 @@ def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> st
     end = ""
     if delivery is not None:
         end = f" -> {delivery.struck or f'exit status {delivery.returncode}'}"
+    node = f" on node {header.node(compile_.rank)}" if header.nodes > 1 else ""
     return (
-        f"rank {compile_.rank}: {compile_.mode.value} {names} ({compile_.setting.value}{limit}) "
-        f"in {compile_.cache}{end}"
+        f"rank {compile_.rank}{node}: {compile_.mode.value} {names} "
+        f"({compile_.setting.value}{limit}) in {compile_.cache}{end}"
     )

@@ -20,7 +20,9 @@ from pytest_ascendcache.stress.history import (
 )
 
 _HOT = 3
-"""Operators a round is about: few, so that ranks meet."""
+"""Operators a round is about at least, or so many parts of all: few, so that ranks meet."""
+_LATER = 4
+"""Rounds from one to the next that ends with a compile by itself."""
 
 _MODES = (CacheMode.ENABLE,) * 7 + (CacheMode.FORCE,) * 2 + (CacheMode.DISABLE,)
 _SETTINGS = (Setting.PLAIN,) * 7 + (Setting.PRECISION, Setting.PERFORMANCE, Setting.DEBUG)
@@ -30,13 +32,15 @@ _HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR
 @dataclass(frozen=True)
 class Schedule:
     """``actions`` are the faults that can be brought into the toolchain, ``settings`` what is
-    known to give the same kernel each time."""
+    known to give the same kernel each time. ``asks_later`` has rounds end with a compile by itself,
+    of a toolchain that is known to serve marked entries."""
 
     seed: int
     ranks: int
     operators: int
     actions: frozenset[Action] = frozenset()
     settings: frozenset[Setting] = frozenset(Setting)
+    asks_later: bool = True
 
     def rounds(self) -> Iterator[Round]:
         """Round after round, without end; the campaign stops asking."""
@@ -45,7 +49,8 @@ class Schedule:
     def round(self, number: int) -> Round:
         """One round. Its first half decides alone, so that no round depends on another."""
         chance = random.Random(f"{self.seed}/{number}")
-        hot = chance.sample(range(self.operators), min(_HOT, self.operators))
+        most = max(_HOT, self.operators // _HOT)
+        hot = chance.sample(range(self.operators), min(most, self.operators))
         disturbances = tuple(
             self._disturbance(chance)
             for _ in range(chance.choice((0, 0, 1, 1, 2)) if number else 0)
@@ -53,7 +58,11 @@ class Schedule:
         aged = {each.cache for each in disturbances if each.harm is Harm.AGE}
         acting = sorted(chance.sample(range(self.ranks), chance.randint(1, self.ranks)))
         compiles = [self._compile(chance, rank, hot, aged) for rank in acting]
-        return Round(number, disturbances, tuple(compiles))
+        later = None
+        if self.asks_later and number % _LATER == _LATER - 1:
+            shared = any(each.shared for each in compiles)
+            later = Compile(acting[-1], tuple(hot), CacheMode.ENABLE, shared=shared)
+        return Round(number, disturbances, tuple(compiles), later)
 
     def _disturbance(self, chance: random.Random) -> Disturbance:
         cache = SHARED if chance.random() < 0.7 else f"rank{chance.randrange(self.ranks)}"

@@ -125,6 +125,10 @@ def _simpler(one: Round) -> Iterator[Round]:
         yield replace(one, compiles=_without(one.compiles, index))
     for index in range(len(one.disturbances)):
         yield replace(one, disturbances=_without(one.disturbances, index))
+    if one.later is not None:
+        yield replace(one, later=None)
+        for operator in one.later.operators if len(one.later.operators) > 1 else ():
+            yield replace(one, later=replace(one.later, operators=(operator,)))
     for index, each in enumerate(one.compiles):
         for simpler in _simpler_compiles(each):
             compiles = (*one.compiles[:index], simpler, *one.compiles[index + 1 :])
@@ -145,6 +149,9 @@ def _without(parts: tuple[Part, ...], index: int) -> tuple[Part, ...]:
 
 def _size(rounds: Sequence[Round]) -> int:
     return sum(
-        1 + each.steps + sum(len(one.operators) + bool(one.fault) for one in each.compiles)
+        1
+        + each.steps
+        + sum(len(one.operators) + bool(one.fault) for one in each.compiles)
+        + (len(each.later.operators) if each.later else 0)
         for each in rounds
     )

@@ -20,6 +20,7 @@ from pytest_ascendcache.stress import (
     HistoryError,
     HistoryWriter,
     Kind,
+    Later,
     Round,
     Schedule,
     Undecided,
@@ -61,20 +62,26 @@ def record(
     residue: Sequence[str] = (),
     disturbed: Sequence[EntrySeen] = (),
     cache: str = "shared",
+    later: Later | None = None,
 ) -> RoundRecord:
     """One round; every compile ends alike."""
+    again = compiles[0] if later else None
     harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
     return RoundRecord(
-        Round(number, harmed, tuple(compiles)),
+        Round(number, harmed, tuple(compiles), again),
         tuple(Delivery(number, each.rank, returncode, tuple(kernels), struck) for each in compiles),
         Disturbed(number, (CacheSeen(cache, tuple(disturbed)),)) if disturbed else None,
         Seen(number, (CacheSeen(cache, tuple(entries), tuple(residue)),), tuple(touched)),
+        later,
     )
 
 
-def kinds(*records: RoundRecord) -> list[Kind]:
+def kinds(*records: RoundRecord, header: Header = HEADER) -> list[Kind]:
     """What the checker finds in a history."""
-    return [each.kind for each in violations(History(HEADER, records))]
+    return [each.kind for each in violations(History(header, records))]
+
+
+SERVED, COMPILED = Later(0, 0, (ADD,), (True,)), Later(0, 0, (ADD,), (False,))
 
 
 TWO = (Compile(0, (0,), CacheMode.ENABLE), Compile(1, (0,), CacheMode.FORCE))
@@ -105,6 +112,10 @@ FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
         pytest.param(
             [record(disturbed=[HALF], entries=[HALF]), record(1, entries=[HALF])],
             id="damage stays a while",
+        ),
+        pytest.param([record(later=SERVED)], id="served later"),
+        pytest.param(
+            [record(disturbed=[HALF], entries=[HALF], later=COMPILED)], id="damage is not mended"
         ),
     ],
 )
@@ -150,6 +161,24 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
             Kind.FOREIGN_DIRECTORY,
             id="shared, but not given",
         ),
+        pytest.param([record(later=COMPILED)], Kind.POISON, id="compiled again by every later run"),
+        pytest.param(
+            [record(later=replace(COMPILED, returncode=1, kernels=("",)))],
+            Kind.NO_KERNEL,
+            id="every later run fails",
+        ),
+        pytest.param(
+            [record(later=replace(SERVED, kernels=(EXP,)))], Kind.WRONG_KERNEL, id="wrong later"
+        ),
+        pytest.param(
+            [
+                record(
+                    returncode=-9, kernels=[""], struck="killed", entries=[HALF], later=COMPILED
+                ),
+            ],
+            Kind.POISON,
+            id="what a killed one left is never mended",
+        ),
         pytest.param(
             [record(touched=["rank10/work/a"])], Kind.FOREIGN_DIRECTORY, id="a longer number"
         ),
@@ -159,11 +188,28 @@ def test_each_kind_of_violation_is_found(records: list[RoundRecord], kind: Kind)
     assert kinds(*records) == [kind]
 
 
+def test_writers_that_do_not_see_each_others_locks_may_leave_halves() -> None:
+    local, nodes = HEADER, replace(HEADER, nodes=2, profile="nfs-nolock")
+    assert kinds(record(entries=[HALF]), header=local) == [Kind.MIXED_ENTRY]
+    assert kinds(record(entries=[HALF]), header=nodes) == []
+    assert kinds(record(entries=[OTHERS]), header=nodes) == [Kind.MIXED_ENTRY]
+    assert kinds(record(entries=[HALF], later=COMPILED), header=nodes) == [Kind.POISON]
+    without = replace(nodes, profile="no-locks")
+    assert kinds(record(entries=[HALF], later=COMPILED), header=without) == []
+
+
+def test_ranks_are_spread_over_nodes_in_their_order() -> None:
+    header = replace(HEADER, ranks=8, nodes=4)
+    assert [header.node(rank) for rank in range(8)] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
 def test_a_hang_and_a_hole_cannot_be_judged() -> None:
     with pytest.raises(Undecided, match="rank 0 did not end"):
         kinds(record(returncode=None))
     with pytest.raises(Undecided, match="round 0 of the history is not whole"):
         kinds(replace(record(), seen=None), record(1))
+    with pytest.raises(Undecided, match="round 0 of the history is not whole"):
+        kinds(replace(record(later=SERVED), later=None), record(1))
     assert kinds(record(), replace(record(1), seen=None)) == []
 
 
@@ -218,7 +264,10 @@ def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
     fault = (
         Compile(1, (1, 0), CacheMode.FORCE, Setting.DEBUG, False, True, Fault(Action.TEAR, 5)),
     )
-    records = (record(disturbed=[HALF]), record(1, compiles=fault, kernels=[EXP, ADD]))
+    records = (
+        record(disturbed=[HALF], later=SERVED),
+        record(1, compiles=fault, kernels=[EXP, ADD]),
+    )
     history = written(path, *records)
     assert history == History(HEADER, records)
     assert read_history(path) == history

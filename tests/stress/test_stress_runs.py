@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.stress import (
     Compile,
     Executor,
+    Header,
     HistoryWriter,
+    Later,
     Round,
     population,
     prepare,
@@ -80,6 +83,36 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     assert again.ret == 1
 
 
+ON_NODES = (
+    *("--ascend-nodes=2", "--ascend-rule=robust/stress", "-k", "nfs-nolock"),
+    *("--ascend-stress-replay=nodes.jsonl", "--ascend-stress-history=h.jsonl"),
+)
+
+
+@pytest.mark.parametrize("defect", ["", "a-taken-name-is-noted-as-broken"])
+def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str) -> None:
+    """A rank looks for names too early and is killed; a rank on another node makes them."""
+    operators = tuple(each.name for each in population(2))
+    header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock")
+    plain = [Compile(rank, (0,), CacheMode.ENABLE) for rank in (0, 1)]
+    early = replace(plain[1], fault=Fault(Action.KILL, 13))  # writes its object
+    with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
+        for number, one in enumerate((early, plain[0], plain[1], plain[1])):
+            writer.write(Round(number, (), (one,), plain[0] if number == 3 else None))
+    given = [f"--ascend-defect={defect}"] if defect else []
+    result = pytester.runpytest_subprocess(*ON_NODES, *given)
+    if "skipped" in result.parseoutcomes():
+        pytest.skip("nodes cannot be had on this machine")
+    result.stdout.fnmatch_lines(["*stress on 2 nodes, nfs-nolock"])
+    assert result.ret == (1 if defect else 0)
+    rounds = read_history(pytester.path / "h.nfs-nolock.jsonl").rounds
+    assert rounds[0].deliveries[0].killed
+    if defect:
+        result.stdout.fnmatch_lines(["*no kernel in round *: rank 1 under enable ended with 70*"])
+    else:
+        assert rounds[3].later == Later(3, 0, rounds[3].deliveries[0].kernels, (True,))
+
+
 def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--collect-only", "-q")
     assert result.ret == 0
@@ -89,8 +122,10 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--ascend-stress=0", "--ascend-stress must be a number of seconds *, not '0'."),
-        ("--ascend-stress=nan", "--ascend-stress must be a number of seconds *, not 'nan'."),
+        ("--ascend-stress=0", "--ascend-stress must be a time such as *, not '0'."),
+        ("--ascend-stress=nan", "--ascend-stress must be a time such as *, not 'nan'."),
+        ("--ascend-stress=0m", "--ascend-stress must be a time such as *, not '0m'."),
+        ("--ascend-stress-operators=3", "--ascend-stress-operators=3 is about a stress run; *"),
         ("--ascend-stress-steps=0", "--ascend-stress-steps must be a whole number from 1 *"),
         ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
         ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
@@ -105,6 +140,25 @@ def test_a_bad_value_is_refused_in_one_sentence(
     result = pytester.runpytest_subprocess("--ascend-cache", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_stress_is_not_left_out_where_other_rules_are_selected(
+    pytester: pytest.Pytester,
+) -> None:
+    rule = "--ascend-rule=cache-mode/enable-stores"
+    result = pytester.runpytest_subprocess("--ascend-stress=10m", rule)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = "--ascend-stress=10m runs nothing where other rules are selected; add *"
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+
+
+def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester) -> None:
+    header = Header(1, 2, ("add_0",), "reference 1", {"plain": ("a" * 64,)}, 2, "nfs-nolock")
+    with HistoryWriter(pytester.path / "h.jsonl", header):
+        pass
+    result = pytester.runpytest_subprocess("--ascend-stress-replay=h.jsonl")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *is of 2 nodes, and --ascend-nodes says 1; add *=2."])
 
 
 def test_a_replay_and_a_seed_exclude_each_other(pytester: pytest.Pytester) -> None:

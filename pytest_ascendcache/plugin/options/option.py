@@ -125,6 +125,19 @@ def seconds(most: float) -> Kind:
     return Kind(f"a number of seconds greater than 0 and at most {most:.0f}", read)
 
 
+def duration(most: float) -> Kind:
+    """A time in seconds, or with its unit."""
+    plain = seconds(most)
+
+    def read(text: str, base: Path) -> float:
+        found = re.fullmatch(r"([0-9]{1,6})([smh])", text)
+        in_seconds = f"{int(found[1]) * _UNITS[found[2]]:.0f}" if found else text
+        number: float = plain.read(in_seconds, base)
+        return number
+
+    return Kind(f"a time such as 90, 90s, 10m or 2h, at most {most:.0f} seconds", read)
+
+
 def one_of(*names: str) -> Kind:
     """One of a few words."""
 

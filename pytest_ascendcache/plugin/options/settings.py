@@ -234,6 +234,8 @@ def _folders(
         folders += DOCUMENTS
     if suite and stress.asked:
         folders.append("stress")
+        if nodes.number and toolchain not in MINDSPORE_TOOLCHAINS:
+            folders.append("stress_on_nodes")
     if suite and nodes.number and toolchain not in MINDSPORE_TOOLCHAINS:
         folders.append("shared")
     if release.releases:

@@ -19,6 +19,7 @@ from pytest_ascendcache.plugin.options.option import (
     Access,
     Group,
     Option,
+    duration,
     one_of,
     seconds,
     whole,
@@ -330,8 +331,8 @@ _TABLE = (
         "--ascend-stress",
         Group.STRESS,
         "let ranks compile, age, delete, damage and kill at random for so long, and check",
-        "SECONDS",
-        seconds(5 * _WEEK),
+        "TIME",
+        duration(5 * _WEEK),
         asks=True,
     ),
     Option(
@@ -348,6 +349,13 @@ _TABLE = (
         "what decides the steps (default: drawn, and printed)",
         "N",
         whole(0, _SEED),
+    ),
+    Option(
+        "--ascend-stress-operators",
+        Group.STRESS,
+        "operators that the ranks compile (default: 8); --ascend-ranks says how many ranks",
+        "N",
+        whole(1, 1000),
     ),
     Option(
         "--ascend-stress-history",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.cache.entry import LookupPolicy
+from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
+from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 
 STRESS = "robust/stress"
@@ -38,3 +40,39 @@ def force_reaches_other_ranks(self, right, fs, soc_directory):
     for other in soc_directory.parents[3].glob(f"rank*/{below}"):
         self.empty(fs, other)
     return right(fs, soc_directory)
+
+
+@defect(STRESS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
+def a_restless_entry_is_given_up(self, right, fs, entry, data, metadata, keep):
+    """What was stored three times is not stored any more."""
+    notes = entry.directory.parent / "stored.txt"
+    stored = _words(fs, notes)
+    if stored.count(entry.stem) >= 3:
+        return False
+    _note(fs, notes, [*stored, entry.stem])
+    return right(fs, entry, data, metadata, keep)
+
+
+@defect(STRESS, overrides=LookupPolicy.find, harm=Harm.UNUSABLE)
+def what_was_unreadable_stays_so(self, right, fs, entry, expected):
+    """An entry that was there and could not be used is not looked at any more."""
+    notes = entry.directory.parent / "unreadable.txt"
+    known = _words(fs, notes)
+    if entry.stem in known:
+        return None
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        _note(fs, notes, [*known, entry.stem])
+    return data
+
+
+def _words(fs: Fs, notes: Path) -> list[str]:
+    try:
+        return fs.read("notes.read", notes).decode().split()
+    except OSError:
+        return []
+
+
+def _note(fs: Fs, notes: Path, words: list[str]) -> None:
+    text = "\n".join(words).encode()
+    fs.replace("notes.write", fs.write_temporary("notes.write", notes, text), notes)

@@ -1,0 +1,1 @@
+"""Ranks at random on nodes (``--ascend-stress`` with ``--ascend-nodes``)."""

@@ -1,0 +1,67 @@
+"""Whether a cache can still be used: a compile by itself, and what a second one is served."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_ascendcache.caches import (
+    CacheLayout,
+    Entry,
+    Snapshot,
+    find_canaries,
+    plant_canary,
+    read_entries,
+)
+from pytest_ascendcache.observation import NotDecidable, Run
+from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolchain
+
+
+def served_later(
+    toolchain: Toolchain, request: CompileRequest, output: Path
+) -> tuple[CompileResult, tuple[bool, ...]]:
+    """Compile, mark every valid entry, and compile once more into ``output``.
+
+    How the first compile ended, and of each operator whether the second delivered a marked kernel.
+    Marks are taken away again.
+    """
+    (first,) = toolchain.compile_together([request])
+    if not first.succeeded:
+        return first, (False,) * len(request.operators)
+    assert request.cache_dir is not None
+    with ExitStack() as restoring:
+        for entry in read_entries(CacheLayout(request.cache_dir).soc(toolchain.soc)).values():
+            if entry.is_valid:
+                restoring.callback(_put_back, entry, _contents(entry))
+                plant_canary(entry)
+        (second,) = toolchain.compile_together([replace(request, output=output)])
+    run = Run(second, request.operators, Snapshot({}), Snapshot({}), None, {}, "")
+    return first, tuple(_is_marked(run, number) for number in range(len(request.operators)))
+
+
+def _is_marked(run: Run, number: int) -> bool:
+    try:
+        return bool(find_canaries(run.kernel(run.operators[number])))
+    except (NotDecidable, OSError):
+        return False
+
+
+def _contents(entry: Entry) -> dict[Path, tuple[bytes, int, int]]:
+    files = {}
+    for path in (entry.object_path, entry.metadata_path):
+        state = path.stat()
+        files[path] = path.read_bytes(), state.st_atime_ns, state.st_mtime_ns
+    return files
+
+
+def _put_back(entry: Entry, contents: dict[Path, tuple[bytes, int, int]]) -> None:
+    """Take the mark of an entry away, unless the entry was replaced or removed."""
+    now = Entry(entry.stem, entry.directory)
+    if not find_canaries(now.object or b""):
+        return
+    for path, (data, accessed, modified) in contents.items():
+        if path.exists():
+            path.write_bytes(data)
+            os.utime(path, ns=(accessed, modified))
