@@ -24,7 +24,13 @@ from pytest_ascendcache.toolchains.cann_cache.build import Toolkit
 from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
 ABOUT = {
-    "te_cache_manager": ("cache-mode/", "robust/heals", "robust/interrupted", "security/"),
+    "te_cache_manager": (
+        "cache-mode/",
+        "aging/",
+        "robust/heals",
+        "robust/interrupted",
+        "security/",
+    ),
     "te_cache_space_manager": ("aging/", "cache-mode/force", "robust/upgrade"),
     "te_cache_utils": ("cache-mode/", "aging/"),
     "compile_result_utils": ("robust/heals", "security/", "cache-mode/enable"),
