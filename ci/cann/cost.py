@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import bare
+
 _RUNS = 20
 _LONGEST = 5
 """How many checks are named. Where they compile kernels that no earlier run kept, they are slow."""
-_TENSOR = {"format": "ND", "shape": [8, 16], "type": "float32"}
 
 
 def bare_run(toolkit: Path) -> float:
     """Seconds of one run of the bare command that serves one operator: the median of many."""
-    operator = {
-        "op": "Add",
-        "name": "bare",
-        "input_desc": [_TENSOR, _TENSOR],
-        "output_desc": [_TENSOR],
-    }
     with tempfile.TemporaryDirectory(prefix="ascendcache-bare-") as name:
-        path = Path(name) / "add.json"
-        path.write_text(json.dumps([operator]), encoding="utf-8")
-        command = [
-            str(toolkit / "bin" / "atc"),
-            f"--singleop={path}",
-            f"--output={name}/out",
-            "--soc_version=Ascend910B1",
-            "--op_compiler_cache_mode=enable",
-            f"--op_compiler_cache_dir={name}/cache",
-        ]
-        environment = {**os.environ, "ASCEND_OPP_PATH": str(toolkit / "opp")}
         taken = []
         for _ in range(_RUNS):
             started = time.monotonic()
-            subprocess.run(command, cwd=name, env=environment, capture_output=True, check=True)
+            if not bare.run(toolkit, Path(name), "enable"):
+                sys.exit(f"ci/verify-cann: [{toolkit}] does not compile Add")
             taken.append(time.monotonic() - started)
         return sorted(taken)[_RUNS // 2]
 
@@ -50,10 +33,10 @@ def main() -> int:
     checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
     # Those that see what harm was done cost as much as those that judge.
     runs = sum(each["evidence"][kind] for each in checks for kind in ("starts", "harm_starts"))
-    bare = bare_run(toolkit)
-    factor = f"{wall / (runs * bare):.1f}" if runs else "unknown"
+    seconds = bare_run(toolkit)
+    factor = f"{wall / (runs * seconds):.1f}" if runs else "unknown"
     print(
-        f"{wall:.0f} s for {runs} runs of atc; a bare run takes {bare:.3f} s; "
+        f"{wall:.0f} s for {runs} runs of atc; a bare run takes {seconds:.3f} s; "
         f"wall / (runs x bare run) = {factor}"
     )
     whole = sum(each["seconds"] for each in checks)

@@ -1,8 +1,9 @@
 """Small changes in CANN's cache code, one at a time: how many does the suite notice?
 
 Run by ``ci/verify-cann --mutants=N``. Only lines that the smoke selection executes are changed. A
-mutant counts as noticed where the suite with the lists of known deviations is no longer green; what
-does not compile is none. Checks run in stages, the cheapest first, up to the first that notices.
+mutant counts as noticed where a check fails or warns beyond the lists of known deviations, does so
+again alone, and passes on the original afterwards; where checks are merely undecided, nothing is
+noticed. What does not compile is no mutant. Answers are kept, so that a run that is ended goes on.
 Survivors that were looked at are in ``mutants.toml``: those that change nothing a document promises
 are left out of the share.
 """
@@ -11,112 +12,39 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from judging import Answer, Place, Way, judge
 from mutation import Mutant, mutants, sample, survivors
 
-from pytest_ascendcache.contract import load_rules
-from pytest_ascendcache.toolchains.cann_cache import Builder, SourceError
+from pytest_ascendcache.toolchains.cann_cache import SourceError
 from pytest_ascendcache.toolchains.cann_cache.build import default_store
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
-_ABOUT = {
-    "te_cache_manager": ("cache-mode/", "robust/heals", "robust/interrupted", "security/"),
-    "te_cache_space_manager": ("aging/", "cache-mode/force", "robust/upgrade"),
-    "te_cache_utils": ("cache-mode/", "aging/"),
-    "compile_result_utils": ("robust/heals", "security/", "cache-mode/enable"),
-    "te_file_utils": ("cache-mode/force", "security/", "robust/disk", "robust/upgrade"),
-    "te_json_assemble": ("cache-mode/key", "cache-mode/transparent", "impl-mode/"),
-    "op_debug_config_parser": ("debug/",),
-    "op_impl_mode_config_parser": ("impl-mode/",),
-}
-"""What the rules are about that each of these files decides, by the beginning of their ids."""
-
-_KNOWN = ("cann", str(Path(__file__).with_name("known.toml")))
-_BROKEN = ("fail", "warn", "undecided")
-_TRIES = 2
-"""How often checks are run again that were broken once: a busy machine breaks one now and then."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """How mutants are judged: by which edition, and whether all other rules judge what those that
-    a file is about did not notice. ``more`` are arguments for pytest."""
-
-    edition: str
-    quick: bool = False
-    more: Sequence[str] = ()
+_KEPT = Path(__file__).parents[2] / "build" / "cann"
+_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which mutants: how many, in the order of which seed, and texts their names may have."""
+    """Which mutants: how many, in the order of which seed, and texts their names may have. Unless
+    ``again``, what was answered before is not asked again."""
 
     count: int
     seed: int
-    only: Sequence[str] | None
+    only: Sequence[str] | None = None
+    again: bool = False
 
-
-def copy_of(source: Path, to: Path, plan: Plan) -> None:
-    """What a build reads of a checkout."""
-    for group in plan.groups:
-        for include in group.includes:
-            if (source / include).is_dir():
-                shutil.copytree(source / include, to / include, dirs_exist_ok=True, symlinks=True)
-        for file in group.sources:
-            (to / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source / file, to / file)
-
-
-def judge(
-    source: Path, way: Way, *arguments: str, environment: dict[str, str] | None = None
-) -> tuple[int, list[dict[str, Any]], str]:
-    """Exit status, what the suite judged, and the output of a run with the known deviations."""
-    with tempfile.TemporaryDirectory(prefix="ascendcache-judge-") as empty:  # no tests of others
-        report = Path(empty) / "report.json"
-        ended = subprocess.run(
-            [
-                *(sys.executable, "-m", "pytest", "--ascend-cache", "-q", "-p", "no:cacheprovider"),
-                *(f"--ascend-cann-source={source}", f"--ascend-report={report}"),
-                *(f"--ascend-deviations={each}" for each in _KNOWN),
-                *(f"--ascend-edition={way.edition}", "--ascend-strict", "--ascend-timeout=60"),
-                *(*arguments, *way.more),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=empty,
-            env={**os.environ, **(environment or {})},
-            check=False,
-        )
-        judged = json.loads(report.read_text("utf-8"))["checks"] if report.exists() else []
-    return ended.returncode, judged, ended.stdout
-
-
-def stages(mutant: Mutant, noticed_before: Collection[str], way: Way) -> list[list[str]]:
-    """Arguments of the runs that judge a mutant, the cheapest first: a first selection, what
-    noticed another mutant, the rules its file is about, and the others."""
-    about = _ABOUT[Path(mutant.file).stem]
-    rules = [f"--ascend-rule={each}" for each in load_rules() if each.startswith(about)]
-    others = [f"--ascend-rule={each}" for each in load_rules() if not each.startswith(about)]
-    before = [["--pyargs", *map(place_of, noticed_before)]] if noticed_before else []
-    last = [] if way.quick else [["-n", "2", *others]]
-    return [["--ascend-smoke"], *before, ["-n", "2", *rules], *last]
-
-
-def place_of(check: str) -> str:
-    """How pytest is told of a check of the suite by its node id."""
-    file, _, rest = check.partition("::")
-    return f"{file.removesuffix('.py').replace('/', '.')}::{rest}"
+    def takes(self, mutant: Mutant) -> bool:
+        """Whether it is one of those that were named."""
+        return any(each in str(mutant) for each in self.only or [""])
 
 
 def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
@@ -146,117 +74,121 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
     return executed
 
 
+class Kept:
+    """Answers of earlier runs on the same sources, a line of JSON each."""
+
+    def __init__(self, path: Path, way: Way) -> None:
+        self.path, self._quick, self._edition = path, way.quick, way.edition
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def answers(self) -> Iterator[tuple[str, Answer]]:
+        """By the name of the mutant. What was not decided is asked again, and what a quick run
+        missed says nothing of a whole one."""
+        lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
+        for each in map(json.loads, lines):
+            if each["edition"] != self._edition:
+                continue
+            answer = Answer(each["word"], each["check"])
+            as_much = self._quick or not each["quick"]
+            if answer.word == "noticed" or (answer.word == "missed" and as_much):
+                yield each["mutant"], answer
+
+    def add(self, mutant: Mutant, answer: Answer) -> None:
+        """Keep one more."""
+        line = {"mutant": str(mutant), "edition": self._edition, "quick": self._quick}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**line, **asdict(answer)}) + "\n")
+
+
 @dataclass
 class Tally:
-    """What became of mutants; ``noticed`` is by which check, ``missed`` was noticed by none."""
+    """What became of mutants."""
 
-    noticed: dict[Mutant, str] = field(default_factory=dict)
-    missed: list[Mutant] = field(default_factory=list)
+    answers: dict[Mutant, Answer] = field(default_factory=dict)
 
-    @property
-    def judged(self) -> int:
-        """How many there were."""
-        return len(self.noticed) + len(self.missed)
+    def of(self, word: str) -> dict[Mutant, str]:
+        """The mutants with this answer, each with the check it came from."""
+        return {each: its.check for each, its in self.answers.items() if its.word == word}
 
     def share(self, doubtful: Collection[str]) -> str:
         """The share that was noticed, of those not known to change nothing that is promised."""
         known = survivors()
-        sure = sum(check not in doubtful for check in self.noticed.values())
-        verdicts = [known[str(each)].verdict for each in self.missed if str(each) in known]
-        harmless = sum(each != "missed" for each in verdicts)
-        changing = self.judged - harmless
+        sure = [check for check in self.of("noticed").values() if check not in doubtful]
+        others = [str(each) for word in ("undecided", "missed") for each in self.of(word)]
+        harmless = sum(each in known and known[each].verdict != "missed" for each in others)
+        changing = len(self.answers) - harmless
         return (
-            f"mutants: {sure} of {self.judged} noticed; {harmless} of the others change nothing "
-            f"that is promised: {sure} of {changing} ({sure / max(changing, 1):.0%})"
+            f"mutants: {len(sure)} of {len(self.answers)} noticed, {len(self.of('undecided'))} "
+            f"undecided; {harmless} of the others change nothing that is promised: {len(sure)} of "
+            f"{changing} ({len(sure) / max(changing, 1):.0%})"
         )
 
 
+class Run:
+    """Judges mutants, two at once, each in a copy of the checkout of its own."""
+
+    def __init__(self, chosen: Choice, kept: Kept, places: Sequence[Place]) -> None:
+        self._chosen, self._kept = chosen, kept
+        self._before = {} if chosen.again else dict(kept.answers())
+        self._places = list(places)
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self.tally = Tally()
+
+    def all(self, candidates: Sequence[Mutant]) -> Tally:
+        """Judge as many as were asked for."""
+        left = iter(each for each in candidates if self._chosen.takes(each))
+        with ThreadPoolExecutor(len(self._places)) as pool:
+            for work in [pool.submit(self._work, place, left) for place in self._places]:
+                work.result()
+        return self.tally
+
+    def _next(self, left: Iterator[Mutant]) -> Mutant | None:
+        with self._lock:
+            if len(self.tally.answers) + self._under_way >= self._chosen.count:
+                return None
+            mutant = next(left, None)
+            self._under_way += mutant is not None
+            return mutant
+
+    def _work(self, place: Place, left: Iterator[Mutant]) -> None:
+        while (mutant := self._next(left)) is not None:
+            started = time.monotonic()
+            answer = self._before.get(str(mutant))
+            if answer is None and (answer := place.judge(mutant, self._telling())) is not None:
+                self._kept.add(mutant, answer)
+            with self._lock:
+                self._under_way -= 1
+                if answer is not None:
+                    self.tally.answers[mutant] = answer
+            if answer is not None:
+                took = time.monotonic() - started
+                print(f"{answer.word:9} {took:4.0f} s {mutant}  {answer.check}", flush=True)
+
+    def _telling(self) -> list[str]:
+        with self._lock:
+            return list(dict.fromkeys(reversed(list(self.tally.of("noticed").values()))))
+
+
 def run(source: Path, chosen: Choice, work: Path, way: Way) -> int:
-    """Judge mutants of a checkout, copied to ``work``.
+    """Judge mutants of a checkout, which is copied to ``work``.
 
     What noticed a mutant has to pass on the original afterwards: else it noticed nothing.
     """
-    plan = Plan.load()
-    original = work / "original"
-    copy_of(source, original, plan)
-    builder = Builder(plan=plan)
-    builder.build(original)
-    candidates = list(mutants(original, executed_lines(original, way)))
+    places = [Place(source, work / f"copy{each}", way) for each in range(_AT_ONCE)]
+    candidates = list(mutants(places[0].root, executed_lines(places[0].root, way)))
     print(f"{len(candidates)} changes of executed lines; seed {chosen.seed}", flush=True)
-    tally = Tally()
-    for mutant in sample(candidates, chosen.seed):
-        if tally.judged == chosen.count:
-            break
-        if not any(each in str(mutant) for each in chosen.only or [""]):
-            continue
-        started = time.monotonic()
-        check = _judge_mutant(mutant, original, builder, dict.fromkeys(tally.noticed.values()), way)
-        if check is None:
-            continue
-        if check:
-            tally.noticed[mutant] = check
-        else:
-            tally.missed.append(mutant)
-        word, took = "noticed" if check else "MISSED ", time.monotonic() - started
-        print(f"{word} {took:4.0f} s [{mutant.kind}] {mutant}  {check}", flush=True)
-    doubtful = _noticed_in(original, set(tally.noticed.values()), way)
-    for mutant, check in tally.noticed.items():
+    kept = Kept(_KEPT / f"mutants-{places[0].original.root.name}.jsonl", way)
+    tally = Run(chosen, kept, places).all(sample(candidates, chosen.seed))
+    doubtful = places[0].broken_of(set(tally.of("noticed").values()))
+    for mutant, check in tally.of("noticed").items():
         if check in doubtful:
             print(f"DOUBTFUL {mutant}  {check} does not pass on the original either")
-    for mutant in tally.missed:
+    for mutant in (*tally.of("undecided"), *tally.of("missed")):
         found = survivors().get(str(mutant))
         print(f"survivor {mutant}  {f'{found.verdict}: {found.why}' if found else 'not looked at'}")
     print(tally.share(doubtful))
     return 0
-
-
-def _noticed_in(original: Path, checks: set[str], way: Way) -> set[str]:
-    """Which of these checks break on the original too."""
-    if not checks:
-        return set()
-    _, judged, said = judge(original, way, "--pyargs", *sorted(map(place_of, checks)))
-    if not judged:
-        raise SourceError(f"the original cannot be judged:\n{said[-2000:]}")
-    passed = {each["check"] for each in judged if each["verdict"] in ("pass", "known deviation")}
-    return checks - passed
-
-
-def _first_broken(source: Path, way: Way, *arguments: str) -> str:
-    """The first check that is not green; "" where all are."""
-    code, judged, said = judge(source, way, *arguments)
-    if code == 0:
-        return ""
-    broken = [str(each["check"]) for each in judged if each["verdict"] in _BROKEN]
-    if not broken:
-        raise SourceError(f"the suite ended with {code}:\n{said[-2000:]}")
-    return broken[0]
-
-
-def _judge_mutant(
-    mutant: Mutant, original: Path, builder: Builder, before: Collection[str], way: Way
-) -> str | None:
-    """Which check noticed, twice; "" for none, ``None`` where the mutant does not compile."""
-    path = original / mutant.file
-    text = path.read_text(encoding="utf-8")
-    lines = text.split("\n")
-    lines[mutant.line - 1] = mutant.after
-    path.write_text("\n".join(lines), encoding="utf-8")
-    try:
-        builder.build(original)
-        for arguments in stages(mutant, before, way):
-            for _ in range(_TRIES):
-                check = _first_broken(original, way, "-x", *arguments)
-                if not check:
-                    break
-                if _first_broken(original, way, "--pyargs", place_of(check)):
-                    return check
-    except SourceError as error:
-        if "does not compile" in str(error) or "is defined nowhere" in str(error):
-            return None
-        raise
-    finally:
-        path.write_text(text, encoding="utf-8")
-    return ""
 
 
 def main() -> int:
@@ -267,12 +199,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", action="append", metavar="TEXT", help="those whose name has it")
     parser.add_argument("--quick", action="store_true", help="leave out rules of other files")
+    parser.add_argument("--again", action="store_true", help="ask again what was answered before")
     parser.add_argument("--edition", required=True, help="of CANN's documents")
     given, more = parser.parse_known_args()
     if given.count < 1:
         parser.error(f"{given.count} mutants cannot be judged; give 1 or more")
     default_store().mkdir(parents=True, exist_ok=True)
-    chosen = Choice(given.count, given.seed, given.only)
+    chosen = Choice(given.count, given.seed, given.only, given.again)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=default_store()) as name:
         try:
             way = Way(given.edition, given.quick, more)

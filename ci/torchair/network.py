@@ -19,7 +19,8 @@ CARDS = (("WORLD_SIZE", "1"), ("RANK", "0"))
 
 
 class Block(torch.nn.Module):
-    """Attention of one head and a feed-forward part, each with a residual."""
+    """Attention of one head and a feed-forward part, each with a residual; the outputs are sorted
+    by an operator that is not for static kernels and that op_compiler does not know."""
 
     def __init__(self, outputs):
         super().__init__()
@@ -35,7 +36,7 @@ class Block(torch.nn.Module):
         scores = torch.bmm(self.query(normed), self.key(normed).transpose(1, 2)) / SIZE**0.5
         x = x + self.output(torch.bmm(torch.softmax(scores, -1), self.value(normed)))
         x = x + self.down(torch.nn.functional.gelu(self.up(self.second(x))))
-        return self.head(x)
+        return torch.sort(self.head(x), stable=True).values
 
 
 def backend():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -162,6 +163,27 @@ class ScriptUnderTest:
             pass
         path.mkdir()
         return path
+
+    @contextmanager
+    def strangers(self, number: int) -> Iterator[list[Path]]:
+        """Packages that a person installed by hand, for a while: their directories. Who runs the
+        ``uninstall.sh`` of one removes it."""
+        script = '#!/bin/sh\nrm -r "$(dirname "$0")"\n'
+        home = self.installed.ai_core
+        new = [each for each in (home, home.parent) if not each.exists()]
+        places = [home / f"static_kernel_2601010000{n:02}_{n}" for n in range(number)]
+        try:
+            for each in places:
+                each.mkdir(parents=True)
+                (each / "uninstall.sh").write_text(script, encoding="utf-8")
+                (each / "uninstall.sh").chmod(0o755)
+            yield places
+        finally:
+            for each in places:
+                shutil.rmtree(each, ignore_errors=True)
+            for made in new:
+                with suppress(OSError):  # what is not empty is in use by now
+                    made.rmdir()
 
     def _compiler(self, wrong: Provocation) -> WatchedCompiler:
         if self.toolchain.compiler is None:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -89,18 +90,57 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """What was not decided, or breaks on the original too, has noticed nothing."""
     monkeypatch.syspath_prepend(_CI)
     mutation = importlib.import_module("mutation")
-    judging = importlib.import_module("mutants")
-    made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(5)]
+    judging = importlib.import_module("judging")
+    mutants = importlib.import_module("mutants")
+    made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(6)]
     looked_at = [
         mutation.Survivor(str(made[2]), "equivalent", "nothing changes"),
         mutation.Survivor(str(made[3]), "missed", "no check asks"),
     ]
     known = {each.mutant: each for each in looked_at}
-    monkeypatch.setattr(judging, "survivors", lambda: known)
-    tally = judging.Tally({made[0]: "a check", made[1]: "a doubtful one"}, made[2:])
-    assert tally.share({"a doubtful one"}).endswith("1 of 4 (25%)")
+    monkeypatch.setattr(mutants, "survivors", lambda: known)
+    words = ["noticed", "noticed", "missed", "missed", "undecided", "missed"]
+    checks = ["a check", "a doubtful one", "", "", "another", ""]
+    answers = map(judging.Answer, words, checks)
+    tally = mutants.Tally(dict(zip(made, answers, strict=True)))
+    assert tally.share({"a doubtful one"}).endswith("1 of 5 (20%)")
+
+
+def test_answers_are_kept_as_far_as_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(_CI)
+    mutation = importlib.import_module("mutation")
+    judging = importlib.import_module("judging")
+    mutants = importlib.import_module("mutants")
+    made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(3)]
+    quick, whole, older = judging.Way("9.1", True), judging.Way("9.1"), judging.Way("9.0")
+    kept = mutants.Kept(tmp_path / "made/kept.jsonl", quick)
+    answers = [judging.Answer(word, "a") for word in ("noticed", "missed", "undecided")]
+    for mutant, answer in zip(made, answers, strict=True):
+        kept.add(mutant, answer)
+    names = [str(each) for each in made]
+    assert dict(kept.answers()) == dict(zip(names[:2], answers[:2], strict=True))
+    for way, noticed in ((whole, names[:1]), (older, [])):
+        assert [each for each, _ in mutants.Kept(kept.path, way).answers()] == noticed
+
+
+def test_telling_checks_come_first_and_rules_that_a_file_is_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(_CI)
+    ordering = importlib.import_module("ordering")
+    told, dull = "cache_mode/test_a.py::test_told", "cache_mode/test_a.py::test_dull"
+    killed = {"a-defect": [SimpleNamespace(check=told)]}
+    monkeypatch.setattr(ordering.matrix, "read", lambda: killed)
+    aging, force = "aging/bad-values", "cache-mode/parallel-force"
+    rules = {dull: aging, told: aging, "far.py::test_b": force, "far.py::test_c": force}
+    order = ordering.order(rules, ["far.py::test_c", "gone.py::test_d"], ["aging/"], only=False)
+    assert order == ["far.py::test_c", told, dull, "far.py::test_b"]
+    assert ordering.order(rules, [], ["aging/"], only=True) == [told, dull]
 
 
 def test_survivors_of_the_list_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ from pytest_ascendcache.reference.kernels import (
     implementations,
     operator_types,
 )
+from pytest_ascendcache.reference.kernels.operator import MOVABLE
+from pytest_ascendcache.reference.kernels.registry import definition
 
 PRECISE, FAST = Implementation.HIGH_PRECISION, Implementation.HIGH_PERFORMANCE
 SOC = "Ascend910B1"
@@ -578,6 +580,27 @@ def test_results_match_numpy(dtype: str) -> None:
             wants = want if isinstance(want, tuple) else (want,)
             for each, exact in zip(got, wants, strict=True):
                 np.testing.assert_allclose(each, exact, relative, 1e-6, err_msg=str(spec))
+
+
+def test_whatever_is_moved_is_moved_with_all_its_bits() -> None:
+    """Also elements of 64 bits, such as the places that a transformer's mask is made of."""
+    moving = {kind for kind in operator_types() if definition(kind).dtypes == MOVABLE} - {"Cast"}
+    assert {"ConcatD", "Transpose", "PadV3", "Triu", "GatherV2"} <= moving
+    generator = np.random.default_rng(2)
+    cases = []
+    for spec, function in examples("int64"):
+        if spec.type in moving:
+            inputs = random_inputs(spec)
+            for place, each in enumerate(spec.inputs):
+                if each.dtype.name == "int64" and not each.is_const and spec.type != "GatherV2":
+                    inputs[place] = generator.integers(-(2**63), 2**63 - 1, each.shape, np.int64)
+            cases.append((spec, function, inputs))
+    assert {spec.type for spec, *_ in cases} == moving
+    results = run([job(spec, inputs) for spec, _, inputs in cases])
+    for (spec, function, inputs), got in zip(cases, results, strict=True):
+        want = function(*inputs)
+        for each, exact in zip(got, want if isinstance(want, tuple) else (want,), strict=True):
+            np.testing.assert_array_equal(each, exact, err_msg=str(spec))
 
 
 def test_optimisation_tuning_and_checks_never_change_results() -> None:

@@ -33,6 +33,7 @@ NAMES = {
     "nobody": "test_a_first_card_without_op_compiler",
     "number": "test_cards_without_a_fitting_number",
     "jobs": "test_two_jobs_at_once",
+    "stranger": "test_packages_installed_by_hand_stay",
 }
 
 
@@ -80,6 +81,7 @@ def test_a_script_that_keeps_the_promises(machine: pytest.Pytester, check: str) 
         ("unread", "reads", "warn"),
         ("hoards", "rerun", "fail"),
         ("by-name", "others", "fail"),
+        ("hoards", "stranger", "warn"),
         ("off", "leaves", "undecided"),
         ("off", "installed", "undecided"),
         ("off", "number", "undecided"),

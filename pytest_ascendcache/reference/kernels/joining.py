@@ -13,7 +13,7 @@ from pytest_ascendcache.reference.kernels.layout import (
     row_major,
 )
 from pytest_ascendcache.reference.kernels.movement import reshape
-from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext
+from pytest_ascendcache.reference.kernels.operator import MOVABLE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
@@ -21,10 +21,10 @@ MOST_TENSORS = 64
 """Tensors that one operator joins or gives at the most: CANN's own limit for ConcatD."""
 
 for _name in ("Squeeze", "Unsqueeze"):
-    register(_name, dtypes=STORABLE, attributes=("axis", "axes"))(reshape)
+    register(_name, dtypes=MOVABLE, attributes=("axis", "axes"))(reshape)
 for _name in ("SqueezeV3", "UnsqueezeV3"):
-    register(_name, dtypes=STORABLE, inputs=(1, 2), constant_inputs=(1,))(reshape)
-register("Identity", dtypes=STORABLE)(reshape)
+    register(_name, dtypes=MOVABLE, inputs=(1, 2), constant_inputs=(1,))(reshape)
+register("Identity", dtypes=MOVABLE)(reshape)
 
 
 def _walk(op: KernelContext, extents: Sequence[int], of: tuple[int, ...], start: int = 0) -> None:
@@ -50,10 +50,10 @@ def _broadcast_to(op: KernelContext) -> None:
 
 
 for _name in ("BroadcastTo", "Expand"):
-    register(_name, dtypes=STORABLE, inputs=(2, 2), constant_inputs=(1,))(_broadcast_to)
+    register(_name, dtypes=MOVABLE, inputs=(2, 2), constant_inputs=(1,))(_broadcast_to)
 
 
-@register("ConcatD", dtypes=STORABLE, attributes=("concat_dim", "N"), inputs=(1, MOST_TENSORS))
+@register("ConcatD", dtypes=MOVABLE, attributes=("concat_dim", "N"), inputs=(1, MOST_TENSORS))
 def concat(op: KernelContext) -> None:
     """The inputs one after the other along ``concat_dim``."""
     tensors = [op.input(position) for position in range(len(op.inputs))]
@@ -79,7 +79,7 @@ def concat(op: KernelContext) -> None:
 
 @register(
     "SplitVD",
-    dtypes=STORABLE,
+    dtypes=MOVABLE,
     attributes=("size_splits", "split_dim", "num_split"),
     outputs=(1, MOST_TENSORS),
 )
@@ -100,7 +100,7 @@ def split(op: KernelContext) -> None:
         start += own
 
 
-@register("StridedSliceV2", dtypes=STORABLE, inputs=(5, 5), constant_inputs=(1, 2, 3, 4))
+@register("StridedSliceV2", dtypes=MOVABLE, inputs=(5, 5), constant_inputs=(1, 2, 3, 4))
 def strided_slice(op: KernelContext) -> None:
     """``x[begin:end:stride]`` along each of the axes; inputs 1 to 4 are begin, end, axes and
     strides, constant, and read as Python reads a slice."""
@@ -121,7 +121,7 @@ def strided_slice(op: KernelContext) -> None:
     _walk(op, made, tuple(steps), start)
 
 
-@register("TileD", dtypes=STORABLE, attributes=("multiples",))
+@register("TileD", dtypes=MOVABLE, attributes=("multiples",))
 def tile(op: KernelContext) -> None:
     """Input 0 repeated ``multiples`` times along each dimension."""
     source = op.input(0)
@@ -137,7 +137,7 @@ def tile(op: KernelContext) -> None:
 
 @register(
     "PadV3",
-    dtypes=STORABLE,
+    dtypes=MOVABLE,
     attributes=("mode", "paddings_contiguous"),
     inputs=(2, 3),
     constant_inputs=(1,),
@@ -158,7 +158,8 @@ def pad(op: KernelContext) -> None:
     made = [sum(each) for each in zip(before, source.shape, after, strict=True)]
     op.expect_shape(op.output(), made, source.dtype)
     trace = op.trace
-    nothing = trace.word(0) if filler is None else filler.load_bits(trace.index(0))
+    zero = trace.index(0) if source.bits == 64 else trace.word(0)
+    nothing = zero if filler is None else filler.load_bits(trace.index(0))
     if not source.desc.elements:
         op.fail(f"has nothing to pad in {list(source.shape)}; use positive extents")
     with trace.nest(made) as indices:

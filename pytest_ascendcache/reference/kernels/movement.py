@@ -12,7 +12,7 @@ from pytest_ascendcache.reference.kernels.layout import (
     offset,
     row_major,
 )
-from pytest_ascendcache.reference.kernels.operator import STORABLE, KernelContext, Tensor
+from pytest_ascendcache.reference.kernels.operator import MOVABLE, KernelContext, Tensor
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import select
 
@@ -26,7 +26,7 @@ def _copy(op: KernelContext, extents: Sequence[int], of: tuple[int, ...]) -> Non
         target.store_bits(offset(op.trace, indices, writing), word)
 
 
-@register("Transpose", dtypes=STORABLE, attributes=("perm",), inputs=(1, 2), constant_inputs=(1,))
+@register("Transpose", dtypes=MOVABLE, attributes=("perm",), inputs=(1, 2), constant_inputs=(1,))
 def transpose(op: KernelContext) -> None:
     """``perm`` is the constant input 1, or the attribute of TransposeD."""
     source = op.input(0)
@@ -42,12 +42,12 @@ def transpose(op: KernelContext) -> None:
     _copy(op, extents, tuple(strides[axis] for axis in perm))
 
 
-register("TransposeD", dtypes=STORABLE, attributes=("perm",))(transpose)
+register("TransposeD", dtypes=MOVABLE, attributes=("perm",))(transpose)
 
 
 @register(
     "Reshape",
-    dtypes=STORABLE,
+    dtypes=MOVABLE,
     attributes=("axis", "num_axes", "shape"),
     inputs=(1, 2),
     constant_inputs=(1,),
@@ -64,7 +64,7 @@ def reshape(op: KernelContext) -> None:
     _copy(op, target.shape, row_major(target.shape))
 
 
-@register("Flatten", dtypes=STORABLE, attributes=("axis",))
+@register("Flatten", dtypes=MOVABLE, attributes=("axis",))
 def flatten(op: KernelContext) -> None:
     """Two dimensions: those before ``axis`` and those from it on."""
     shape = op.input(0).shape
@@ -77,7 +77,7 @@ def flatten(op: KernelContext) -> None:
     _copy(op, extents, row_major(extents))
 
 
-@register("FlattenV2", dtypes=STORABLE, attributes=("axis", "end_axis"))
+@register("FlattenV2", dtypes=MOVABLE, attributes=("axis", "end_axis"))
 def flatten_v2(op: KernelContext) -> None:
     """One dimension in the place of those from ``axis`` to ``end_axis``."""
     shape = op.input(0).shape
@@ -92,7 +92,7 @@ def flatten_v2(op: KernelContext) -> None:
 
 @register(
     "GatherV2",
-    dtypes=(*STORABLE, "int64"),
+    dtypes=MOVABLE,
     attributes=("batch_dims", "negative_index_support", "is_preprocessed"),
     inputs=(3, 3),
     constant_inputs=(2,),
@@ -104,7 +104,7 @@ def gather(op: KernelContext) -> None:
     nothing outside of input 0 is read.
     """
     source, places, target = op.input(0), op.input(1), op.output()
-    if source.dtype == "int64" or places.dtype not in ("int32", "int64"):
+    if places.dtype not in ("int32", "int64"):
         op.fail(f"cannot take {places.dtype} places of {source.dtype}; use int32 or int64 places")
     given = op.constant_integers(2, "axis") or ()
     if len(given) != 1 or op.integer("batch_dims", 0):
@@ -124,13 +124,13 @@ def gather(op: KernelContext) -> None:
         target.store_bits((first * count + number) * inner + last, word)
 
 
-@register("SelectV2", dtypes=STORABLE, inputs=(3, 3))
+@register("SelectV2", dtypes=MOVABLE, inputs=(3, 3))
 def select_elements(op: KernelContext) -> None:
     """Input 1 where input 0 is true, else input 2; all three broadcast."""
     _choose(op, *(op.input(position) for position in range(3)))
 
 
-@register("MaskedFill", dtypes=STORABLE, inputs=(3, 3))
+@register("MaskedFill", dtypes=MOVABLE, inputs=(3, 3))
 def fill_where_masked(op: KernelContext) -> None:
     """Input 2 where input 1 is true, else input 0; all three broadcast."""
     x, mask, value = (op.input(position) for position in range(3))
@@ -176,13 +176,13 @@ def _triangle(op: KernelContext, upper: bool) -> None:
             y.store_bits(place, select(right < diagonal + 1, word, 0))
 
 
-@register("Triu", dtypes=STORABLE, attributes=("diagonal",))
+@register("Triu", dtypes=MOVABLE, attributes=("diagonal",))
 def upper_triangle(op: KernelContext) -> None:
     """Zero below the diagonal, which counts upwards from the main one."""
     _triangle(op, upper=True)
 
 
-@register("Tril", dtypes=STORABLE, attributes=("diagonal",))
+@register("Tril", dtypes=MOVABLE, attributes=("diagonal",))
 def lower_triangle(op: KernelContext) -> None:
     """Zero above the diagonal, which counts upwards from the main one."""
     _triangle(op, upper=False)

@@ -25,6 +25,8 @@ NUMBERS = (*FLOATS, "int32")
 STORABLE = (*NUMBERS, "int8", "uint8", "bool")
 WIDE = ("int64",)
 """Element types of 64 bits, which only operators that name them have."""
+MOVABLE = (*STORABLE, *WIDE)
+"""Element types whose bits can be put elsewhere."""
 
 
 @dataclass(frozen=True)

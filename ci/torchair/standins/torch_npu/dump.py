@@ -32,7 +32,7 @@ _TARGETS = (
     "FlashAttention",
 )
 """Operators of ``<pid>``, by how their names begin; ``_debug`` has all of them."""
-_NOT_COMPILED = {"ReduceSum", "ReduceMin", "ReduceMax", "GatherV2", "Range"}
+_NOT_COMPILED = {"ReduceSum", "ReduceMin", "ReduceMax", "GatherV2", "Range", "Sort"}
 _numbers = Counter()
 
 
@@ -148,6 +148,10 @@ def _triangle(kind):
     return lambda x, diagonal=0: (kind, [x], _attributes(diagonal=diagonal))
 
 
+def _sort(x, *, stable=False, dim=-1, descending=False):
+    return "Sort", [x], _attributes(axis=dim, descending=descending, stable=bool(stable))
+
+
 def _power(x, exponent):
     if exponent == 2:
         return "Square", [x], []
@@ -197,6 +201,7 @@ OPERATORS = {
     aten.tril.default: _triangle("Tril"),
     aten.pow.Tensor_Scalar: _power,
     aten._to_copy.default: _cast,
+    aten.sort.stable: _sort,
 }
 
 
