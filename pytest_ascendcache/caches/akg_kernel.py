@@ -156,7 +156,7 @@ def _linked(data: bytes) -> bytes:
 
 def _bytes(path: Path) -> bytes | None:
     if not path.is_file():
-        return None  # reading a FIFO would wait for somebody to write
+        return None  # reading a FIFO would wait for a writer
     try:
         return b"".join(read_quietly(path))
     except OSError:
