@@ -18,8 +18,8 @@ _LOOKS = 1.0
 """Seconds between two looks."""
 
 _DOZING = 2
-"""Ticks of processor time (a hundredth of a second each) in one look that are still sleep: a process
-that looks for something once a second uses less."""
+"""Ticks of processor time (a hundredth of a second each) in one look that are still sleep: a
+process that looks for something once a second uses less."""
 
 
 @dataclass(frozen=True)
