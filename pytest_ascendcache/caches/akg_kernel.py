@@ -155,8 +155,6 @@ def _linked(data: bytes) -> bytes:
 
 
 def _bytes(path: Path) -> bytes | None:
-    if not path.is_file():
-        return None  # reading a FIFO would wait for a writer
     try:
         return b"".join(read_quietly(path))
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -170,13 +171,19 @@ def read_quietly(path: Path, skip_holes: bool = False) -> Iterator[bytes]:
     """Contents of a file in chunks, without renewing its access time where that is allowed.
 
     ``skip_holes`` leaves out what was never written.
+
+    Raises:
+        OSError: where there is no regular file; a FIFO is not waited for.
     """
+    how = os.O_RDONLY | os.O_NONBLOCK
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOATIME)
+        descriptor = os.open(path, how | os.O_NOATIME)
     except PermissionError:
         # O_NOATIME is for the file's owner only.
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = os.open(path, how)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
         while chunk := os.read(descriptor, _CHUNK):
             yield chunk
             if skip_holes:

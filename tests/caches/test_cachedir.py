@@ -48,6 +48,11 @@ OBJECTS = {name: kernel(name) for name in ("x86_64", "aarch64")}
 OBJECT = OBJECTS["x86_64"]
 
 
+def put_fifo(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.fixture(params=OBJECTS)
 def elf(request):
     return OBJECTS[request.param]
@@ -221,6 +226,8 @@ def test_a_valid_entry(entry):
     [
         (lambda entry: entry.metadata_path.unlink(), "metadata file is missing"),
         (lambda entry: entry.object_path.unlink(), "object file is missing"),
+        (lambda entry: put_fifo(entry.metadata_path), "not a JSON object"),
+        (lambda entry: put_fifo(entry.object_path), "object file is missing"),
         (lambda entry: entry.metadata_path.write_text(""), "not a JSON object"),
         (lambda entry: entry.metadata_path.write_text("[1]"), "not a JSON object"),
         (lambda entry: entry.metadata_path.write_text('"text"'), "not a JSON object"),
