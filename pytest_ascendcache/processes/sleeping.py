@@ -1,7 +1,8 @@
 """Telling a process group that waits for ever from one that works, or wants to, on a busy machine.
 
-A group is asleep as long as none of its threads runs, or waits for a processor or a disk, and none
-uses processor time. Starved processes are none of that: the kernel calls them running.
+A group is asleep as long as no thread of it, or of what it started, runs, or waits for a processor
+or a disk, and none uses processor time. Starved processes are none of that: the kernel calls them
+running.
 """
 
 from __future__ import annotations
@@ -45,14 +46,23 @@ def ends_or_sleeps(running: Running, seconds: float, until: float) -> None:
 
 def _look(group: int) -> _Look:
     ticks, awake = 0, False
-    for process in running_processes():
-        if process.group != group:
-            continue
-        for task in _tasks(process.id):
+    for process in _of(group):
+        for task in _tasks(process):
             state, used = task
             ticks += used
             awake = awake or state in (b"R", b"D")
     return _Look(ticks, awake)
+
+
+def _of(group: int) -> set[int]:
+    """The processes of a group, and what they started in groups of their own."""
+    running = list(running_processes())
+    found: set[int] = set()
+    more = {each.id for each in running if each.group == group}
+    while more:
+        found |= more
+        more = {each.id for each in running if each.parent in more} - found
+    return found
 
 
 def _tasks(process: int) -> list[tuple[bytes, int]]:

@@ -32,8 +32,13 @@ def test_who_sleeps_is_left_before_the_deadline(tmp_path: Path, script: str) -> 
     assert running.wait(0.0).returncode is None
 
 
-def test_who_works_is_waited_for(tmp_path: Path) -> None:
-    running = started(tmp_path, "(while :; do :; done) & wait")
+@pytest.mark.parametrize(
+    "script",
+    ["(while :; do :; done) & wait", "setsid sh -c 'while :; do :; done' & wait"],
+    ids=["in its group", "in a session of its own"],
+)
+def test_who_works_is_waited_for(tmp_path: Path, script: str) -> None:
+    running = started(tmp_path, script)
     until = time.monotonic() + 5.0
     ends_or_sleeps(running, 1.5, until)
     assert time.monotonic() >= until
