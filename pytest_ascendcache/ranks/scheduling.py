@@ -140,11 +140,14 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         assert self.collection is not None
         indices = {each: index for index, each in enumerate(self.collection)}
         for name, ids in self._session.gangs.items():
-            nodes = sorted(self.nodes, key=lambda node: len(self.node2pending[node]))[: len(ids)]
+            nodes = sorted(
+                self.nodes, key=lambda node: (len(self.node2pending[node]), _place(node))
+            )
+            del nodes[len(ids) :]
             if len(nodes) < len(ids):
                 continue  # workers died before: its ranks run like other tests, and are told
-            # Rank 0 is on the first of them: reports are easier to read.
-            nodes.sort(key=self.nodes.index)
+            # As --tx names them, whichever came first: the ranks of a host follow each other.
+            nodes.sort(key=_place)
             for rank, (each, node) in enumerate(zip(ids, nodes, strict=True)):
                 self.node2pending[node].append(indices[each])
                 self._ranks[indices[each]] = (name, rank)
@@ -161,3 +164,9 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
                 for index in left:
                     self._session.hub.move(*self._ranks[index], node.gateway.id)
                 node.send_runtest_some(left)
+
+
+def _place(node: WorkerController) -> tuple[int, str]:
+    """Where a worker is among those of ``--tx``: gw2 is before gw10."""
+    name = str(node.gateway.id)
+    return len(name), name
