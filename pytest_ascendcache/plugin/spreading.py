@@ -17,7 +17,7 @@ from pytest_ascendcache.plugin.stash import ascend_session_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _PORTIONS = 4
-"""Portions of a user's own tests that a worker takes, in their order: xdist's own share."""
+"""A worker takes this part of its share of a user's own tests that are left, in their order."""
 
 
 class Spreading:
@@ -40,12 +40,13 @@ class Spreading:
         def runs(portion: list[int]) -> float:
             return sum(runs_of(names[each]) for each in portion)
 
+        found = sorted(portions.values(), key=runs, reverse=True)
         workers = len(self._config.getoption("tx", None) or "1")
-        size = max(1, len(own) // (_PORTIONS * workers))
-        return [
-            *sorted(portions.values(), key=runs, reverse=True),
-            *(own[first : first + size] for first in range(0, len(own), size)),
-        ]
+        while own:  # smaller and smaller, so that workers end together
+            size = max(1, len(own) // (_PORTIONS * workers))
+            found.append(own[:size])
+            del own[:size]
+        return found
 
     def _batches(self, names: Sequence[str]) -> dict[str, str]:
         """Checks of combinations -> the batch whose runs they share."""
