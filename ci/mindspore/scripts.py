@@ -8,6 +8,7 @@ included; whether the finding was there is decided by what they print.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import platform
 import re
@@ -82,10 +83,25 @@ def run(finding: dict[str, Any], python: Path) -> Ran:
         try:
             output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             output = f"{process.communicate()[0]}\nnot ended after {PATIENCE:g} s"
+        finally:
+            _kill(process)  # what a script leaves running, or all of it after Ctrl-C
         output = output.replace(directory, "$PWD").replace(str(python.parent.parent), "venv")
+        output = output.replace(_home_of(python), "python")
     return Ran(finding, output, re.search(finding["shows"], output) is not None)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _home_of(python: Path) -> str:
+    """Where the Python is installed that the environment was made of."""
+    command = [str(python), "-c", "import sys; print(sys.base_prefix)"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ended.stdout.strip()
 
 
 def environment(python: Path) -> tuple[str, str]:

@@ -134,7 +134,7 @@ def test_a_host_is_lost_in_the_middle(cluster: Cluster, project: Path, way: str,
     late = r"ranks? 2(, 3)? did not come within 12 s \(worker gw2 on card-b(, gw3 on card-b)?\)"
     assert re.search(f"test_middle aborted: {late}", said), said
     assert re.search(r"worker gw[23] on card-b is not replaced: its host does not answer", said)
-    # On a busy machine the next gang may begin before the workers are known to be dead.
-    gone = r"ranks? [23](, 3)? (was not run: its worker died before|was lost|did not come within)"
-    assert re.search(f"test_later aborted: {gone}", said), said
+    # Asking a frozen host takes up to 15 s, longer than the next gang waits.
+    gone = rf"rank [23] was not run: its worker died before|{late.replace('2(, 3)?', '[23](, 3)?')}"
+    assert re.search(f"test_later aborted: ({gone})", said), said
     assert "INTERNALERROR" not in said

@@ -9,7 +9,7 @@ import pytest
 from pytest_ascendcache.conformance.kit.mindspore_stories import right, usual, waited
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import NetworkUnderTest
+from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
 
 
@@ -28,11 +28,14 @@ def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest)
         pytest.skip(
             f"{judged.name}: no other release is at hand; --ascend-mindspore-other names its Python"
         )
+    network.needs_reuse()
     other = cast(HasOther, judged).other_release
     wanted = usual(network)
     network.toolchain = other
     try:
         network.run(wanted)
+        if not network.kernels():
+            raise NotDecidable(f"{other.version} keeps nothing")
         network.mark()
     finally:
         network.toolchain = judged

@@ -33,6 +33,7 @@ CACHE_PATH, ENABLE = "MS_COMPILER_CACHE_PATH", "MS_COMPILER_CACHE_ENABLE"
 @rule("ranks/scenarios-separate")
 def test_inference_does_not_run_what_was_trained(network: NetworkUnderTest) -> None:
     """Dropout changes its input in training alone; whether it trains is no part of the script."""
+    network.needs_reuse()
     script = Script(dropout=True)
     trained, inferred = (
         network.request(ONE, phase=phase, script=script)
