@@ -293,6 +293,7 @@ class NetworkUnderTest:
             layout=self.layout,
         )
         self._note(run)
+        self.evidence.asleep = round(self.evidence.asleep + result.asleep, 1)
         self.witness.note(run)
         return run
 

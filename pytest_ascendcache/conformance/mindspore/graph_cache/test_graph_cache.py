@@ -15,7 +15,9 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     GANG_HANGS,
     LEAKY,
     ONE,
+    WAIT,
     ended,
+    gave_up,
     last_words,
     leaky,
     recovers,
@@ -130,9 +132,6 @@ def test_the_digest_alone_decides(network: NetworkUnderTest) -> None:
 
 # --- ranks that come late -------------------------------------------------------------------
 
-WAIT = "MS_CPU_COMM_OP_TIMEOUT"
-"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
-
 
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
@@ -161,10 +160,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
             assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
             assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
             return
-    assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
-    assert runs[0].returncode != 0, "the gang ended well without rank 1"
-    words = runs[0].output
-    assert WAIT in words, f"the error does not name {WAIT}: {last_words(runs[0])}"
+    gave_up(runs[0])
 
 
 @rule("ranks/killed-rank")

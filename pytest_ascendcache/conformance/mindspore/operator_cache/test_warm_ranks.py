@@ -10,17 +10,15 @@ import pytest
 from pytest_ascendcache.conformance.kit.mindspore_stories import (
     GANG_HANGS,
     ONE,
+    WAIT,
+    gave_up,
     held_linker,
-    last_words,
     right,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest, launched_gang
 from pytest_ascendcache.toolchains import Script
-
-WAIT = "MS_CPU_COMM_OP_TIMEOUT"
-"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
 
 
 @rule("ranks/partial-deletion")
@@ -49,10 +47,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
                     right(run, f"rank {rank}")
                 assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
                 return
-    assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
-    assert runs[0].returncode != 0, "the gang ended well without rank 1"
-    words = runs[0].output
-    assert WAIT in words, f"the error does not name {WAIT}: {last_words(runs[0])}"
+    gave_up(runs[0])
 
 
 def _kept_in(place: Path) -> tuple[tuple[str, str], ...]:
