@@ -32,7 +32,8 @@ class Script:
     ``before`` are networks the same process runs first; ``late_import`` puts the networks' code
     in a module that is imported inside a function, ``module`` in one imported as usual.
     ``held`` are ranks of a gang that stop before they run the network, each with the directory
-    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
+    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``;
+    with ``held_late`` they run ``before`` first.
     ``fresh`` starts a process from nothing, where others may be forked from one that has loaded
     the toolchain. ``dropout`` has the first input go through a Dropout, which changes it in
     training (``TrainRequest.phase``) and in nothing else; training leaves no outputs.
@@ -45,6 +46,7 @@ class Script:
     module: bool = False
     late_import: bool = False
     held: tuple[tuple[int, Path], ...] = ()
+    held_late: bool = False
     fresh: bool = False
     dropout: bool = False
     jit_level: str = ""

@@ -164,21 +164,25 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
 
 
 @rule("ranks/killed-rank")
-def test_a_killed_rank_ends_the_others(network: NetworkUnderTest) -> None:
-    script = Script(held=((1, network.sandbox / "gate"),))
+@pytest.mark.parametrize("late", [False, True], ids=["before-a-network", "between-networks"])
+def test_a_killed_rank_ends_the_others(network: NetworkUnderTest, late: bool) -> None:
+    first, last = probe_network(LEAKY[0], name="first"), probe_network(LEAKY[1], name="last")
+    held = ((1, network.sandbox / "gate"),)
+    script = Script(before=(first,), held=held, held_late=late)
     with (
         Gate(network.sandbox / "gate") as gate,
-        launched_gang(network, ONE, 2, {WAIT: "30"}, script) as gang,
+        launched_gang(network, last, 2, {WAIT: "30"}, script) as gang,
     ):
         if not gate.wait(time.monotonic() + GANG_HANGS):
             raise NotDecidable("rank 1 did not get to its network")
         os.kill(int((network.sandbox / "gate/pid").read_text()), signal.SIGKILL)
         runs = gang.wait(GANG_HANGS)
-        named = gang.names(1)
+        blamed = gang.blamed(1)
     assert runs[0].returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
     assert runs[0].returncode != 0, "the gang ended well without rank 1"
     assert runs[0].result.left_behind == 0, "processes were left behind"
-    assert named, f"nobody names rank 1, which was killed: {last_words(runs[0])}"
-    with launched_gang(network, ONE, 2) as gang:
+    named = 1 in blamed
+    assert named, f"nobody names rank 1, which was killed; errors name the ranks {blamed}"
+    with launched_gang(network, last, 2, script=Script(before=(first,))) as gang:
         for rank, run in enumerate(gang.wait(GANG_HANGS)):
             right(run, f"afterwards rank {rank}")

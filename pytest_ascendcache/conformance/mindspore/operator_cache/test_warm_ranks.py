@@ -13,6 +13,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     WAIT,
     gave_up,
     held_linker,
+    last_words,
     right,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
@@ -25,8 +26,7 @@ from pytest_ascendcache.toolchains import Script
 @pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
 def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seconds: int) -> None:
     """Each rank has a directory of its own; the linker of rank 1 stands, too long or not."""
-    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
+    needs_launcher(network)
     cards = [network.site / f"card{rank}" for rank in range(2)]
     script = Script(of_rank=tuple((rank, _kept_in(place)) for rank, place in enumerate(cards)))
     with launched_gang(network, ONE, 2, script=script) as gang:
@@ -48,6 +48,28 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
                 assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
                 return
     gave_up(runs[0])
+
+
+@rule("ranks/partial-deletion")
+@pytest.mark.parametrize("value", ["abc", "0", "-1"])
+def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) -> None:
+    """What is no number of seconds is taken for some time to wait, or named in an error."""
+    needs_launcher(network)
+    with launched_gang(network, ONE, 2, {WAIT: value}) as gang:
+        runs = gang.wait(GANG_HANGS)
+        if runs[0].returncode != 0:
+            named = [each for each in runs if WAIT in each.output]
+            assert named, f"{WAIT}={value!r}: an error that does not name it: {last_words(runs[0])}"
+            return
+        for rank, run in enumerate(runs):
+            right(run, f"rank {rank}")
+        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+
+
+def needs_launcher(network: NetworkUnderTest) -> None:
+    """Not applicable where the toolchain starts no gangs."""
+    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
+        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
 
 
 def _kept_in(place: Path) -> tuple[tuple[str, str], ...]:
