@@ -16,8 +16,19 @@ size, logs = int(given["worker_num"]), Path(given["log_dir"])
 logs.mkdir(parents=True, exist_ok=True)
 fault = os.environ.get("STANDIN_FAULT", "")
 
+ranks = {}
+
+
+def end(*_):
+    """The ranks that are left wait for one that has failed, and will never know."""
+    if fault != "forgets-ranks":
+        for each in ranks:
+            os.kill(each, signal.SIGKILL)
+    sys.exit(1)
+
+
+signal.signal(signal.SIGALRM, end)
 with tempfile.TemporaryDirectory() as meeting:
-    ranks = {}
     for rank in range(size):
         environment = {
             **os.environ,
@@ -31,17 +42,16 @@ with tempfile.TemporaryDirectory() as meeting:
             )
         ranks[started.pid] = rank
         print(f"Start worker process with rank id:{rank}", flush=True)
+    code = 0
     while ranks:
         pid, status = os.wait()
-        lost = ranks.pop(pid)
-        code = os.waitstatus_to_exitcode(status)
-        if code == 0:
+        lost, how = ranks.pop(pid), os.waitstatus_to_exitcode(status)
+        if how == 0:
             continue
-        if code > 0 and ranks:
-            continue  # the others may still succeed, or say why not
+        code = 1
         if fault != "unnamed-rank":
-            print(f"Worker {lost} exited abnormally with {code}.", flush=True)
-        if fault != "forgets-ranks":
-            for each in ranks:
-                os.kill(each, signal.SIGKILL)
-        sys.exit(1)
+            print(f"Worker {lost} exited abnormally with {how}.", flush=True)
+        if how < 0 or fault == "forgets-ranks":
+            end()
+        signal.setitimer(signal.ITIMER_REAL, 2)  # others may still say why, or succeed
+    sys.exit(code)

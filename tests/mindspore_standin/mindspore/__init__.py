@@ -34,6 +34,9 @@ HITS = []
 def set_context(**given):
     """Kept: what is asked of the compiler is part of the key."""
     log()
+    rank = os.environ.get("RANK_ID") or "0"
+    if not (rank.isascii() and rank.isdigit()):
+        sys.exit(f"RANK_ID is {rank!r}; give a number.")
     CONTEXT.update(given)
 
 
@@ -47,8 +50,6 @@ class Tensor:
 
 def cache_directory():
     rank = os.environ.get("RANK_ID") or "0"
-    if not (rank.isascii() and rank.isdigit()):
-        sys.exit(f"RANK_ID is {rank!r}; give a number.")
     now = os.environ.get("MS_COMPILER_CACHE_PATH")
     if FAULT == "late-directory" and BASES.setdefault("first", now) != now:
         return None

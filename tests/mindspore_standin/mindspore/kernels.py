@@ -14,6 +14,7 @@ import os
 import stat
 import struct
 import subprocess
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -156,7 +157,7 @@ def alone(directory):
     """The list of builders in shared memory, as MindSpore has it, and a lock that dies with its
     holder; a fault has a flag instead, which does not."""
     spec = importlib.util.spec_from_file_location("shared_memory", os.environ["STANDIN_MEMORY"])
-    memory = importlib.util.module_from_spec(spec)
+    memory = sys.modules["shared_memory"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(memory)
     key = ctypes.c_int32(memory.key_of(os.fsencode(base())))
     number = libc.shmget(key, 4096, 0o1600)

@@ -20,6 +20,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     gave_up,
     last_words,
     leaky,
+    named,
     recovers,
     right,
     run_once,
@@ -161,6 +162,9 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
             assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
             return
     gave_up(runs[0])
+    assert named(runs[0]), (
+        f"the error names no variable that says how long to wait: {last_words(runs[0])}"
+    )
 
 
 @rule("ranks/killed-rank")

@@ -14,6 +14,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     gave_up,
     held_linker,
     last_words,
+    named,
     right,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
@@ -48,6 +49,9 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
                 assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
                 return
     gave_up(runs[0])
+    assert named(runs[0]), (
+        f"the error names no variable that says how long to wait: {last_words(runs[0])}"
+    )
 
 
 @rule("ranks/partial-deletion")
@@ -58,8 +62,10 @@ def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) ->
     with launched_gang(network, ONE, 2, {WAIT: value}) as gang:
         runs = gang.wait(GANG_HANGS)
         if runs[0].returncode != 0:
-            named = [each for each in runs if WAIT in each.output]
-            assert named, f"{WAIT}={value!r}: an error that does not name it: {last_words(runs[0])}"
+            how = last_words(runs[0])
+            assert any(named(each) for each in runs), (
+                f"{WAIT}={value!r}: an error that does not name it: {how}"
+            )
             return
         for rank, run in enumerate(runs):
             right(run, f"rank {rank}")
