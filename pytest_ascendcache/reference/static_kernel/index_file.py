@@ -155,7 +155,7 @@ class IndexPolicy:
                 self.delete(fs, Path(entry.path))
 
     def delete(self, fs: Fs, path: Path) -> None:
-        """Remove a file, a link, or a directory with what it holds, whoever else does."""
+        """Remove a file, a link, or a directory with what it holds, as another process may, too."""
         if path.is_dir() and not path.is_symlink():
             for entry in fs.entries("uninstall.list", path):
                 self.delete(fs, Path(entry.path))

@@ -7,7 +7,7 @@
 ====================================  =========================================================
 
 A package is installed when its directory stands under its name, whole, by one rename. Everything
-else follows from the directories: list and index are made of them, and whoever changes anything
+else follows from the directories: a process that changes any makes list and index of them, and
 looks again until both say what is there. So of two nodes the last one to write sees what both have
 done, and what a killed one left undone the next one does. An index names a package last and lets
 go of it first. A lock, where it holds, has processes take turns, so that nobody reads an index of
