@@ -168,13 +168,17 @@ class StaticKernelsUnderTest:
         return StaticRequest(Program.PACKAGE, (str(script),), self.work, self.opp)
 
     def installer(
-        self, package: Path, doing: str = "install", plan: FaultPlan | None = None
+        self,
+        package: Path,
+        doing: str = "install",
+        plan: FaultPlan | None = None,
+        opp: Path | None = None,
     ) -> StaticRequest:
         """A package's installer started without a shell, so that faults can be planned for it.
         Needs ``Capability.FAULT_POINTS``."""
         more = ("--uninstall",) if doing == "uninstall" else ()
         arguments = (str(package), *more)
-        return StaticRequest(Program.INSTALLER, arguments, self.work, self.opp, plan=plan)
+        return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp, plan=plan)
 
     def install(self, *packages: Path, opp: Path | None = None) -> None:
         """Install packages, one after the other.
@@ -204,14 +208,16 @@ class StaticKernelsUnderTest:
             temporary.replace(known)
         return {(kind, key): entry for kind, key, entry in json.loads(known.read_text())}
 
-    def interruption(self, package: Path, doing: str) -> Interruption[StaticResult]:
+    def interruption(
+        self, package: Path, doing: str, opp: Path | None = None
+    ) -> Interruption[StaticResult]:
         """An ``install`` or ``uninstall``, recorded now, that can then be interrupted."""
 
         def start(plan: FaultPlan) -> StaticResult:
-            return self.attempt(self.installer(package, doing, plan))
+            return self.attempt(self.installer(package, doing, plan, opp))
 
         logs = self.sandbox / f"record{next(self._numbers)}"
-        return Interruption(self.opp, logs, self.toolchain.fault_route(), start)
+        return Interruption(opp or self.opp, logs, self.toolchain.fault_route(), start)
 
     # Clients.
 

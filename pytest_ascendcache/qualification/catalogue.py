@@ -115,7 +115,7 @@ def _maker(
 def _with_method(change: Callable[..., Any], method: Callable[..., Any]) -> type:
     """The policy that ``method`` belongs to, with ``change`` in its place."""
     name: str = method.__name__
-    owners = [place for place in places() if vars(place).get(name) is method]
+    owners = [place for place in places() if getattr(place, name, None) is method]
     if len(owners) != 1:
         raise ValueError(f"{method.__qualname__} is not a method of one of the policies.")
 

@@ -402,15 +402,21 @@ def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
     assert leftovers == []
 
 
-def test_a_lock_of_a_killed_installer_blocks_nobody(packages, opp, tmp_path):
-    plan = {"log": str(tmp_path / "log"), "point": "install.config.rename", "nth": 0, "do": "kill"}
+@pytest.mark.parametrize(
+    ("point", "there"), [("install.file.fsync", {"pk2"}), ("install.config.rename", {"pk", "pk2"})]
+)
+def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, point, there):
+    """A package that was whole is in the next index; of another one nothing is left."""
+    plan = {"log": str(tmp_path / "log"), "point": point, "nth": 0, "do": "kill"}
     module = "pytest_ascendcache.reference.faulty"
     argv = [sys.executable, "-m", module, "installer", json.dumps(plan), packages["pk"]]
     assert run(argv, opp).returncode < 0
     assert (opp / ".static_kernel.lock").exists()
     assert do(packages["pk2"], opp) == 0
-    assert sorted(path.name for path in opp.rglob("pk*")) == ["pk2"]
-    assert do(packages["pk2"], opp, "--uninstall") == 0
+    assert {path.name for path in (opp / AI_CORE).iterdir()} == {"config", "config.ini", *there}
+    assert set(kernels(opp).values()) == there
+    for name in there:
+        assert do(packages[name], opp, "--uninstall") == 0
     assert sorted(path.name for path in opp.iterdir()) == ["built-in", "version.info"]
 
 

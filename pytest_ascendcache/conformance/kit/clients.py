@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import select
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
@@ -83,3 +88,48 @@ def refused(run: ClientRun, *words: str) -> None:
     assert run.returncode > 0, f"the client {run.result.ending}"
     for word in words:
         assert word in run.output, f"the error does not say {word!r}: {run.output.strip()[-400:]}"
+
+
+@contextmanager
+def standing_client(
+    kernels: StaticKernelsUnderTest, opp: Path
+) -> Iterator[tuple[str, Callable[[], ClientRun]]]:
+    """A client that has installed a package and stands before its second network; the package's
+    name, and what lets it go on, to its end."""
+    directory = kernels.directory("meet")
+    before, after = directory / "before", directory / "after"
+    for fifo in (before, after):
+        os.mkfifo(fifo)
+    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ echo > {before}; read go < {after}; }}}}"
+    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=waits)
+    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp)
+    with kernels.started(request.request) as (process,):
+        _wait_for(before)
+
+        def goes_on() -> ClientRun:
+            _tell(after)
+            return kernels.observed(request, process.wait())
+
+        yield first.package.stem, goes_on
+
+
+def _wait_for(fifo: Path) -> None:
+    """Wait until a writer opens it, for a limited time."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(60_000):
+            pytest.fail("the client does not come to its second network")
+        os.read(descriptor, 16)
+    finally:
+        os.close(descriptor)
+
+
+def _tell(fifo: Path) -> None:
+    """Let a reader go on; one that no longer reads is not waited for."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    try:
+        os.write(descriptor, b"go\n")
+    finally:
+        os.close(descriptor)

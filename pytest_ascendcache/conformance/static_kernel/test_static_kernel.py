@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels
-from pytest_ascendcache.conformance.kit.clients import NETWORK, OTHER, packages, refused, trees
+from pytest_ascendcache.conformance.kit.clients import (
+    NETWORK,
+    OTHER,
+    packages,
+    refused,
+    standing_client,
+    trees,
+)
 from pytest_ascendcache.conformance.kit.packages import differences
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
@@ -363,44 +370,12 @@ def test_the_next_start_cleans_up_after_a_killed_one(
 @rule("static-kernel/uninstalled-at-exit")
 def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> None:
     """Another client starts and ends while the first one's package is installed."""
-    before, after = kernels.directory("meet") / "before", kernels.directory("meet") / "after"
-    for fifo in (before, after):
-        os.mkfifo(fifo)
-    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ echo > {before}; read go < {after}; }}}}"
-    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=waits)
-    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path)
-    with kernels.started(request.request) as (process,):
-        _wait_for(before)
+    with standing_client(kernels, kernels.opp) as (package, goes_on):
         second = kernels.stand_in(*probe_network("Neg").operators)
         kernels.run(probe_network("Neg"), op_compiler=second.path)
         there = InstalledKernels(kernels.opp).packages
-        _tell(after)
-        run = kernels.observed(request, process.wait())
-    assert there == {first.package.stem}, "the package of a living process is gone"
+        run = goes_on()
+    assert there == {package}, "the package of a living process is gone"
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
     assert packages(kernels.opp) == []
     assert state_of(kernels.opp) == {}
-
-
-def _wait_for(fifo: Path) -> None:
-    """Wait until a writer opens it, for a limited time."""
-    import select
-
-    descriptor = os.open(fifo, os.O_RDWR)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        if not poll.poll(60_000):
-            pytest.fail("the client does not come to its second network")
-        os.read(descriptor, 16)
-    finally:
-        os.close(descriptor)
-
-
-def _tell(fifo: Path) -> None:
-    """Let a reader go on; one that no longer reads is not waited for."""
-    descriptor = os.open(fifo, os.O_RDWR)
-    try:
-        os.write(descriptor, b"go\n")
-    finally:
-        os.close(descriptor)

@@ -149,13 +149,13 @@ def links_are_written_through(self, right, fs, entry, data, metadata):
         right(fs, entry, data, metadata)
 
 
-@defect(LINKS, overrides=RegistryPolicy.discard, found_later=True)
+@defect(LINKS, overrides=RegistryPolicy.hide, found_later=True)
 def links_of_a_package_are_emptied(self, right, fs, directory):
     """Uninstalling a package empties what its links point to."""
     for path in (directory, *directory.rglob("*")):
         if path.is_symlink() and path.is_dir():
             shutil.rmtree(path.resolve())
-    right(fs, directory)
+    return right(fs, directory)
 
 
 @defect(LINKS, overrides=KernelMetaPolicy.replace_files, found_later=True)

@@ -36,11 +36,11 @@ def _registry(registry: RegistryPolicy) -> Policies:
 @defect(UNION, what="packages are loaded in the order of their names", found_later=True)
 def packages_by_name() -> Policies:
     class Wrong(RegistryPolicy):
-        def write_order(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
-            super().write_order(fs, ai_core, sorted(names))
+        def write_order(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
+            return super().write_order(fs, ai_core, sorted(names))
 
-        def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
-            super().write_indexes(fs, ai_core, sorted(names))
+        def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
+            return super().write_indexes(fs, ai_core, sorted(names))
 
     return _registry(Wrong())
 
@@ -76,11 +76,12 @@ def one_missing_rank_is_named() -> Policies:
     return Policies(incremental=IncrementalPolicies(rendezvous=Wrong()))
 
 
-@defect(UNION, overrides=RegistryPolicy.remove, found_later=True)
-def removal_takes_shared_keys(self, right, fs, ai_core, name, others):
+@defect(UNION, overrides=RegistryPolicy.uninstall, found_later=True)
+def removal_takes_shared_keys(self, right, fs, opp, name, *given):
     """Removing a package takes keys out of the index that another package has too."""
+    ai_core = self.directory(opp)
     gone = self.parts(fs, ai_core / name)
-    right(fs, ai_core, name, others)
+    done = right(fs, opp, name, *given)
     for soc, index in gone.items():
         path = ai_core / "config" / soc / INDEX_NAME
         if path.is_file():
@@ -88,3 +89,4 @@ def removal_takes_shared_keys(self, right, fs, ai_core, name, others):
             taken = entries_by_key(index)
             left = {key: one for key, one in entries_by_key(now).items() if key not in taken}
             path.write_bytes(render(of_entries(now, left)))
+    return done

@@ -134,17 +134,18 @@ def flags_are_not_in_the_job_key(self, right, info):
 
 @defect(UNION, what="every chip's index has the packages of all chips", found_later=True)
 class IndexesOfAllChips(RegistryPolicy):
-    def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
+    def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
         super().write_indexes(fs, ai_core, names)
         found = [self.parts(fs, ai_core / name) for name in names]
         every = [index for parts in found for index in parts.values()]
         for directory in sorted(set().union(*found)):
             self.write_index(fs, ai_core / "config" / directory, every)
+        return False
 
 
 @defect(UNION, what="the values of the package that comes last are looked at", found_later=True)
 class ValuesOfTheLastPackage(RegistryPolicy):
-    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> None:
+    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> bool:
         seen: set[str] = set()
         changed: list[Index] = []
         for index in reversed(indexes):
@@ -156,7 +157,7 @@ class ValuesOfTheLastPackage(RegistryPolicy):
                 },
             )
             seen |= set(index)
-        super().write_index(fs, directory, changed)
+        return super().write_index(fs, directory, changed)
 
 
 @defect(UNION, overrides=PackagePolicy.uninstall_script, found_later=True)

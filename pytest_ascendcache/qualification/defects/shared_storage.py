@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -11,13 +12,22 @@ from pathlib import Path
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import MetadataFirst
 from pytest_ascendcache.qualification.defects.races import Overwriting
+from pytest_ascendcache.qualification.defects.static_kernel_packages import ListedAtTheBeginning
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
+from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
+from pytest_ascendcache.reference.static_kernel.client.cards import Alone
+from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.programs import run
+from pytest_ascendcache.reference.static_kernel.registry import (
+    AI_CORE,
+    LOCK_NAME,
+    RegistryPolicy,
+)
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 KERNELS = "shared/right-kernels"
@@ -215,3 +225,80 @@ def what_the_index_names_must_be_seen(self, right, fs, opp, entry):
     if not path.exists():
         raise AtcError("E40021", f"[{path}] is missing.")
     return right(fs, opp, entry)
+
+
+@defect(FAILURE)
+class ListRestsOnItsLock(ListedAtTheBeginning):
+    """Packages are listed by who installs them, under a lock of this node."""
+
+
+@defect(NAMES, overrides=RegistryPolicy.directories)
+def an_installer_goes_by_what_it_sees(self, right, fs, path):
+    """What is listed and cannot be seen yet is not installed."""
+    names = [each.name for each in fs.entries("install.list", path)]
+    return [each for each in names if (path / each).is_dir()]
+
+
+@defect(LOCKS, overrides=RegistryPolicy.turn)
+@contextlib.contextmanager
+def packages_need_a_lock(self, right, fs, opp):
+    """A package that cannot have a lock is not installed."""
+    with fs.lock("install.try", opp / ".static_kernel.try"):
+        pass
+    (opp / ".static_kernel.try").unlink()
+    with right(fs, opp) as ai_core:
+        yield ai_core
+
+
+@defect(LOCKS, what="a process is known to live by a lock that it holds")
+class KnownByLocks(PackagePolicy):
+    def claim(self, fs, opp, package):
+        owned = super().claim(fs, opp, package)
+        with contextlib.suppress(OSError):
+            fcntl.flock(os.open(owned.record, os.O_RDWR), fcntl.LOCK_SH)
+        return owned
+
+    def clean(self, opp, environ):
+        for record in self.records(opp):
+            descriptor = os.open(record, os.O_RDWR)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                script = opp / AI_CORE / record.parent.name / "uninstall.sh"
+                if script.is_file():
+                    run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Alone())
+                self.forget(record)
+            os.close(descriptor)
+        return []
+
+
+class ReadsUnderTheLock(SelectionPolicy):
+    """What the index names under the lock is there."""
+
+    def read_index(self, fs, opp, soc):
+        with contextlib.suppress(LockUnavailable), fs.lock("select.lock", opp / LOCK_NAME):
+            pass
+        return super().read_index(fs, opp, soc)
+
+    def load(self, fs, opp, entry):
+        found = super().load(fs, opp, entry)
+        if found is None:
+            raise AtcError("E40021", f"[{entry['binPath']}] is no kernel.")
+        return found
+
+
+class IndexFirst(RegistryPolicy):
+    """What nobody may read yet is named before it is there."""
+
+    def put_in_place(self, fs, ai_core, staged, name):
+        names = [*(each for each in self.names(fs, ai_core) if each != name), name]
+        parts = {each: self.parts(fs, ai_core / each) for each in names}
+        new = Manifest.parse((staged / MANIFEST).read_bytes())
+        parts[name] = {new.directory: new.index}
+        indexes = [each[new.directory] for each in parts.values() if new.directory in each]
+        self.write_index(fs, ai_core / "config" / new.directory, indexes)
+        super().put_in_place(fs, ai_core, staged, name)
+
+
+@defect(KERNELS, what="an index that is read under a lock of this node is believed")
+def a_lock_in_place_of_a_look() -> Policies:
+    return having(ReadsUnderTheLock(), IndexFirst())

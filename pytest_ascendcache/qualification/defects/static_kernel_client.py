@@ -211,9 +211,9 @@ def dead_owners_not_cleaned(*_):
 def recorded_after_install(self, right, owned, environ, cards):
     """Who installed a package is recorded only once it is installed."""
     content = owned.record.read_bytes()
-    owned.record.unlink()
+    self.forget(owned.record)
     right(owned, environ, cards)
-    owned.record.parent.mkdir(exist_ok=True)
+    owned.record.parent.mkdir(parents=True, exist_ok=True)
     owned.record.write_bytes(content)
 
 
@@ -221,7 +221,7 @@ def recorded_after_install(self, right, owned, environ, cards):
 def living_owners_cleaned(self, right, opp, environ):
     """A start cleans away the packages of living processes."""
     for record in self.records(opp):
-        self.uninstall(opp, Path(f"{record.name}.run"), environ)
+        self.uninstall(opp, Path(f"{record.parent.name}.run"), environ)
         self.forget(record)
     return []
 

@@ -112,40 +112,58 @@ def index_written_in_place() -> Policies:
     return having(_IndexInPlace())
 
 
-@defect(UNION, overrides=RegistryPolicy.locked)
-@contextlib.contextmanager
-def install_not_locked(self, right, fs, opp):
-    """Installers do not wait for each other."""
-    yield
-    self.sweep(fs, opp)
+class ListedAtTheBeginning(RegistryPolicy):
+    """An installer writes the list as it was when it began, with its own package behind it."""
+
+    def put(self, fs, ai_core, package, holder):
+        place = ai_core / package.manifest.name
+        names = self.names(fs, ai_core)
+        if self.is_installed(fs, ai_core, package, names):
+            return super().put(fs, ai_core, package, holder)
+        staged = self.stage(fs, ai_core, package, [holder] if holder else [])
+        self.put_in_place(fs, ai_core, staged, place.name)
+        self.write(fs, ai_core, [*(each for each in names if each != place.name), place.name])
+        return True
+
+
+@defect(UNION)
+class InstallNotLocked(ListedAtTheBeginning):
+    """Installers neither wait for each other nor look again."""
+
+    @contextlib.contextmanager
+    def turn(self, fs, opp):
+        yield self.directory(opp)
+        self.sweep(fs, opp)
 
 
 @defect(HALF, overrides=RegistryPolicy.put_in_place)
-def index_before_files(self, right, fs, ai_core, staged, name, others):
+def index_before_files(self, right, fs, ai_core, staged, name):
     """The index names a package before its files are there."""
     new = Manifest.parse((staged / MANIFEST).read_bytes())
-    found = [self.manifest(fs, ai_core / each) for each in others]
+    found = [self.manifest(fs, ai_core / each) for each in self.names(fs, ai_core)]
     index = merged([*(each.index for each in found if each), new.index])
     directory = ai_core / "config" / new.directory
     self.make_directories(fs, directory)
     self.publish(fs, "install.index", directory / INDEX_NAME, render(index))
-    right(fs, ai_core, staged, name, others)
+    right(fs, ai_core, staged, name)
 
 
 @defect(HALF, overrides=RegistryPolicy.remove)
-def files_before_index(self, right, fs, ai_core, name, others):
+def files_before_index(self, right, fs, ai_core, name, *_):
     """A package's files go before the index lets go of them."""
-    self.discard(fs, ai_core / name)
-    self.write_order(fs, ai_core, others)
-    self.write_indexes(fs, ai_core, others)
+    self.delete(fs, self.hide(fs, ai_core / name))
+    self.settle(fs, ai_core)
+    return frozenset()
 
 
-@defect(UNION, overrides=RegistryPolicy.remove)
-def uninstall_by_substring(self, right, fs, ai_core, name, *_):
+@defect(UNION, overrides=RegistryPolicy.uninstall)
+def uninstall_by_substring(self, right, fs, opp, name, *given):
     """Uninstalling takes a package's name out of the list as text."""
-    text = ",".join(self.order(fs, ai_core)).replace(name, "")
-    names = [each for each in text.split(",") if each]
-    right(fs, ai_core, name, names)
+    done = right(fs, opp, name, *given)
+    ai_core = self.directory(opp)
+    names = ",".join(self.order(fs, ai_core)).replace(name, "").split(",")
+    self.write(fs, ai_core, [each for each in names if each])
+    return done
 
 
 @defect(UNION)
@@ -153,7 +171,7 @@ class OverriddenKernelDoesNotComeBack(RegistryPolicy):
     """Of two kernels for one operator the first install wins for ever."""
 
     def write_index(self, fs, directory, indexes):
-        super().write_index(fs, directory, list(reversed(indexes)))
+        return super().write_index(fs, directory, list(reversed(indexes)))
 
 
 @defect(UNION, overrides=RegistryPolicy.install)
@@ -191,14 +209,14 @@ class OtherProgramsTakenForInstallers(RegistryPolicy):
     """Any program called install.py keeps packages from being installed."""
 
     @contextlib.contextmanager
-    def locked(self, fs, opp):
+    def turn(self, fs, opp):
         for path in Path("/proc").glob("[1-9]*/cmdline"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 words = path.read_bytes().split(b"\0")
                 if any(each.endswith(b"/install.py") for each in words[1:3]):
                     raise OSError(16, "is installing", str(path))
-        with super().locked(fs, opp):
-            yield
+        with super().turn(fs, opp) as ai_core:
+            yield ai_core
 
 
 @defect(SHARED, overrides=RegistryPolicy.holders)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
+import re
 import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -22,7 +24,19 @@ from pathlib import Path
 LOCK_PATIENCE = 10.0
 """Seconds a writer waits for a lock; a stopped holder must not stop everybody for ever."""
 
-_TEMPORARY_SUFFIX = ".temp"
+_TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.(?P<where>[0-9a-f]{8})[0-9a-f]{8}\.temp")
+_NEVER_SO_LONG = 24 * 3600.0
+"""Seconds that nobody is at work on one file; a node's clock may be wrong by minutes."""
+
+
+def numbered_at() -> str:
+    """Where process numbers count: a digest of this boot and its namespace of them, in hex."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        where = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        where = os.uname().nodename
+    return hashlib.sha256(where.encode()).hexdigest()
 
 
 class LockUnavailable(OSError):
@@ -140,9 +154,22 @@ class Fs:
             raise
 
     def temporary_path(self, target: Path) -> Path:
-        """A name no other writer uses."""
-        token = secrets.token_hex(8)
-        return target.with_name(f".{target.name}.{os.getpid()}.{token}{_TEMPORARY_SUFFIX}")
+        """A name no other writer uses, on this node or another; see :meth:`is_abandoned`."""
+        token = numbered_at()[:8] + secrets.token_hex(4)
+        return target.with_name(f".{target.name}.{os.getpid()}.{token}.temp")
+
+    def is_abandoned(self, entry: os.DirEntry[str]) -> bool:
+        """Whether what has a temporary name is nobody's any more: its process was one of this
+        node and is gone, or it is a day old. This process itself must not be at work on any."""
+        found = _TEMPORARY.fullmatch(entry.name)
+        if found is None:
+            return False
+        if found["where"] == numbered_at()[:8]:
+            return int(found["pid"]) == os.getpid() or not Path("/proc", found["pid"]).exists()
+        try:
+            return time.time() - entry.stat(follow_symlinks=False).st_mtime > _NEVER_SO_LONG
+        except FileNotFoundError:
+            return False
 
     def replace(self, point: str, source: Path, target: Path) -> None:
         """Rename over, as one step."""
@@ -194,6 +221,17 @@ class Fs:
         self.step(point, Act.TOUCH, path)
         modified = path.stat(follow_symlinks=False).st_mtime_ns
         os.utime(path, ns=(time.time_ns(), modified), follow_symlinks=False)
+
+    def see(self, point: str, path: Path) -> None:
+        """Have this node see a name that it looked up before another node made it.
+
+        NFS and FUSE go on saying that it is missing, though the directory lists it, until they
+        are told otherwise: by refusing to make what is there.
+        """
+        self.step(point, Act.MAKE_DIRECTORY, path)
+        with suppress(FileExistsError):
+            path.mkdir(self.directory_mode)
+            path.rmdir()  # it is gone by now
 
     @contextmanager
     def lock(self, point: str, path: Path, patience: float = LOCK_PATIENCE) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import re
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,9 +20,6 @@ from pytest_ascendcache.reference.static_kernel.index import (
     render,
 )
 
-_LEFTOVER = re.compile(r"\..+\.\d+\.[0-9a-f]{16}\.temp")
-"""What :meth:`Fs.temporary_path` makes."""
-
 
 class RegistryError(Exception):
     """Something stands where packages are kept that this installer leaves alone."""
@@ -31,31 +28,36 @@ class RegistryError(Exception):
 class IndexPolicy:
     """Keeps every SoC's index that of the installed packages, ours and CANN's."""
 
-    def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> None:
-        """Make the index of every SoC that of these packages, in load order."""
+    def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
+        """Make the index of every SoC that of these packages, in load order; whether any was
+        another."""
         found = [self.parts(fs, ai_core / name) for name in names]
         config = ai_core / "config"
-        entries = fs.entries("install.list", config)
-        known = {each.name for each in entries if each.is_dir(follow_symlinks=False)}
-        for directory in sorted(known.union(*found)):
-            indexes = [parts[directory] for parts in found if directory in parts]
-            self.write_index(fs, config / directory, indexes)
+        known = set(self.directories(fs, config))
+        written = [
+            self.write_index(fs, config / soc, [parts[soc] for parts in found if soc in parts])
+            for soc in sorted(known.union(*found))
+        ]
+        return any(written)
 
-    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> None:
-        """Make one SoC's index that of these packages, and of others that keep none themselves."""
+    def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> bool:
+        """Make one SoC's index that of these packages, and of others that keep none themselves;
+        whether it was another."""
         if directory.is_symlink():
             raise RegistryError(f"[{directory}] is a link; put a directory there")
-        self.remove_leftovers(fs, directory)
         path = directory / INDEX_NAME
         current = self.content(fs, path)
         others = self.others(fs, directory.parent.parent, current)
         wanted = render(merged([others, *indexes])) if others or indexes else None
-        if wanted is None and current is not None:
+        if wanted == current:
+            return False
+        if wanted is None:
             fs.remove("install.index.remove", path)
             fs.sync_directory("install.index.sync", directory)
-        elif wanted is not None and wanted != current:
+        else:
             self.make_directories(fs, directory)
             self.publish(fs, "install.index", path, wanted)
+        return True
 
     def parts(self, fs: Fs, directory: Path) -> dict[str, Index]:
         """What a package contributes to the index of each SoC. CANN's packages keep it in
@@ -95,10 +97,26 @@ class IndexPolicy:
 
     def content(self, fs: Fs, path: Path) -> bytes | None:
         """A file's content, if there is one."""
+        self.look(fs, path)
         try:
             return fs.read("install.index.read", path)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def directories(self, fs: Fs, path: Path) -> list[str]:
+        """Names of the directories in a directory, all of them to be seen from this node."""
+        entries = fs.entries("install.list", path)
+        for each in entries:
+            if not os.path.lexists(each.path):
+                fs.see("install.see", Path(each.path))
+        return [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+
+    def look(self, fs: Fs, path: Path) -> None:
+        """See a file though this node looked for it before another node made it."""
+        if not os.path.lexists(path) and any(
+            each.name == path.name for each in fs.entries("install.list", path.parent)
+        ):
+            fs.see("install.see", path)
 
     def is_ours(self, directory: Path) -> bool:
         """Whether a directory is a package, whole or not, of this installer."""
@@ -131,16 +149,17 @@ class IndexPolicy:
         fs.sync_directory(f"{point}.sync", path.parent)
 
     def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-        """Remove temporary files of killed writers; under the lock there are no others."""
+        """Remove what killed writers have left, and nothing of those that live elsewhere."""
         for entry in fs.entries("install.list", directory):
-            if _LEFTOVER.fullmatch(entry.name):
+            if fs.is_abandoned(entry):
                 self.delete(fs, Path(entry.path))
 
     def delete(self, fs: Fs, path: Path) -> None:
-        """Remove a file, a link, or a directory with what it holds."""
+        """Remove a file, a link, or a directory with what it holds, as another process may, too."""
         if path.is_dir() and not path.is_symlink():
             for entry in fs.entries("uninstall.list", path):
                 self.delete(fs, Path(entry.path))
-            fs.remove_directory("uninstall.rmdir", path)
+            with contextlib.suppress(FileNotFoundError):
+                fs.remove_directory("uninstall.rmdir", path)
         else:
             fs.remove("uninstall.remove", path)

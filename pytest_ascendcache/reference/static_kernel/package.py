@@ -36,12 +36,13 @@ _ROOT = Path(__file__).parents[3]
 _CARRIED = (
     *("__init__", "reference/__init__", "reference/cache/__init__", "reference/cache/fs"),
     *(f"reference/static_kernel/{name}" for name in ("__init__", "archive", "index")),
-    *(f"reference/static_kernel/{name}" for name in ("index_file", "installer", "leases")),
-    *(f"reference/static_kernel/{name}" for name in ("neighbours", "registry")),
+    *(f"reference/static_kernel/{name}" for name in ("index_file", "installed", "installer")),
+    *(f"reference/static_kernel/{name}" for name in ("leases", "neighbours", "registry")),
 )
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _RUN_MODE = 0o750
-_LOCK = re.compile(r"\.(.+\.run)\.ascendcache-lock")
+_LOCK = ".run.ascendcache-lock"
+_OURS = re.compile(r"\..+\.run\..")
 
 _MAIN = f"""\
 import sys
@@ -135,14 +136,16 @@ class PackagePolicy:
             yield name
 
     def reserve(self, fs: Fs, directory: Path, name: str, held: ExitStack) -> bool:
-        """Whether a name is nobody's; then it is ours as long as ``held`` is open."""
-        lock = directory / f".{name}.run.ascendcache-lock"
+        """Whether a name is nobody's; then it is ours as long as ``held`` is open, where locks
+        can be had."""
+        lock = directory / f".{name}{_LOCK}"
         try:
             held.enter_context(fs.lock("package.reserve", lock, patience=0.0))
         except LockUnavailable as error:
-            if error.errno != errno.EAGAIN:
+            if error.errno == errno.EAGAIN:
+                return False
+            if error.errno != errno.ENOLCK:
                 raise
-            return False
         held.callback(fs.remove, "package.release", lock)
         if self.exists(fs, directory / f"{name}.run"):
             held.close()
@@ -170,16 +173,15 @@ class PackagePolicy:
 
     def clean(self, fs: Fs, directory: Path) -> None:
         """Remove what killed processes have left of their packages."""
-        names = [entry.name for entry in fs.entries("package.list", directory)]
-        for match in filter(None, map(_LOCK.fullmatch, names)):
-            with (
-                suppress(OSError),
-                fs.lock("package.clean", directory / match[0], patience=0.0),
-            ):
-                for name in names:
-                    if name.startswith(f".{match[1]}.") and name.endswith(".temp"):
-                        fs.remove("package.clean", directory / name)
-                fs.remove("package.clean", directory / match[0])
+        for entry in fs.entries("package.list", directory):
+            if not _OURS.search(entry.name):
+                continue
+            with suppress(OSError):
+                if fs.is_abandoned(entry):
+                    fs.remove("package.clean", Path(entry.path))
+                elif entry.name.endswith(_LOCK):
+                    with fs.lock("package.clean", Path(entry.path), patience=0.0):
+                        fs.remove("package.clean", Path(entry.path))
 
 
 def header(name: str, installer: Sequence[str] = ()) -> str:

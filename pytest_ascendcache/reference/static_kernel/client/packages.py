@@ -1,15 +1,16 @@
 """Packages of this process: compiled, installed, and uninstalled when it ends.
 
-For each package there is a record beside the operator package's ``static_kernel``, locked (shared)
-as long as an owner lives. A record nobody holds is a dead process's: the next start uninstalls
-what it names. The record is there before the install and goes after the uninstall, so that no
-moment of a crash is missed. Source: facts ``static-kernel`` sections 3.4 and 4.
+For each package and process there is a record beside the operator package's ``static_kernel``,
+named after the process. A record whose process is dead is for the next start, which uninstalls
+what it names. It is there before the install and goes after the uninstall, so that no moment of a
+crash is missed. No lock is needed, which another node might not see; of a process of another node
+nobody here can tell whether it lives, so it is taken to. Source: facts ``static-kernel`` sections
+3.4 and 4.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.client.cards import Alone, Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
-from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
+from pytest_ascendcache.reference.static_kernel.leases import VARIABLE, Holder
 
 OWNERS = ".static_kernel_owners"
 AI_CORE = Path("static_kernel/ai_core")
@@ -28,11 +29,10 @@ AI_CORE = Path("static_kernel/ai_core")
 
 @dataclass
 class Owned:
-    """A package this process installs: its ``.run``, and the record's open descriptor."""
+    """A package this process installs: its ``.run``, and the record of it."""
 
     package: Path
     record: Path
-    descriptor: int
 
 
 class PackagePolicy:
@@ -82,17 +82,16 @@ class PackagePolicy:
 
     def claim(self, fs: Fs, opp: Path, package: Path) -> Owned:
         """Put this process's name on a package that is about to be installed."""
-        record = opp / OWNERS / package.stem
+        record = opp / OWNERS / package.stem / _own_name()
         while True:
             fs.make_directories("owner.mkdir", record.parent)
-            with contextlib.suppress(FileNotFoundError):  # the directory was cleaned up
-                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-                descriptor = os.open(record, flags, fs.file_mode)
-                fcntl.flock(descriptor, fcntl.LOCK_SH)
-                if _is_at(descriptor, record):
-                    os.write(descriptor, f"{package}\n".encode())
-                    return Owned(package, record, descriptor)
-                os.close(descriptor)
+            try:
+                fs.write_new("owner.record", record, f"{package}\n".encode())
+            except FileNotFoundError:
+                continue  # the directory was cleaned up
+            except FileExistsError:
+                pass  # it has installed this one before
+            return Owned(package, record)
 
     def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
         """Run a package.
@@ -100,23 +99,26 @@ class PackagePolicy:
         Raises:
             StaticKernelError: where it does not install itself.
         """
-        ended = run([str(owned.package)], _uncounted(environ), cards)
+        ended = run([str(owned.package)], _counted(environ), cards)
         if ended.status != 0:
             raise StaticKernelError(f"installing {owned.package} {ended.words}")
 
     def release(self, owned: Owned, opp: Path, environ: Mapping[str, str]) -> str:
         """Uninstall a package unless it has another owner; what went wrong, if anything did."""
         wrong = ""
-        try:
-            fcntl.flock(owned.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pass  # the last owner will
-        else:
+        if self.others(owned):
+            self.forget(owned.record)  # the last owner uninstalls it, unless it goes just now, too
+        if not self.others(owned):
             wrong = self.uninstall(opp, owned.package, environ)
             if not wrong:
                 self.forget(owned.record)
-        os.close(owned.descriptor)
         return wrong
+
+    def others(self, owned: Owned) -> bool:
+        """Whether another process that lives has the package, too."""
+        names = [each.name for each in _listed(owned.record.parent)]
+        holders = (Holder.parse(each) for each in names if each != owned.record.name)
+        return any(each.lives() for each in holders if each)
 
     def uninstall(self, opp: Path, package: Path, environ: Mapping[str, str]) -> str:
         """Remove one package, whole or not; what went wrong, if anything did."""
@@ -128,45 +130,39 @@ class PackagePolicy:
         else:
             return ""
         try:
-            ended = run(command, {**_uncounted(environ), "ASCEND_OPP_PATH": str(opp)}, Alone())
+            ended = run(command, {**_counted(environ), "ASCEND_OPP_PATH": str(opp)}, Alone())
         except StaticKernelError as error:
             return str(error)
         return "" if ended.status == 0 else f"{command[0]} {ended.words}"
 
     def forget(self, record: Path) -> None:
-        """Remove a record, and the directory with the last one."""
+        """Remove a record, and the directories with the last one."""
         record.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             record.parent.rmdir()
+            record.parent.parent.rmdir()
 
     def clean(self, opp: Path, environ: Mapping[str, str]) -> list[str]:
         """Uninstall what dead processes left; what went wrong."""
         wrong: list[str] = []
         for record in self.records(opp):
+            holder = Holder.parse(record.name)
+            if holder is None or holder.lives():
+                continue
+            own = record.with_name(_own_name())
             try:
-                descriptor = os.open(record, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+                record.rename(own)
+                lines = own.read_text("utf-8", "replace").splitlines()
             except OSError:
                 continue  # cleaned by another process just now
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)  # its owner lives
-                continue
-            if _is_at(descriptor, record):
-                lines = os.read(descriptor, 4096).decode("utf-8", "replace").splitlines()
-                # The record's own name says which package, whatever was written in it.
-                package = Path(lines[0] if lines else "").parent / f"{record.name}.run"
-                wrong.append(self.release(Owned(package, record, descriptor), opp, environ))
-            else:
-                os.close(descriptor)
+            # The directory says which package, whatever was written in the record.
+            package = Path(lines[0] if lines else "").parent / f"{own.parent.name}.run"
+            wrong.append(self.release(Owned(package, own), opp, environ))
         return [each for each in wrong if each]
 
     def records(self, opp: Path) -> list[Path]:
         """The records of all processes."""
-        try:
-            return sorted((opp / OWNERS).iterdir())
-        except OSError:
-            return []
+        return [each for package in _listed(opp / OWNERS) for each in _listed(package)]
 
 
 @dataclass
@@ -203,14 +199,22 @@ class Packages:
         return [each for each in wrong if each]
 
 
-def _uncounted(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of packages: owners are counted here, for packages of every make."""
-    return {**environ, VARIABLE: "0"}
+def _counted(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of packages: this process holds them."""
+    return {**environ, VARIABLE: str(os.getpid())}
 
 
-def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether an open file still has its name."""
+def _own_name() -> str:
+    """The name of this process's records."""
+    holder = Holder.of(os.getpid())
+    if holder is None:
+        raise StaticKernelError("/proc does not show this process; mount it.")
+    return holder.name
+
+
+def _listed(directory: Path) -> list[Path]:
+    """What a directory holds; nothing where it is none."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return False
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
