@@ -53,6 +53,7 @@ class Result:
     def summary(self) -> str:
         """One line for the report."""
         compiles = sum(len(each.deliveries) for each in self.history.rounds)
+        jobs = sum(len(each.ended) for each in self.history.rounds)
         kernels = sum(
             len(each.kernels)
             for record in self.history.rounds
@@ -63,7 +64,8 @@ class Result:
             f"stress: seed {self.history.header.seed}, {self.history.header.ranks} ranks x "
             f"{len(self.history.header.operators)} operators, {self.history.steps} steps in "
             f"{self.seconds:.1f} s ({self.history.steps / max(self.seconds, 1e-9):.0f} a second), "
-            f"{compiles} compiles, {kernels} kernels compared, {len(self.violations)} violations"
+            f"{compiles} compiles, {jobs} jobs, {kernels} kernels compared, "
+            f"{len(self.violations)} violations"
         )
 
     @property
@@ -137,6 +139,9 @@ class Campaign:
             ground.actions,
             ground.settings,
             ground.serves_marked,
+            ground.jobs.doings,
+            len(ground.header.networks),
+            frozenset(ground.jobs.points),
         )
         started = time.monotonic()
         executor = Executor(ground, self.directory / "whole", self.nodes)
@@ -149,6 +154,8 @@ class Campaign:
         if header.operators != known:
             raise HistoryError(f"{self.replay}:1: operators of another version of this plugin.")
         ground = self._ground(header.ranks, len(known), header.seed)
+        if not set(header.networks) <= set(ground.header.networks):
+            raise HistoryError(f"{self.replay}:1: this toolchain cannot do the jobs in it.")
         rounds = [each.round for each in recorded.rounds]
         started = time.monotonic()
         for number in range(_REPLAYS):

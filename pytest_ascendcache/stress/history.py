@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import TracebackType, UnionType
@@ -72,6 +72,28 @@ class Compile:
         return SHARED if self.shared else f"rank{self.rank}"
 
 
+class Doing(str, Enum):
+    """What a rank does beside compiling operators."""
+
+    INSTALL = "install"
+    UNINSTALL = "uninstall"
+    RUN = "run"
+    BUILD = "build"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One process of a rank: it installs or uninstalls the static package of a network, runs the
+    network with what is installed, or builds it incrementally as rank ``of``, which may be one that
+    another node had before."""
+
+    rank: int
+    doing: Doing
+    number: int
+    of: int = 0
+    fault: Fault | None = None
+
+
 @dataclass(frozen=True)
 class Disturbance:
     """``entry`` is counted modulo how many valid entries there are, in the order of names;
@@ -85,18 +107,21 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Round:
-    """Disturbances one after the other, then compiles all at the same time, then one by itself:
-    ``later`` shows whether the cache can still be used."""
+    """Disturbances one after the other, then compiles and jobs all at the same time, then one by
+    itself: ``later`` shows whether the cache can still be used, ``rebuild`` the same of a build."""
 
     number: int
     disturbances: tuple[Disturbance, ...]
     compiles: tuple[Compile, ...]
     later: Compile | None = None
+    jobs: tuple[Job, ...] = ()
+    rebuild: Job | None = None
 
     @property
     def steps(self) -> int:
         """How many steps it counts for."""
-        return len(self.disturbances) + len(self.compiles) + (self.later is not None)
+        alone = (self.later is not None) + (self.rebuild is not None)
+        return len(self.disturbances) + len(self.compiles) + len(self.jobs) + alone
 
 
 @dataclass(frozen=True)
@@ -110,6 +135,24 @@ class Delivery:
     rank: int
     returncode: int | None
     kernels: tuple[str, ...]
+    struck: str = ""
+    said: str = ""
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed on purpose."""
+        return bool(self.struck) and self.returncode == -9
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job of a round ended, counted from 0, with the SHA-256 of its outputs: empty where
+    there are none. The other fields are those of a :class:`Delivery`."""
+
+    round: int
+    job: int
+    returncode: int | None
+    outputs: str = ""
     struck: str = ""
     said: str = ""
 
@@ -148,15 +191,18 @@ class Disturbed:
 
 @dataclass(frozen=True)
 class Seen:
-    """Every cache after a round's compiles, and the paths that changed meanwhile.
+    """Every cache after a round's compiles, and the paths that changed meanwhile; the ``packages``
+    that are installed, by their networks, and what is wrong with their ``index``.
 
-    Paths begin with ``shared/`` or ``rank<N>/``; below a rank are its ``cache``, ``home``,
-    ``work`` and ``out``.
+    Paths begin with ``shared/``, ``build/rank_<N>/`` or ``rank<N>/``; below the last are a rank's
+    ``cache``, ``home``, ``work`` and ``out``.
     """
 
     round: int
     caches: tuple[CacheSeen, ...]
     touched: tuple[str, ...] = ()
+    packages: tuple[int, ...] = ()
+    index: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,9 +217,21 @@ class Later:
 
 
 @dataclass(frozen=True)
+class Rebuilt:
+    """What became of a round's ``rebuild``: how it ended with which outputs, and which files the
+    same build wrote again right after it."""
+
+    round: int
+    returncode: int | None
+    outputs: str
+    written: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Header:
     """What a run was made of. ``right`` has, by setting, the digest of every operator's kernel
-    as compiles that no cache had a part in gave it. Rank ``n`` is on node
+    as compiles that no cache had a part in gave it, ``outputs`` the same of every network, by
+    what is done with it. ``networks`` are those that jobs are about. Rank ``n`` is on node
     ``n * nodes // ranks``, and ``profile`` is what the nodes' mounts imitate."""
 
     seed: int
@@ -183,6 +241,8 @@ class Header:
     right: dict[str, tuple[str, ...]]
     nodes: int = 1
     profile: str = "local"
+    networks: tuple[str, ...] = ()
+    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     schema: int = SCHEMA
 
     def node(self, rank: int) -> int:
@@ -194,7 +254,7 @@ class Header:
         return self.right[setting.value][operator]
 
 
-Line = Header | Round | Disturbed | Delivery | Seen | Later
+Line = Header | Round | Disturbed | Delivery | Ended | Seen | Later | Rebuilt
 
 
 @dataclass(frozen=True)
@@ -206,13 +266,18 @@ class RoundRecord:
     disturbed: Disturbed | None = None
     seen: Seen | None = None
     later: Later | None = None
+    ended: tuple[Ended, ...] = ()
+    rebuilt: Rebuilt | None = None
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing of it is missing."""
-        asked = self.round.later is not None
-        all_ended = len(self.deliveries) == len(self.round.compiles)
-        return self.seen is not None and all_ended and asked == (self.later is not None)
+        return self.seen is not None and (
+            len(self.deliveries) == len(self.round.compiles)
+            and len(self.ended) == len(self.round.jobs)
+            and (self.round.later is None) == (self.later is None)
+            and (self.round.rebuild is None) == (self.rebuilt is None)
+        )
 
     def lines(self) -> Iterator[Line]:
         """What it is written as."""
@@ -220,10 +285,13 @@ class RoundRecord:
         if self.disturbed is not None:
             yield self.disturbed
         yield from self.deliveries
+        yield from self.ended
         if self.seen is not None:
             yield self.seen
         if self.later is not None:
             yield self.later
+        if self.rebuilt is not None:
+            yield self.rebuilt
 
 
 @dataclass(frozen=True)
@@ -245,7 +313,8 @@ class History:
 
 
 _LINES: dict[str, type[Any]] = {
-    each.__name__.lower(): each for each in (Header, Round, Disturbed, Delivery, Seen, Later)
+    each.__name__.lower(): each
+    for each in (Header, Round, Disturbed, Delivery, Ended, Seen, Later, Rebuilt)
 }
 
 
@@ -315,6 +384,12 @@ def _check_numbers(header: Header, lines: list[Line], path: Path) -> None:
                     raise HistoryError(
                         f"{path}:{place}: operators {each.operators} are not all there."
                     )
+            for job in (*line.jobs, *((line.rebuild,) if line.rebuild else ())):
+                for rank in (job.rank, job.of):
+                    if not 0 <= rank < header.ranks:
+                        raise HistoryError(f"{path}:{place}: there is no rank {rank}.")
+                if not 0 <= job.number < len(header.networks):
+                    raise HistoryError(f"{path}:{place}: there is no network {job.number}.")
         elif isinstance(line, Header) or line.round != number:
             raise HistoryError(f"{path}:{place}: this line is not of the round before it.")
 
@@ -328,6 +403,10 @@ def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
         last = records.pop()
         if isinstance(line, Delivery):
             last = replace(last, deliveries=(*last.deliveries, line))
+        elif isinstance(line, Ended):
+            last = replace(last, ended=(*last.ended, line))
+        elif isinstance(line, Rebuilt):
+            last = replace(last, rebuilt=line)
         elif isinstance(line, Disturbed):
             last = replace(last, disturbed=line)
         elif isinstance(line, Seen):
