@@ -15,13 +15,8 @@ from pytest_ascendcache.stress.aftermath import sightings
 from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
-from pytest_ascendcache.stress.history import (
-    History,
-    HistoryError,
-    HistoryWriter,
-    Round,
-    read_history,
-)
+from pytest_ascendcache.stress.history import History, Round
+from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
 from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.population import population
 from pytest_ascendcache.stress.schedule import Schedule

@@ -33,13 +33,13 @@ from pytest_ascendcache.stress.history import (
     Doing,
     Ended,
     EntrySeen,
-    HistoryWriter,
     Job,
     Later,
     Round,
     RoundRecord,
     Seen,
 )
+from pytest_ascendcache.stress.history_file import HistoryWriter
 from pytest_ascendcache.stress.jobs import Jobs
 from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
