@@ -11,8 +11,9 @@ import pytest
 from pytest_ascendcache.caches import Entry, find_canaries
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
-from pytest_ascendcache.faults import Act, Action, CrashKind
-from pytest_ascendcache.observation import CacheUnderTest, Run
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
+from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 KILLED, MID_WRITE = CrashKind.KILLED, CrashKind.MID_WRITE
@@ -153,3 +154,61 @@ def test_two_writers_meet_at_every_moment(
         assert len(entries) == 1, f"{where}: one key has {len(entries)} entries"
         assert cache.problems() == [], where
         assert residue(cache) == [], where
+
+
+@rule("robust/same-key-race")
+@pytest.mark.usefixtures("_holds")
+def test_two_runs_meet_whose_operators_come_in_opposite_orders(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """Each run has kept one operator and is about to look up the one that the other has kept.
+
+    Runs that hold on to what they have kept would wait for each other for ever.
+    """
+    cache.marks = False
+    one = cache.interruption(add, exp, mode=ENABLE)
+    stems = {each.operator_type: stem for stem, each in cache.entries().items()}
+    one.reset()
+    other = cache.interruption(exp, add, mode=ENABLE)
+    first = _turn(one, stems["add"], stems["exp"])
+    second = _turn(other, stems["exp"], stems["add"])
+    runs = _meeting(one, first, other, second)
+    if _stuck(runs) and _stuck(_meeting(one, first, other, second)):
+        one.reset()
+        with one.held(first) as alone:
+            alone.release()
+        if not alone.result().succeeded:
+            raise NotDecidable("held and let go, a run does not succeed even when it is alone")
+        cache.evidence.saw(Harm.HANG, "two runs wait for each other, and neither ends")
+    for run in runs:
+        assert run.succeeded, f"beside a run with the other order, a compile {run.result.ending}"
+        for operator in (add, exp):
+            assert cache.delivers_fresh(run, operator), f"{operator}: a wrong kernel is delivered"
+    assert cache.problems() == []
+    assert residue(cache) == []
+
+
+def _turn(run: Interruption[Run], kept: str, following: str) -> Operation:
+    """The operation with which a run turns from an entry that it has kept to the next one."""
+    changes = [each.number for each in run.operations if each.act.changes and kept in each.path]
+    turns = [each for each in run.holdable if changes and each.number > max(changes)]
+    later = [each for each in turns if following in each.path]
+    if not later:
+        raise NotDecidable(f"{kept} is not kept before {following} is looked at")
+    return later[0]
+
+
+def _meeting(
+    one: Interruption[Run], first: Operation, other: Interruption[Run], second: Operation
+) -> tuple[Run, Run]:
+    """Both runs, each let go when both stand, or when the second waits for the first."""
+    one.reset()
+    with one.held(first) as a, other.held(second, may_end=True) as b:
+        a.release()
+        b.release()
+        return a.result(), b.result()
+
+
+def _stuck(runs: tuple[Run, Run]) -> bool:
+    """Whether one had to be killed, which lets the other go on."""
+    return any(run.result.returncode is None for run in runs)

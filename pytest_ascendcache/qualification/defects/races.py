@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
@@ -104,3 +106,33 @@ def entries_withdrawn_unlocked() -> Policies:
                 fs.remove("store.withdraw", entry.object)
 
     return having(Wrong(), Unlocked())
+
+
+@defect(
+    RACE,
+    what="the lock of an entry is given back when the process ends",
+    harm=Harm.HANG,
+    found_later=True,
+)
+def locks_of_entries_kept() -> Policies:
+    def take(fs: Fs, entry: EntryFiles) -> None:
+        if entry.stem in taken:
+            return
+        path = entry.directory / f"{entry.stem}.lock"
+        fs.step("entry.lock", Act.LOCK, path)
+        taken[entry.stem] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(taken[entry.stem], fcntl.LOCK_EX)
+
+    class Looking(LookupPolicy):
+        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
+            if entry.directory.is_dir():
+                take(fs, entry)
+            return super().find(fs, entry, expected)
+
+    class Storing(StorePolicy):
+        def publish(self, fs: Fs, entry: EntryFiles, *given: Any, **more: Any) -> bool:
+            take(fs, entry)
+            return super().publish(fs, entry, *given, **more)
+
+    taken: dict[str, int] = {}
+    return having(Looking(), Storing())
