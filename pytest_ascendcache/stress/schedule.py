@@ -27,7 +27,7 @@ _LATER = 4
 """Rounds from one to the next that ends with a compile by itself."""
 
 _MODES = (CacheMode.ENABLE,) * 7 + (CacheMode.FORCE,) * 2 + (CacheMode.DISABLE,)
-_SETTINGS = (Setting.PLAIN,) * 7 + (Setting.PRECISION, Setting.PERFORMANCE, Setting.DEBUG)
+_SETTINGS = (Setting.PLAIN,) * 5 + (Setting.PRECISION, Setting.PERFORMANCE) * 2 + (Setting.DEBUG,)
 _JOBS = (0, 0, 1, 2, 3)
 """How many jobs a round has, chosen at random."""
 _DOINGS = (Doing.INSTALL,) * 3 + (Doing.UNINSTALL,) * 2 + (Doing.RUN,) * 2 + (Doing.BUILD,) * 3

@@ -200,6 +200,9 @@ def test_kills_and_holds_strike_where_they_are_planned(tmp_path: Path) -> None:
         ground = prepare(toolchain, population(2), 2, 1, tmp_path / "ground")
         assert ground.actions == {Action.KILL, Action.TEAR, Action.HOLD}
         assert ground.settings == set(Setting)
+        assert ground.jobs.doings == set(Doing)
+        modes = [ground.header.kernel(each, 1) for each in (Setting.PRECISION, Setting.PERFORMANCE)]
+        assert len(set(modes)) == 2, "both modes of exp_1 have one kernel"
         executor = Executor(ground, tmp_path / "run")
         torn = Compile(0, (0,), CacheMode.ENABLE, fault=Fault(Action.TEAR, 2))
         beside = Compile(1, (1,), CacheMode.ENABLE, shared=False)
