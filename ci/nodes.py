@@ -54,6 +54,11 @@ def table(report: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _rank(written: str) -> tuple[bool, str]:
+    """The reference's table is the first."""
+    return not written.startswith("\n## reference "), written
+
+
 def _cell(verdicts: list[str]) -> str:
     if not verdicts:
         return ""
@@ -71,12 +76,21 @@ def together(reports: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*found.values()]
 
 
+def kept(page: str, reports: list[dict[str, Any]]) -> list[str]:
+    """Tables of the page whose toolchains none of the reports is about."""
+    names = {report["toolchain"]["name"] for report in reports}
+    tables = [f"\n## {each}" for each in page.split("\n## ")[1:]]
+    return [each for each in tables if each.split()[1] not in names]
+
+
 def main() -> int:
-    """Write the page."""
+    """Write the page; tables of toolchains that no report is about stay."""
     parser = argparse.ArgumentParser(prog="ci/nodes", description=__doc__)
     parser.add_argument("reports", nargs="+", type=Path, metavar="REPORT.json")
-    reports = [json.loads(each.read_text("utf-8")) for each in parser.parse_args().reports]
-    _PAGE.write_text(_HEAD + "".join(map(table, together(reports))), encoding="utf-8")
+    given = parser.parse_args().reports
+    reports = [json.loads(each.read_text("utf-8")) for each in given]
+    tables = [*map(table, together(reports)), *kept(_PAGE.read_text("utf-8"), reports)]
+    _PAGE.write_text(_HEAD + "".join(sorted(tables, key=_rank)), encoding="utf-8")
     print(f"{_PAGE.relative_to(_PAGE.parents[2])} written")
     return 0
 

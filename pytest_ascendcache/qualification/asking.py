@@ -43,7 +43,7 @@ def settings_of(defect: Defect) -> list[str]:
         chosen += [f"--ascend-edition={each}" for each in defect.editions]
     if STRESS_RULE in defect.breaks:
         # The whole suite has no stress in it unless it is asked for.
-        chosen += ["--ascend-stress-steps=120", "--ascend-stress-seed=1"]
+        chosen += ["--ascend-stress-steps=180", "--ascend-stress-seed=1"]
     if any(rule.startswith("shared/") for rule in defect.breaks):
         chosen.append("--ascend-nodes=2")
     if defect.harm is Harm.HANG:

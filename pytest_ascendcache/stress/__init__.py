@@ -13,12 +13,10 @@ from pytest_ascendcache.stress.history import (
     Disturbance,
     Header,
     History,
-    HistoryError,
-    HistoryWriter,
     Later,
     Round,
-    read_history,
 )
+from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
 from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.population import population
 from pytest_ascendcache.stress.schedule import Schedule

@@ -21,6 +21,8 @@ _SEEN = {
     Kind.FOREIGN_DIRECTORY: Harm.OUTSIDE_TOUCHED,
     Kind.RESIDUE: Harm.MISPLACED,
     Kind.POISON: Harm.UNUSABLE,
+    Kind.PACKAGE: Harm.LOST_WORK,
+    Kind.INDEX: Harm.LOST_WORK,
 }
 """What is harm by itself; of the other kinds only later runs tell."""
 _LATER_RUNS = 3
@@ -57,6 +59,15 @@ def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Si
             if _delivered(ends[-1]):
                 break
         yield _told(header, compile_, ends)
+    for job in last.round.jobs:
+        again = [executor.job_again(job) for _ in range(_LATER_RUNS)]
+        what = f"{job.doing.value} {header.networks[job.number]} again"
+        if again[-1].returncode != 0:
+            yield Sighting(Harm.UNUSABLE, f"a rank cannot {what}: {again[-1].said}")
+        elif again[-1].outputs != header.outputs.get(job.doing.value, ("",) * 9)[job.number]:
+            yield Sighting(Harm.WRONG_RESULT, f"a rank gets other outputs when it does {what}")
+        else:
+            yield Sighting(Harm.LOST_WORK, f"a rank can {what}")
 
 
 def _plainly(compile_: Compile) -> Compile:

@@ -15,13 +15,8 @@ from pytest_ascendcache.stress.aftermath import sightings
 from pytest_ascendcache.stress.checker import Checker, Undecided, Violation, violations
 from pytest_ascendcache.stress.executor import Executor
 from pytest_ascendcache.stress.ground import Ground, prepare
-from pytest_ascendcache.stress.history import (
-    History,
-    HistoryError,
-    HistoryWriter,
-    Round,
-    read_history,
-)
+from pytest_ascendcache.stress.history import History, Round
+from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
 from pytest_ascendcache.stress.narrative import tell
 from pytest_ascendcache.stress.population import population
 from pytest_ascendcache.stress.schedule import Schedule
@@ -53,6 +48,7 @@ class Result:
     def summary(self) -> str:
         """One line for the report."""
         compiles = sum(len(each.deliveries) for each in self.history.rounds)
+        jobs = sum(len(each.ended) for each in self.history.rounds)
         kernels = sum(
             len(each.kernels)
             for record in self.history.rounds
@@ -63,7 +59,8 @@ class Result:
             f"stress: seed {self.history.header.seed}, {self.history.header.ranks} ranks x "
             f"{len(self.history.header.operators)} operators, {self.history.steps} steps in "
             f"{self.seconds:.1f} s ({self.history.steps / max(self.seconds, 1e-9):.0f} a second), "
-            f"{compiles} compiles, {kernels} kernels compared, {len(self.violations)} violations"
+            f"{compiles} compiles, {jobs} jobs, {kernels} kernels compared, "
+            f"{len(self.violations)} violations"
         )
 
     @property
@@ -137,6 +134,9 @@ class Campaign:
             ground.actions,
             ground.settings,
             ground.serves_marked,
+            ground.jobs.doings,
+            len(ground.header.networks),
+            frozenset(ground.jobs.points),
         )
         started = time.monotonic()
         executor = Executor(ground, self.directory / "whole", self.nodes)
@@ -149,6 +149,8 @@ class Campaign:
         if header.operators != known:
             raise HistoryError(f"{self.replay}:1: operators of another version of this plugin.")
         ground = self._ground(header.ranks, len(known), header.seed)
+        if not set(header.networks) <= set(ground.header.networks):
+            raise HistoryError(f"{self.replay}:1: this toolchain cannot do the jobs in it.")
         rounds = [each.round for each in recorded.rounds]
         started = time.monotonic()
         for number in range(_REPLAYS):

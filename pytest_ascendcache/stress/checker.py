@@ -16,11 +16,16 @@ from pytest_ascendcache.stress.history import (
     CacheSeen,
     Compile,
     Delivery,
+    Doing,
+    Ended,
     EntrySeen,
     Header,
     History,
+    Job,
     Later,
+    Rebuilt,
     RoundRecord,
+    Seen,
 )
 
 
@@ -33,6 +38,9 @@ class Kind(str, Enum):
     RESIDUE = "residue"
     FOREIGN_DIRECTORY = "directory of another"
     POISON = "entry that cannot be used any more"
+    NO_OUTPUT = "no output"
+    PACKAGE = "package lost or left"
+    INDEX = "index of something else"
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,11 @@ class _Cache:
     residue: set[str] = field(default_factory=set)
 
 
+def _changes(job: Job, package: int | None = None) -> bool:
+    """Whether a job changes what is installed: of one package, or of any."""
+    return job.doing in (Doing.INSTALL, Doing.UNINSTALL) and package in (None, job.number)
+
+
 class Checker:
     """Judges round by round; ``found`` grows."""
 
@@ -87,6 +100,8 @@ class Checker:
         self._locks_hold = NodeProfile(header.profile) in _LOCKS_HOLD
         self._caches: dict[str, _Cache] = {}
         self._stems: dict[str, str] = {}
+        self._installed: frozenset[int] = frozenset()
+        self._index: set[str] = set()
         self._types = {
             digest: header.operators[number].rpartition("_")[0]
             for digests in header.right.values()
@@ -108,8 +123,11 @@ class Checker:
             if delivery.killed:
                 killed.add(compile_.cache)
             self._delivered(number, compile_, delivery)
+        for ended in record.ended:
+            self._ended(number, record.round.jobs, ended)
         if record.seen is None:
             return
+        self._packages(record, record.seen)
         for cache in record.seen.caches:
             if cache.cache in killed or (cache.cache == SHARED and not self._locks_hold):
                 # A process that was killed may leave halves, and so may writers on nodes that do
@@ -119,6 +137,8 @@ class Checker:
         self._touched(record)
         if record.round.later is not None and record.later is not None:
             self._later(record.round.later, record.later, record.seen.caches)
+        if record.round.rebuild is not None and record.rebuilt is not None:
+            self._rebuilt(record.round.rebuild, record.rebuilt)
 
     def _cache(self, name: str) -> _Cache:
         return self._caches.setdefault(name, _Cache())
@@ -177,6 +197,55 @@ class Checker:
                 where = f"{compile_.cache}: every later compile has {name} compiled again"
                 self._add(Kind.POISON, later.round, where)
 
+    def _ended(self, number: int, jobs: Sequence[Job], ended: Ended) -> None:
+        job = jobs[ended.job]
+        network = self._header.networks[job.number]
+        who = f"rank {job.rank}, which had to {job.doing.value} {network},"
+        if ended.returncode is None:
+            raise Undecided(f"round {number}: {who} did not end")
+        if ended.killed:
+            return
+        given = job.doing in (Doing.RUN, Doing.BUILD)
+        if ended.returncode != 0 or (given and not ended.outputs):
+            # What another process uninstalls, or nobody has installed, need not be there.
+            alone = [each.number for each in jobs if _changes(each)].count(job.number) == 1
+            if job.doing is not Doing.UNINSTALL or (alone and job.number in self._installed):
+                said = f": {ended.said}" if ended.said else ""
+                self._add(Kind.NO_OUTPUT, number, f"{who} ended with {ended.returncode}{said}")
+        elif given and ended.outputs != self._header.outputs[job.doing.value][job.number]:
+            self._add(Kind.WRONG_KERNEL, number, f"{who} got other outputs than without a cache")
+
+    def _packages(self, record: RoundRecord, seen: Seen) -> None:
+        """What is installed is what was installed last, and the index says so. A process that was
+        killed may have done it or not; what it left undone the next one does."""
+        number, there = record.round.number, frozenset(seen.packages)
+        killed = {record.round.jobs[each.job].number for each in record.ended if each.killed}
+        for package, network in enumerate(self._header.networks):
+            done = {each.doing for each in record.round.jobs if _changes(each, package)}
+            before = package in self._installed
+            wanted = {Doing.INSTALL in done} if done else {before}
+            if len(done) > 1 or package in killed:
+                wanted = {True, False}
+            if (package in there) not in wanted:
+                how = "is gone" if before or done else "is there, and nobody installed it"
+                how = "is there after it was uninstalled" if done == {Doing.UNINSTALL} else how
+                self._add(Kind.PACKAGE, number, f"the package of {network} {how}")
+        self._installed = there
+        if killed:
+            self._index.update(seen.index)
+        for wrong in seen.index:
+            if wrong not in self._index:
+                self._add(Kind.INDEX, number, wrong)
+
+    def _rebuilt(self, job: Job, rebuilt: Rebuilt) -> None:
+        before = len(self.found)
+        ended = Ended(rebuilt.round, 0, rebuilt.returncode, rebuilt.outputs)
+        self._ended(rebuilt.round, (job,), ended)
+        may_store = self._header.profile != NodeProfile.NO_LOCKS.value
+        if rebuilt.written and may_store and len(self.found) == before:
+            where = f"rank {job.of}: every later build writes {rebuilt.written[0]} again"
+            self._add(Kind.POISON, rebuilt.round, where)
+
     def _whose(self, kernel: str) -> str:
         for setting, digests in self._header.right.items():
             if kernel in digests:
@@ -209,6 +278,9 @@ class Checker:
         for each in record.round.compiles:
             allowed |= {f"rank{each.rank}/{part}/" for part in ("home", "work", "out")}
             allowed.add(f"{SHARED}/" if each.shared else f"rank{each.rank}/cache/")
+        for job in record.round.jobs:
+            allowed |= {f"rank{job.rank}/{part}/" for part in ("work", "out")}
+            allowed.add(f"build/rank_{job.of}/")
         for path in record.seen.touched:
             if not any(f"{path}/".startswith(each) for each in allowed):
                 self._add(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_ascendcache.caches import CacheLayout, Change, Snapshot, read_entries
@@ -30,13 +30,17 @@ from pytest_ascendcache.stress.history import (
     Compile,
     Delivery,
     Disturbed,
+    Doing,
+    Ended,
     EntrySeen,
-    HistoryWriter,
+    Job,
     Later,
     Round,
     RoundRecord,
     Seen,
 )
+from pytest_ascendcache.stress.history_file import HistoryWriter
+from pytest_ascendcache.stress.jobs import Jobs
 from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
     CompileRequest,
@@ -59,14 +63,17 @@ class Executor:
         self.ground = ground
         backing, views = nodes.directory() if nodes else (directory, (directory,))
         self._shared, self._views = backing / SHARED, [each / SHARED for each in views]
+        header = ground.header
         self._soc = ground.toolchain.soc
         self._directory = directory
         self._numbers = itertools.count()
-        self._ranks = [directory / f"rank{number}" for number in range(ground.header.ranks)]
+        self._ranks = [directory / f"rank{number}" for number in range(header.ranks)]
         for rank in self._ranks:
             for part in ("home", "work", "out"):
                 (rank / part).mkdir(parents=True)
         (directory / "faults").mkdir()
+        seen = [views[header.node(rank)] for rank in range(header.ranks)]
+        self._jobs = Jobs(ground.toolchain, ground.jobs, backing, seen, self._ranks)
 
     def carry_out(self, one: Round, writer: HistoryWriter) -> RoundRecord:
         """Do one round and write down each step of it."""
@@ -75,26 +82,33 @@ class Executor:
             disturb(disturbance, self._layout(disturbance.cache).soc(self._soc))
         disturbed = None
         if one.disturbances:
-            caches = sorted({each.cache for each in one.disturbances})
-            disturbed = Disturbed(one.number, tuple(map(self._look, caches)))
+            harmed = sorted({each.cache for each in one.disturbances})
+            disturbed = Disturbed(one.number, tuple(map(self._look, harmed)))
             writer.write(disturbed)
         before = self._snapshot()
-        deliveries = self._compile(one)
+        deliveries, ended = self._act(one)
         after = self._snapshot()
         for delivery in deliveries:
             writer.write(delivery)
+        for each in ended:
+            writer.write(each)
         for name in (SHARED, *(rank.name for rank in self._ranks)):
             take_down(self._layout(name).soc(self._soc))
-        seen = Seen(one.number, tuple(self._all_caches()), tuple(_touched(before, after)))
+        caches, touched = tuple(self._all_caches()), tuple(_touched(before, after))
+        seen = Seen(one.number, caches, touched, *self._jobs.installed())
         writer.write(seen)
         later = None
         if one.later is not None:
             later = self._later(one.number, one.later)
             writer.write(later)
+        rebuilt = None
+        if one.rebuild is not None:
+            rebuilt = self._jobs.rebuild(one.number, one.rebuild)
+            writer.write(rebuilt)
         for rank in self._ranks:
             shutil.rmtree(rank / "out", ignore_errors=True)
             (rank / "out").mkdir(exist_ok=True)
-        return RoundRecord(one, tuple(deliveries), disturbed, seen, later)
+        return RoundRecord(one, tuple(deliveries), disturbed, seen, later, tuple(ended), rebuilt)
 
     def again(self, one: Compile) -> Delivery:
         """One more compile in the caches as they are, which no history holds."""
@@ -103,6 +117,10 @@ class Executor:
         )
         (result,) = self.ground.toolchain.compile_together([request])
         return _delivery(0, one, result, None)
+
+    def job_again(self, one: Job) -> Ended:
+        """The same of a job."""
+        return self._jobs.do(0, 0, replace(one, fault=None))
 
     def _later(self, number: int, one: Compile) -> Later:
         """A compile by itself in the directory as it is, which no node remembers anything of."""
@@ -147,9 +165,11 @@ class Executor:
 
     def _snapshot(self) -> dict[str, Snapshot]:
         """Every directory a rank was given; the ranks' outputs by their names alone."""
-        return {root.name: Snapshot.take(root) for root in (self._shared, *self._ranks)}
+        roots = [self._shared, *self._ranks, *([self._jobs.built] if self._jobs.any else [])]
+        return {root.name: Snapshot.take(root) for root in roots}
 
-    def _compile(self, one: Round) -> list[Delivery]:
+    def _act(self, one: Round) -> tuple[list[Delivery], list[Ended]]:
+        """Everything that a round does at once."""
         requests = [self._requested(one.number, each) for each in one.compiles]
         with ExitStack() as gates:
             struck: list[Operation | None] = []
@@ -159,10 +179,45 @@ class Executor:
                 if each.fault is not None and at is not None:
                     plan = self._plan(each.fault.action, at, gates)
                     requests[index] = replace(requests[index], plan=plan)
-            results = self._together(requests)
-        return [
-            _delivery(one.number, *each) for each in zip(one.compiles, results, struck, strict=True)
+            plans = [self._plan_job(one, each, gates) for each in one.jobs]
+            results = self._together(requests, self._doing(one, plans))
+        ended = [each for each in results if isinstance(each, Ended)]
+        by_output = {each.request.output: each for each in results if not isinstance(each, Ended)}
+        deliveries = [
+            _delivery(one.number, compile_, by_output[request.output], at)
+            for compile_, request, at in zip(one.compiles, requests, struck, strict=True)
         ]
+        return deliveries, sorted(ended, key=lambda each: each.job)
+
+    def _doing(self, one: Round, plans: Sequence[FaultPlan | None]) -> list[_Task]:
+        """What does the jobs of a round."""
+
+        def task(index: int, job: Job, plan: FaultPlan | None) -> _Task:
+            gate = None if plan is None else plan.gate
+            return _Task(lambda: [self._jobs.do(one.number, index, job, plan)], gate)
+
+        return [
+            task(index, job, plan)
+            for index, (job, plan) in enumerate(zip(one.jobs, plans, strict=True))
+        ]
+
+    def _plan_job(self, one: Round, job: Job, gates: ExitStack) -> FaultPlan | None:
+        """What is to go wrong with a job. None is held while it has a lock that others of its node
+        would wait for."""
+        at = self.ground.jobs.operation(job.fault)
+        if job.fault is None or at is None:
+            return None
+        node = self.ground.header.node
+        beside = [
+            each
+            for each in one.jobs
+            if each is not job
+            and each.doing in (Doing.INSTALL, Doing.UNINSTALL)
+            and node(each.rank) == node(job.rank)
+        ]
+        if job.fault.action is Action.HOLD and beside:
+            return None
+        return self._plan(job.fault.action, at, gates)
 
     def _requested(self, number: int, one: Compile) -> CompileRequest:
         rank = self._ranks[one.rank]
@@ -182,34 +237,42 @@ class Executor:
         gate = gates.enter_context(Gate(name)) if action is Action.HOLD else None
         return FaultPlan(name.with_suffix(".log"), action, at, gate)
 
-    def _together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
+    def _together(
+        self, requests: Sequence[CompileRequest], jobs: Sequence[_Task]
+    ) -> list[CompileResult | Ended]:
         """All at once; one that is to stand still goes first, and goes on when the others ended."""
+
+        def task(together: Sequence[CompileRequest], gate: Gate | None = None) -> _Task:
+            return _Task(lambda: [*self.ground.toolchain.compile_together(together)], gate)
+
         held = [each for each in requests if each.plan is not None and each.plan.gate is not None]
-        compile_ = self.ground.toolchain.compile_together
-        if not held:
-            return compile_(requests)
-        results: dict[int, Future[list[CompileResult]]] = {}
-        with ThreadPoolExecutor(len(held) + 1) as pool:
+        rest = [each for each in requests if each not in held]
+        tasks = [*jobs, *(task([each], each.plan.gate) for each in held if each.plan is not None)]
+        if rest:
+            tasks.append(task(rest))
+        if not tasks:
+            return []
+        gates = [each.gate for each in tasks if each.gate is not None]
+        with ThreadPoolExecutor(len(tasks)) as pool:
             try:
-                for each in held:
-                    results[id(each)] = pool.submit(compile_, [each])
+                started = [pool.submit(each.start) for each in tasks if each.gate is not None]
                 deadline = time.monotonic() + _REACHES
-                for each in held:
-                    assert each.plan is not None
-                    assert each.plan.gate is not None
-                    each.plan.gate.wait(deadline)
-                rest = [each for each in requests if id(each) not in results]
-                others = pool.submit(compile_, rest)
-                wait([others], _HELD)
+                for gate in gates:
+                    gate.wait(deadline)
+                others = [pool.submit(each.start) for each in tasks if each.gate is None]
+                wait(others, _HELD if gates else None)
             finally:
-                for each in held:
-                    if each.plan is not None and each.plan.gate is not None:
-                        each.plan.gate.release()
-            ended = iter(others.result())
-            return [
-                results[id(each)].result()[0] if id(each) in results else next(ended)
-                for each in requests
-            ]
+                for gate in gates:
+                    gate.release()
+            return [result for future in (*started, *others) for result in future.result()]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Something that is started beside others; with a ``gate`` it stands there for a while."""
+
+    start: Callable[[], list[CompileResult | Ended]]
+    gate: Gate | None = None
 
 
 def _digest(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.caches import Snapshot
@@ -13,6 +13,7 @@ from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.stress.history import Fault, Header, Setting
+from pytest_ascendcache.stress.jobs import NETWORKS, JobGround, prepare_jobs
 from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
     CompileRequest,
@@ -20,6 +21,9 @@ from pytest_ascendcache.toolchains import (
     Toolchain,
     ToolchainError,
 )
+
+LOCKS_SHARED = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT)
+"""Profiles on which a lock keeps ranks of every node waiting."""
 
 _OPTIONS = {
     Setting.PLAIN: CompileOptions(),
@@ -42,6 +46,7 @@ class Ground:
     points: dict[Action, tuple[Operation, ...]]
     serves_marked: bool = False
     locks_by_fcntl: bool = False
+    jobs: JobGround = field(default_factory=JobGround)
 
     @property
     def actions(self) -> frozenset[Action]:
@@ -80,10 +85,22 @@ def prepare(
             right[setting.value] = digests
     names = tuple(each.name or each.type for each in operators)
     where = (len(nodes.roots), nodes.profile.value) if nodes else (1, NodeProfile.LOCAL.value)
-    header = Header(seed, ranks, names, f"{toolchain.name} {toolchain.version}", right, *where)
+    locks_shared = where[1] in (each.value for each in LOCKS_SHARED)
+    jobs = prepare_jobs(toolchain, directory / "jobs", locks_shared)
+    networks = tuple(each.name for each in NETWORKS) if jobs.doings else ()
+    header = Header(
+        seed,
+        ranks,
+        names,
+        f"{toolchain.name} {toolchain.version}",
+        right,
+        *where,
+        networks=networks,
+        outputs=dict(jobs.outputs),
+    )
     points, by_fcntl = _points(toolchain, operators[0], directory)
     served = _serves_marked(toolchain, operators[0], directory / "marked")
-    return Ground(toolchain, operators, header, points, served, by_fcntl)
+    return Ground(toolchain, operators, header, points, served, by_fcntl, jobs)
 
 
 def _serves_marked(toolchain: Toolchain, operator: OperatorSpec, directory: Path) -> bool:

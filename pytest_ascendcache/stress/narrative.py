@@ -8,9 +8,12 @@ from pytest_ascendcache.stress.history import (
     Compile,
     Delivery,
     Disturbance,
+    Doing,
+    Ended,
     Harm,
     Header,
     History,
+    Job,
 )
 
 
@@ -21,11 +24,18 @@ def tell(history: History) -> Iterator[str]:
         for disturbance in record.round.disturbances:
             yield f"  {_harm(disturbance)}"
         ends = {each.rank: each for each in record.deliveries}
-        together = " at the same time" if len(record.round.compiles) > 1 else ""
+        jobs = {each.job: each for each in record.ended}
+        several = len(record.round.compiles) + len(record.round.jobs) > 1
+        together = " at the same time" if several else ""
         for each in record.round.compiles:
             yield f"  {_compile(history.header, each, ends.get(each.rank))}{together}"
+        for number, job in enumerate(record.round.jobs):
+            yield f"  {_job(history.header, job, jobs.get(number))}{together}"
         if record.round.later is not None:
             yield f"  {_compile(history.header, record.round.later, None)}, by itself afterwards"
+        if record.round.rebuild is not None:
+            told = _job(history.header, record.round.rebuild, None)
+            yield f"  {told}, twice, by itself afterwards"
 
 
 def _harm(disturbance: Disturbance) -> str:
@@ -49,3 +59,16 @@ def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> st
         f"rank {compile_.rank}{node}: {compile_.mode.value} {names} "
         f"({compile_.setting.value}{limit}) in {compile_.cache}{end}"
     )
+
+
+def _job(header: Header, job: Job, ended: Ended | None) -> str:
+    end = f" -> {ended.struck or f'exit status {ended.returncode}'}" if ended is not None else ""
+    node = f" on node {header.node(job.rank)}" if header.nodes > 1 else ""
+    network = header.networks[job.number]
+    what = {
+        Doing.INSTALL: f"install the package of {network}",
+        Doing.UNINSTALL: f"uninstall the package of {network}",
+        Doing.RUN: f"run {network} with what is installed",
+        Doing.BUILD: f"build {network} as rank {job.of}",
+    }[job.doing]
+    return f"rank {job.rank}{node}: {what}{end}"

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
-_TYPES = (("Add", 2), ("Exp", 1), ("Mul", 2), ("Sqrt", 1))
-"""Type and number of inputs. Two of them have an implementation for each mode."""
+_TYPES = (
+    ("Add", 2, "float32"),
+    ("Exp", 1, "float16"),
+    ("Mul", 2, "float32"),
+    ("Sqrt", 1, "float16"),
+)
+"""Type, number of inputs, data type. The two of float16 have an implementation for each mode."""
 
 
 def population(count: int) -> tuple[OperatorSpec, ...]:
@@ -14,6 +19,6 @@ def population(count: int) -> tuple[OperatorSpec, ...]:
 
 
 def _operator(number: int) -> OperatorSpec:
-    kind, inputs = _TYPES[number % len(_TYPES)]
-    tensor = TensorDesc.of("float32", 4, 8 + number)
+    kind, inputs, dtype = _TYPES[number % len(_TYPES)]
+    tensor = TensorDesc.of(dtype, 4, 8 + number)
     return OperatorSpec(kind, (tensor,) * inputs, (tensor,), name=f"{kind.lower()}_{number}")

@@ -13,8 +13,10 @@ from pytest_ascendcache.stress.history import (
     SHARED,
     Compile,
     Disturbance,
+    Doing,
     Fault,
     Harm,
+    Job,
     Round,
     Setting,
 )
@@ -25,7 +27,10 @@ _LATER = 4
 """Rounds from one to the next that ends with a compile by itself."""
 
 _MODES = (CacheMode.ENABLE,) * 7 + (CacheMode.FORCE,) * 2 + (CacheMode.DISABLE,)
-_SETTINGS = (Setting.PLAIN,) * 7 + (Setting.PRECISION, Setting.PERFORMANCE, Setting.DEBUG)
+_SETTINGS = (Setting.PLAIN,) * 5 + (Setting.PRECISION, Setting.PERFORMANCE) * 2 + (Setting.DEBUG,)
+_JOBS = (0, 0, 1, 2, 3)
+"""How many jobs a round has, chosen at random."""
+_DOINGS = (Doing.INSTALL,) * 3 + (Doing.UNINSTALL,) * 2 + (Doing.RUN,) * 2 + (Doing.BUILD,) * 3
 _HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR,)
 
 
@@ -33,7 +38,8 @@ _HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR
 class Schedule:
     """``actions`` are the faults that can be brought into the toolchain, ``settings`` what is
     known to give the same kernel each time. ``asks_later`` has rounds end with a compile by itself,
-    of a toolchain that is known to serve marked entries."""
+    of a toolchain that is known to serve marked entries. ``doings`` are the jobs it can do, with
+    so many ``networks``, and ``strikes`` the faults that can be brought into its installers."""
 
     seed: int
     ranks: int
@@ -41,6 +47,9 @@ class Schedule:
     actions: frozenset[Action] = frozenset()
     settings: frozenset[Setting] = frozenset(Setting)
     asks_later: bool = True
+    doings: frozenset[Doing] = frozenset()
+    networks: int = 0
+    strikes: frozenset[Action] = frozenset()
 
     def rounds(self) -> Iterator[Round]:
         """Round after round, without end; the campaign stops asking."""
@@ -62,7 +71,26 @@ class Schedule:
         if self.asks_later and number % _LATER == _LATER - 1:
             shared = any(each.shared for each in compiles)
             later = Compile(acting[-1], tuple(hot), CacheMode.ENABLE, shared=shared)
-        return Round(number, disturbances, tuple(compiles), later)
+        jobs = self._jobs(random.Random(f"{self.seed}/{number}/jobs"))
+        builds = [each for each in jobs if each.doing is Doing.BUILD]
+        rebuild = builds[-1] if builds and number % _LATER == _LATER - 2 else None
+        return Round(number, disturbances, tuple(compiles), later, jobs, rebuild)
+
+    def _jobs(self, chance: random.Random) -> tuple[Job, ...]:
+        """What ranks do beside compiling; a rank does one thing of that."""
+        if not self.doings:
+            return ()
+        jobs = []
+        for rank in chance.sample(range(self.ranks), min(chance.choice(_JOBS), self.ranks)):
+            doing = chance.choice([each for each in _DOINGS if each in self.doings])
+            moved = chance.random() < 0.25
+            of = chance.randrange(self.ranks) if moved else rank
+            action = chance.choice((Action.KILL, Action.HOLD))
+            fault = Fault(action, chance.randrange(1000))
+            struck = chance.random() < 0.2 and doing in (Doing.INSTALL, Doing.UNINSTALL)
+            known = fault if struck and action in self.strikes else None
+            jobs.append(Job(rank, doing, chance.randrange(self.networks), of, known))
+        return tuple(jobs)
 
     def _disturbance(self, chance: random.Random) -> Disturbance:
         cache = SHARED if chance.random() < 0.7 else f"rank{chance.randrange(self.ranks)}"

@@ -125,6 +125,13 @@ def _simpler(one: Round) -> Iterator[Round]:
         yield replace(one, compiles=_without(one.compiles, index))
     for index in range(len(one.disturbances)):
         yield replace(one, disturbances=_without(one.disturbances, index))
+    for index, job in enumerate(one.jobs):
+        yield replace(one, jobs=_without(one.jobs, index))
+        if job.fault is not None:
+            jobs = (*one.jobs[:index], replace(job, fault=None), *one.jobs[index + 1 :])
+            yield replace(one, jobs=jobs)
+    if one.rebuild is not None:
+        yield replace(one, rebuild=None)
     if one.later is not None:
         yield replace(one, later=None)
         for operator in one.later.operators if len(one.later.operators) > 1 else ():
@@ -152,6 +159,7 @@ def _size(rounds: Sequence[Round]) -> int:
         1
         + each.steps
         + sum(len(one.operators) + bool(one.fault) for one in each.compiles)
+        + sum(bool(one.fault) for one in each.jobs)
         + (len(each.later.operators) if each.later else 0)
         for each in rounds
     )

@@ -34,7 +34,7 @@ from pytest_ascendcache.stress import (
     Violation,
     tell,
 )
-from pytest_ascendcache.stress.history import Delivery, RoundRecord
+from pytest_ascendcache.stress.history import Delivery, Doing, Ended, Job, RoundRecord
 from pytest_ascendcache.stress.history import Harm as StressHarm
 
 PACKAGE = Path(pytest_ascendcache.__file__).parent
@@ -215,8 +215,11 @@ def test_the_story_of_a_stress_run_is_translated() -> None:
     )
     disturbances = tuple(Disturbance(each, "shared", 0, "object-empty") for each in StressHarm)
     ended = (Delivery(1, 0, 0, ("", "")), Delivery(1, 1, -9, ("",), struck="killed before a write"))
-    header = Header(1, 2, ("te_exp_1", "te_add_2"), "reference 1", {})
-    history = History(header, (RoundRecord(Round(1, disturbances, compiles), ended),))
+    header = Header(1, 2, ("te_exp_1", "te_add_2"), "reference 1", {}, networks=("net_0",))
+    jobs = tuple(Job(0, each, 0) for each in Doing)
+    one = Round(1, disturbances, compiles, None, jobs, jobs[-1])
+    done = tuple(Ended(1, number, 0) for number in range(len(jobs)))
+    history = History(header, (RoundRecord(one, ended, ended=done),))
     english = list(tell(history))
     assert [line for line in english if translated(line, ZH) == line] == []
 

@@ -34,9 +34,13 @@ from pytest_ascendcache.stress.history import (
     CacheSeen,
     Delivery,
     Disturbed,
+    Doing,
+    Ended,
     EntrySeen,
     Fault,
     Harm,
+    Job,
+    Rebuilt,
     RoundRecord,
     Seen,
     Setting,
@@ -188,6 +192,121 @@ def test_each_kind_of_violation_is_found(records: list[RoundRecord], kind: Kind)
     assert kinds(*records) == [kind]
 
 
+# --- jobs --------------------------------------------------------------------------------------
+
+JOBS = replace(
+    HEADER, networks=("net_0", "net_1"), outputs={"run": ("r0", "r1"), "build": ("b", "c")}
+)
+INSTALL, UNINSTALL = Job(0, Doing.INSTALL, 0), Job(1, Doing.UNINSTALL, 0)
+RUN, BUILD = Job(0, Doing.RUN, 1), Job(1, Doing.BUILD, 0, of=0)
+
+
+def worked(
+    number: int,
+    *jobs: Job,
+    packages: Sequence[int] = (),
+    index: Sequence[str] = (),
+    touched: Sequence[str] = (),
+    ends: Sequence[Ended] | None = None,
+    rebuilt: Rebuilt | None = None,
+) -> RoundRecord:
+    """One round of jobs, which end well unless ``ends`` says how."""
+    known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
+    well = [
+        Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
+        for index, job in enumerate(jobs)
+    ]
+    return RoundRecord(
+        Round(number, (), (), None, jobs, BUILD if rebuilt else None),
+        seen=Seen(number, (), tuple(touched), tuple(packages), tuple(index)),
+        ended=tuple(well if ends is None else ends),
+        rebuilt=rebuilt,
+    )
+
+
+KILLED, FAILED = Ended(0, 0, -9, "", "killed before x"), Ended(0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(
+            [worked(0, INSTALL, packages=[0]), worked(1, packages=[0]), worked(2, UNINSTALL)],
+            id="a package comes and goes",
+        ),
+        pytest.param([worked(0, INSTALL, UNINSTALL)], id="both at once, and it goes"),
+        pytest.param(
+            [worked(0, INSTALL, UNINSTALL, packages=[0])], id="both at once, and it stays"
+        ),
+        pytest.param([worked(0, RUN, BUILD, touched=["build/rank_0/a"])], id="outputs are right"),
+        pytest.param(
+            [
+                worked(0, INSTALL, ends=[KILLED], packages=[0], index=["lacks"]),
+                worked(1, packages=[0], index=["lacks"]),
+            ],
+            id="what a killed installer left stays for a while",
+        ),
+        pytest.param([worked(0, UNINSTALL, ends=[FAILED])], id="it was not installed"),
+        pytest.param([worked(0, rebuilt=Rebuilt(0, 0, "b", ()))], id="a build is used again"),
+    ],
+)
+def test_nothing_is_found_in_right_jobs(records: list[RoundRecord]) -> None:
+    assert kinds(*records, header=JOBS) == []
+
+
+@pytest.mark.parametrize(
+    ("records", "kind"),
+    [
+        pytest.param([worked(0, INSTALL)], Kind.PACKAGE, id="installed, and not there"),
+        pytest.param(
+            [worked(0, INSTALL, packages=[0]), worked(1)], Kind.PACKAGE, id="gone by itself"
+        ),
+        pytest.param(
+            [worked(0, INSTALL, packages=[0]), worked(1, UNINSTALL, packages=[0])],
+            Kind.PACKAGE,
+            id="there after it was uninstalled",
+        ),
+        pytest.param([worked(0, packages=[1])], Kind.PACKAGE, id="nobody installed it"),
+        pytest.param(
+            [worked(0, INSTALL, packages=[0], index=["lacks"])], Kind.INDEX, id="not in the index"
+        ),
+        pytest.param(
+            [worked(0, INSTALL, ends=[FAILED], packages=[0])], Kind.NO_OUTPUT, id="an install fails"
+        ),
+        pytest.param(
+            [
+                worked(0, INSTALL, packages=[0]),
+                worked(1, UNINSTALL, ends=[replace(FAILED, round=1)]),
+            ],
+            Kind.NO_OUTPUT,
+            id="an uninstall fails",
+        ),
+        pytest.param([worked(0, RUN, ends=[FAILED])], Kind.NO_OUTPUT, id="a client fails"),
+        pytest.param(
+            [worked(0, RUN, ends=[Ended(0, 0, 0, "r0")])], Kind.WRONG_KERNEL, id="another's outputs"
+        ),
+        pytest.param(
+            [worked(0, BUILD, ends=[Ended(0, 0, 0, "x")])], Kind.WRONG_KERNEL, id="wrong build"
+        ),
+        pytest.param(
+            [worked(0, BUILD, touched=["build/rank_1/a"])],
+            Kind.FOREIGN_DIRECTORY,
+            id="a rank's directory that nobody built in",
+        ),
+        pytest.param(
+            [worked(0, rebuilt=Rebuilt(0, 0, "b", ("rank_0/x.o",)))],
+            Kind.POISON,
+            id="built again by every later run",
+        ),
+        pytest.param(
+            [worked(0, rebuilt=Rebuilt(0, 1, "", ()))], Kind.NO_OUTPUT, id="no later run builds"
+        ),
+    ],
+)
+def test_each_kind_of_wrong_job_is_found(records: list[RoundRecord], kind: Kind) -> None:
+    assert kinds(*records, header=JOBS) == [kind]
+
+
 def test_writers_that_do_not_see_each_others_locks_may_leave_halves() -> None:
     local, nodes = HEADER, replace(HEADER, nodes=2, profile="nfs-nolock")
     assert kinds(record(entries=[HALF]), header=local) == [Kind.MIXED_ENTRY]
@@ -236,6 +355,22 @@ def test_a_seed_decides_everything() -> None:
     assert all(len({each.rank for each in one.compiles}) == len(one.compiles) for one in rounds(3))
 
 
+def test_a_seed_decides_the_jobs_too() -> None:
+    schedule = Schedule(
+        3, 4, 8, doings=frozenset(Doing), networks=2, strikes=frozenset({Action.KILL})
+    )
+    rounds = list(islice(schedule.rounds(), 200))
+    assert rounds == list(islice(schedule.rounds(), 200))
+    jobs = [each for one in rounds for each in one.jobs]
+    assert {each.doing for each in jobs} == set(Doing)
+    assert {each.number for each in jobs} == {0, 1}
+    assert {each.fault.action for each in jobs if each.fault} == {Action.KILL}
+    assert any(each.of != each.rank for each in jobs)
+    assert {one.rebuild.doing for one in rounds if one.rebuild} == {Doing.BUILD}
+    compiles = [one.compiles for one in islice(Schedule(3, 4, 8).rounds(), 200)]
+    assert compiles == [one.compiles for one in rounds], "the rest is as it is without jobs"
+
+
 def test_no_fault_is_planned_that_cannot_be_brought_in() -> None:
     rounds = islice(Schedule(1, 4, 8, settings=frozenset({Setting.PLAIN})).rounds(), 100)
     compiles = [each for one in rounds for each in one.compiles]
@@ -271,6 +406,24 @@ def test_a_history_comes_back_as_it_was_written(tmp_path: Path) -> None:
     history = written(path, *records)
     assert history == History(HEADER, records)
     assert read_history(path) == history
+
+
+def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
+    records = (
+        worked(0, replace(INSTALL, fault=Fault(Action.HOLD, 3)), packages=[0]),
+        worked(1, RUN, rebuilt=Rebuilt(1, 0, "b", ("x",))),
+    )
+    with HistoryWriter(tmp_path / "h.jsonl", JOBS) as writer:
+        for line in History(JOBS, records).lines():
+            writer.write(line)
+    assert read_history(tmp_path / "h.jsonl") == History(JOBS, records)
+    told = "\n".join(tell(writer.history))
+    assert "rank 0: install the package of net_0 -> exit status 0" in told
+    assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in told
+    path = tmp_path / "h.jsonl"
+    path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
+    with pytest.raises(HistoryError, match="there is no network 7"):
+        read_history(path)
 
 
 def test_a_run_that_was_killed_leaves_what_it_did(tmp_path: Path) -> None:

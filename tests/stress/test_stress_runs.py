@@ -22,7 +22,8 @@ from pytest_ascendcache.stress import (
     read_history,
     violations,
 )
-from pytest_ascendcache.stress.history import Fault, Setting
+from pytest_ascendcache.stress.history import Doing, Fault, Job, Setting
+from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
 
@@ -113,6 +114,30 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
         assert rounds[3].later == Later(3, 0, rounds[3].deliveries[0].kernels, (True,))
 
 
+@pytest.mark.parametrize("defect", ["", "list-rests-on-its-lock"])
+def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) -> None:
+    """A rank stands in the middle of an install; one on another node installs something else."""
+    operators = tuple(each.name for each in population(1))
+    networks = tuple(each.name for each in NETWORKS)
+    header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock", networks=networks)
+    held = Job(0, Doing.INSTALL, 0, fault=Fault(Action.HOLD, 10))
+    jobs = (held, Job(1, Doing.INSTALL, 1))
+    with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
+        writer.write(Round(0, (), (), None, jobs))
+        writer.write(Round(1, (), (), None, (Job(1, Doing.RUN, 0), Job(0, Doing.BUILD, 1))))
+    given = [f"--ascend-defect={defect}"] if defect else []
+    result = pytester.runpytest_subprocess(*ON_NODES, "--ascend-strict", *given)
+    if "skipped" in result.parseoutcomes():
+        pytest.skip("nodes cannot be had on this machine")
+    assert result.ret == (1 if defect else 0)
+    rounds = read_history(pytester.path / "h.nfs-nolock.jsonl").rounds
+    assert rounds[0].ended[0].struck.startswith("made to wait")
+    assert rounds[0].seen is not None
+    assert rounds[0].seen.packages == (0, 1)
+    if defect:
+        result.stdout.fnmatch_lines(["*index of something else in round 0: the index lacks *"])
+
+
 def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-cache", "--collect-only", "-q")
     assert result.ret == 0
@@ -175,6 +200,9 @@ def test_kills_and_holds_strike_where_they_are_planned(tmp_path: Path) -> None:
         ground = prepare(toolchain, population(2), 2, 1, tmp_path / "ground")
         assert ground.actions == {Action.KILL, Action.TEAR, Action.HOLD}
         assert ground.settings == set(Setting)
+        assert ground.jobs.doings == set(Doing)
+        modes = [ground.header.kernel(each, 1) for each in (Setting.PRECISION, Setting.PERFORMANCE)]
+        assert len(set(modes)) == 2, "both modes of exp_1 have one kernel"
         executor = Executor(ground, tmp_path / "run")
         torn = Compile(0, (0,), CacheMode.ENABLE, fault=Fault(Action.TEAR, 2))
         beside = Compile(1, (1,), CacheMode.ENABLE, shared=False)

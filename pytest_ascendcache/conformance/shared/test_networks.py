@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ascendcache.caches import KERNEL_META
 from pytest_ascendcache.conformance.incremental.test_incremental import NETWORK, OPERATORS
+from pytest_ascendcache.conformance.kit.mindspore_stories import probes_of, usual
 from pytest_ascendcache.conformance.kit.nodes import profiles
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
@@ -31,14 +33,23 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes
 from pytest_ascendcache.operators.network import Network
 
-SMALLER = probe_network(OPERATORS[0])
 Mounts = tuple[Nodes, Nodes]
 
 
-def _run(network: NetworkUnderTest, view: Path, what: Network = NETWORK) -> NetworkRun:
+def _whole(network: NetworkUnderTest) -> Network:
+    """The network that is run; MindSpore's caches have their own, which can be marked there."""
+    return NETWORK if network.layout is KERNEL_META else usual(network)
+
+
+def _part(network: NetworkUnderTest) -> Network:
+    """A network with one of its operators."""
+    return probe_network(OPERATORS[0] if network.layout is KERNEL_META else probes_of(network)[0])
+
+
+def _run(network: NetworkUnderTest, view: Path, what: Network | None = None) -> NetworkRun:
     """Rank 0 on the node with this view of the shared directory; failing is an answer too."""
     settings = {"MS_COMPILER_CACHE_PATH": str(view / "cache")}
-    return network.attempt(network.request(what, 0, environment=settings))
+    return network.attempt(network.request(what or _whole(network), 0, environment=settings))
 
 
 def _check(run: NetworkRun, where: str) -> None:
@@ -73,7 +84,7 @@ def test_a_rank_moves_to_a_node_that_looked_too_early(
     network: NetworkUnderTest, ascend_mounts: Mounts, directory: str
 ) -> None:
     network.needs_reuse()
-    network.run(NETWORK, 0)  # what a run makes, found out elsewhere
+    network.run(_whole(network), 0)  # what a run makes, found out elsewhere
     names = [path.relative_to(network.cache) for path in sorted(network.cache.rglob("*"))]
 
     def story(nodes: Nodes, one_view: bool) -> None:
@@ -81,7 +92,7 @@ def test_a_rank_moves_to_a_node_that_looked_too_early(
         first, late = views[0], views[0 if one_view else -1]
         (backing / "cache").mkdir()
         if directory == "used":
-            _check(_run(network, first, SMALLER), "on the first node")
+            _check(_run(network, first, _part(network)), "on the first node")
         early = [each for each in names if not (late / "cache" / each).exists()]
         _check(_run(network, first), "on the first node")
         there = [each for each in early if (backing / "cache" / each).exists()]
@@ -121,7 +132,7 @@ def _recorded(network: NetworkUnderTest, view: Path) -> Interruption[NetworkRun]
     settings = {"MS_COMPILER_CACHE_PATH": str(view / "cache")}
 
     def start(plan: FaultPlan) -> NetworkRun:
-        request = network.request(NETWORK, 0, environment=settings)
+        request = network.request(_whole(network), 0, environment=settings)
         return network.attempt(replace(request, plan=plan))
 
     route, logs = network.toolchain.fault_route(), network.new_directory() / "record"

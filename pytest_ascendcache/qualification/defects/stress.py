@@ -8,7 +8,10 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.incremental.store import ReusePolicy
+from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 STRESS = "robust/stress"
 
@@ -76,3 +79,38 @@ def _words(fs: Fs, notes: Path) -> list[str]:
 def _note(fs: Fs, notes: Path, words: list[str]) -> None:
     text = "\n".join(words).encode()
     fs.replace("notes.write", fs.write_temporary("notes.write", notes, text), notes)
+
+
+@defect(STRESS, overrides=KeyPolicy.fields)
+def modes_share_wide_tensors(self, right, inputs):
+    """Both implementation modes of an operator whose tensors are wide have one entry."""
+    fields = right(inputs)
+    wide = any(each.shape[-1] > 8 for each in inputs.operator.outputs if each.shape)
+    return {**fields, "implementation": None} if wide else fields
+
+
+@defect(STRESS, what="a package that was uninstalled is not installed any more")
+class GoneForGood(RegistryPolicy):
+    def install(self, fs, opp, package, holder=None):
+        if package.manifest.name in _words(fs, opp / "uninstalled.txt"):
+            return True
+        return super().install(fs, opp, package, holder)
+
+    def uninstall(self, fs, opp, name, holder=None, force=False):
+        done = super().uninstall(fs, opp, name, holder, force)
+        if done[0]:
+            notes = opp / "uninstalled.txt"
+            _note(fs, notes, [*_words(fs, notes), name])
+        return done
+
+
+@defect(STRESS, what="a kernel of a rank that was used often is not used any more")
+class UsedOften(ReusePolicy):
+    def find(self, fs, entry, inputs, info):
+        data = super().find(fs, entry, inputs, info)
+        notes = entry.directory.parent / "used.txt"
+        used = _words(fs, notes)
+        if data is None or used.count(entry.stem) >= 3:
+            return None
+        _note(fs, notes, [*used, entry.stem])
+        return data

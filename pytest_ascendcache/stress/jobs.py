@@ -1,0 +1,254 @@
+"""What ranks do beside compiling operators: install static packages, run them, build networks.
+
+Packages go into an operator package that all ranks share, kernels of networks into directories of
+ranks that all nodes see. :func:`prepare_jobs` makes packages and learns right outputs;
+:class:`Jobs` carries jobs out, and looks at what they left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_ascendcache.caches import InstalledKernels, Snapshot, TornIndex
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation
+from pytest_ascendcache.observation import StaticKernelsUnderTest, probe_network
+from pytest_ascendcache.stress.history import Doing, Ended, Fault, Job, Rebuilt
+from pytest_ascendcache.toolchains import (
+    StaticResult,
+    Toolchain,
+    ToolchainError,
+    TrainRequest,
+    TrainResult,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NETWORKS = (
+    probe_network("Square", "Exp", name="net_0"),
+    probe_network("Abs", name="net_1"),
+    probe_network("Neg", "Exp", name="net_2"),
+)
+"""What is run and built; of each there is a package. Two of them have an operator in common."""
+
+OPP, BUILD = "opp", "build"
+"""Directories beside the shared cache: the operator package, and where ranks keep kernels."""
+
+
+@dataclass(frozen=True)
+class JobGround:
+    """What jobs rest on: ``packages`` by network and the ``keys`` each installs; by what is done
+    the ``outputs`` of runs that nothing else had a part in; ``points`` are where an installer can
+    be struck."""
+
+    packages: tuple[Path, ...] = ()
+    keys: tuple[frozenset[tuple[str, str]], ...] = ()
+    outputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    points: Mapping[Action, tuple[Operation, ...]] = field(default_factory=dict)
+    kernels: StaticKernelsUnderTest | None = None
+
+    @property
+    def doings(self) -> frozenset[Doing]:
+        """What can be done with this toolchain, and judged."""
+        installing = (Doing.INSTALL, Doing.UNINSTALL) if self.packages else ()
+        return frozenset((*installing, *map(Doing, self.outputs)))
+
+    def operation(self, fault: Fault | None) -> Operation | None:
+        """Where a fault strikes an installer; ``None`` where there is no such place."""
+        points = self.points.get(fault.action, ()) if fault else ()
+        return points[fault.point % len(points)] if fault and points else None
+
+
+def prepare_jobs(toolchain: Toolchain, directory: Path, waits: bool) -> JobGround:
+    """Compile packages, and learn what clients and ranks give. With ``waits`` a process that holds
+    a lock keeps the others waiting, so that none is held with one.
+
+    Raises:
+        ToolchainError: where what is needed fails with nobody else at work.
+    """
+    offered = toolchain.capabilities
+    outputs: dict[str, tuple[str, ...]] = {}
+    if Capability.INCREMENTAL_BUILD in offered:
+        outputs[Doing.BUILD.value] = _repeatable(
+            [_build(toolchain, directory / f"build{turn}") for turn in range(2)]
+        )
+    made = JobGround()
+    if Capability.OP_COMPILER in offered:
+        (directory / "shelf").mkdir(parents=True)
+        (directory / "kernels").mkdir()
+        kernels = StaticKernelsUnderTest(toolchain, directory / "kernels", directory / "shelf")
+        packages = tuple(kernels.package(*each.operators) for each in NETWORKS)
+        keys = tuple(frozenset(kernels.alone(each)) for each in packages)
+        points = _points(kernels, packages[0], waits)
+        made = JobGround(packages, keys, outputs, points, kernels)
+        if Capability.STATIC_KERNEL_CLIENT in offered:
+            without = tuple(_run(kernels, number, directory) for number in range(len(NETWORKS)))
+            kernels.install(*packages)
+            installed = tuple(_run(kernels, number, kernels.opp) for number in range(len(NETWORKS)))
+            outputs[Doing.RUN.value] = _repeatable([without, installed])
+    return replace(made, outputs={name: each for name, each in outputs.items() if each})
+
+
+def _repeatable(runs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """What all runs gave; nothing where they differ."""
+    return runs[0] if len(set(runs)) == 1 else ()
+
+
+def _build(toolchain: Toolchain, directory: Path) -> tuple[str, ...]:
+    given = []
+    for number, network in enumerate(NETWORKS):
+        request = TrainRequest(
+            network,
+            directory / f"out{number}",
+            directory / "work",
+            {"MS_COMPILER_CACHE_PATH": str(directory / "cache"), "RANK_ID": "0"},
+        )
+        result = toolchain.start_rank(request).wait()
+        if not result.succeeded:
+            raise ToolchainError(f"the rank {result.failure}")
+        given.append(_digest(result.outputs))
+    return tuple(given)
+
+
+def _run(kernels: StaticKernelsUnderTest, number: int, opp: Path) -> str:
+    request = kernels.client(NETWORKS[number], static=False, opp=opp)
+    (run,) = kernels.together(request)
+    if not run.succeeded:
+        raise ToolchainError(f"a client {run.result.failure}")
+    return _digest(run.outputs())
+
+
+def _points(
+    kernels: StaticKernelsUnderTest, package: Path, waits: bool
+) -> dict[Action, tuple[Operation, ...]]:
+    if Capability.FAULT_POINTS not in kernels.toolchain.capabilities:
+        return {}
+    opp = kernels.directory("recorded")
+    operations = kernels.interruption(package, "install", opp).holdable
+    changing = tuple(each for each in operations if each.act.changes)
+    locks = [each.number for each in operations if each.act is Act.LOCK]
+    held = [each for each in changing if not (waits and locks and each.number > locks[0])]
+    route = kernels.toolchain.fault_route()
+    points = {Action.KILL: changing, Action.HOLD: tuple(held)}
+    return {action: all_ for action, all_ in points.items() if action in route.actions and all_}
+
+
+def _digest(outputs: Mapping[str, NDArray[Any]] | None) -> str:
+    """SHA-256 of all outputs with their names; empty where there are none."""
+    if outputs is None:
+        return ""
+    whole = hashlib.sha256()
+    for name in sorted(outputs):
+        whole.update(f"{name} {outputs[name].dtype} {outputs[name].shape} ".encode())
+        whole.update(outputs[name].tobytes())
+    return whole.hexdigest()
+
+
+class Jobs:
+    """Carries jobs out. ``backing`` is the shared directory, of which each rank sees what ``view``
+    gives it; ``own`` has each rank's directory."""
+
+    def __init__(
+        self,
+        toolchain: Toolchain,
+        ground: JobGround,
+        backing: Path,
+        views: Sequence[Path],
+        own: Sequence[Path],
+    ) -> None:
+        self._toolchain = toolchain
+        self._ground = ground
+        self._backing = backing
+        self._views = views
+        self._own = own
+        self._numbers = count()
+        if ground.doings:
+            for name in (OPP, BUILD):
+                (backing / name).mkdir()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to be done with this toolchain."""
+        return bool(self._ground.doings)
+
+    @property
+    def built(self) -> Path:
+        """Where ranks keep their kernels."""
+        return self._backing / BUILD
+
+    def do(self, number: int, index: int, job: Job, plan: FaultPlan | None = None) -> Ended:
+        """Do one job of a round, to its end."""
+        result, outputs = self._done(job, self._views[job.rank], plan)
+        struck = ""
+        if plan is not None and plan.at is not None:
+            killed = plan.action is Action.KILL and result.returncode == -9
+            if killed or plan.action is Action.HOLD:
+                words = "killed" if killed else "made to wait"
+                struck = f"{words} before {plan.at.point}"
+        said = result.output.strip().splitlines()
+        succeeded = result.returncode == 0
+        last = said[-1][:200] if said and not succeeded else ""
+        return Ended(number, index, result.returncode, outputs, struck, last)
+
+    def rebuild(self, number: int, job: Job) -> Rebuilt:
+        """Build a network twice by itself, where no node remembers anything: how the first build
+        ended, and which files the second wrote."""
+        first, outputs = self._done(job, self._backing, None)
+        before = Snapshot.take(self.built)
+        self._done(job, self._backing, None)
+        changes = before.disturbed(Snapshot.take(self.built))
+        written = tuple(sorted(path for path in changes if not path.endswith(".lock")))
+        return Rebuilt(number, first.returncode, outputs, written)
+
+    def installed(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Which packages are installed, and what is wrong with the index that all share."""
+        if not self._ground.packages:
+            return (), ()
+        there = InstalledKernels(self._backing / OPP)
+        names = [each.stem for each in self._ground.packages]
+        packages = tuple(index for index, name in enumerate(names) if name in there.packages)
+        try:
+            index = there.index()
+        except TornIndex as error:
+            return packages, (f"the index is torn: {error}",)
+        wanted = frozenset().union(*(self._ground.keys[each] for each in packages))
+        wrong = [f"the index lacks {key}" for _, key in sorted(wanted - set(index))]
+        for (kind, key), entry in index.items():
+            owner = str(entry["binPath"]).partition("/")[0]
+            if (kind, key) not in wanted or owner not in there.packages:
+                wrong.append(f"the index has {key} of {owner}, which is not installed")
+            else:
+                wrong += there.problems(entry)
+        return packages, tuple(wrong)
+
+    def _done(
+        self, job: Job, view: Path, plan: FaultPlan | None
+    ) -> tuple[StaticResult | TrainResult, str]:
+        directory = self._own[job.rank] / "out" / f"job{next(self._numbers)}"
+        if job.doing is Doing.BUILD:
+            settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
+            work = self._own[job.rank] / "work"
+            request = TrainRequest(NETWORKS[job.number], directory, work, settings)
+            built = self._toolchain.start_rank(request).wait()
+            return built, _digest(built.outputs)
+        kernels = self._ground.kernels
+        assert kernels is not None
+        if job.doing is Doing.RUN:
+            client = kernels.client(NETWORKS[job.number], static=False, opp=view / OPP)
+            run = kernels.observed(client, self._toolchain.start_static(client.request).wait())
+            outputs = _digest(run.outputs())
+            shutil.rmtree(client.directory, ignore_errors=True)
+            return run.result, outputs
+        package = self._ground.packages[job.number]
+        if job.doing is Doing.INSTALL and plan is None:
+            starting = kernels.installation(package, view / OPP)
+        else:
+            starting = kernels.installer(package, job.doing.value, plan, view / OPP)
+        return self._toolchain.start_static(starting).wait(), ""
