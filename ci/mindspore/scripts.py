@@ -1,8 +1,8 @@
 """Runs the scripts of ``top_ten.toml`` with MindSpore's wheel and writes the page about them.
 
-``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD]``: each script in an empty directory of its
-own, by bash, with that Python first on PATH. What they print is on the page whole, errors
-included; whether the finding was there is decided by what they print.
+``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD | --setting]``: each script in an empty
+directory of its own, by bash, with that Python first on PATH. What they print is on the page
+whole, errors included; whether the finding was there is decided by what they print.
 """
 
 from __future__ import annotations
@@ -48,6 +48,19 @@ To repeat one, paste this, and then the script, into bash in an empty directory:
 python3.11 -m venv venv && . venv/bin/activate
 pip install mindspore=={release} decorator
 ```
+"""
+
+_SETTING = """\
+{environment}
+
+To repeat a finding, paste these lines, which set up everything, and then the command below it:
+
+```console
+git clone "$REPOSITORY" pytest-ascendcache && cd pytest-ascendcache
+ci/verify-mindspore {release} -k second_run
+```
+
+Scripts that need MindSpore alone are on [another page](mindspore-{release}-scripts.md).
 """
 
 
@@ -155,10 +168,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", type=Path)
     parser.add_argument("page", type=Path)
+    parser.add_argument(
+        "--setting", action="store_true", help="run nothing; write what the suite is run with"
+    )
     parser.add_argument("--only", default="", help="scripts whose title has this word")
     parser.add_argument("--findings", type=Path, default=FINDINGS)
     given = parser.parse_args(arguments)
     python = given.python.absolute()
+    if given.setting:
+        release, table = environment(python)
+        write_output(given.page, _SETTING.format(release=release, environment=table))
+        return 0
     found = tomllib.loads(read_text(given.findings))["finding"]
     ran = []
     for each in (each for each in found if given.only in each["title"]):

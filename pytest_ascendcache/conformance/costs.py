@@ -1,6 +1,9 @@
-"""What the checks of the suite cost in runs of the toolchain, as recorded on the reference.
+"""What the checks of the suite cost, as recorded: in runs of the toolchain, and asleep.
 
-``starts.json`` has a number for each function of the suite; ``ci/starts`` brings it up to date.
+``starts.json`` has the runs of each function of the suite, as counted on the reference. For
+functions that start several kinds of process, of another toolchain, it has a pair under the
+toolchain's name and theirs: their time in that of its shortest run, and seconds that are slept.
+``ci/starts`` brings it up to date.
 """
 
 from __future__ import annotations
@@ -13,12 +16,24 @@ UNKNOWN = 2.0
 """Runs of a check that is not in the table."""
 
 
-def runs_of(check: str) -> float:
+def runs_of(check: str, toolchain: str = "") -> float:
     """Runs that a check needs on average, named below the suite, with or without a case."""
-    return _table().get(check.partition("[")[0], UNKNOWN)
+    return _cost(check, toolchain)[0]
+
+
+def asleep_of(check: str, toolchain: str = "") -> float:
+    """Seconds that a check waits while no processor is used."""
+    return _cost(check, toolchain)[1]
+
+
+def _cost(check: str, toolchain: str) -> tuple[float, float]:
+    function = check.partition("[")[0]
+    found = _table().get(f"{toolchain} {function}", _table().get(function, UNKNOWN))
+    return (found[0], found[1]) if isinstance(found, list) else (found, 0.0)
 
 
 @cache
-def _table() -> dict[str, float]:
+def _table() -> dict[str, float | list[float]]:
     text = Path(__file__).with_name("starts.json").read_text("utf-8")
-    return {function: float(runs) for function, runs in json.loads(text).items()}
+    found: dict[str, float | list[float]] = json.loads(text)
+    return found

@@ -145,7 +145,8 @@ class Evidence:
     ``accuracy`` has what was measured of delivered kernels, for the report's table; ``factors``,
     of a check of one combination, its level of each factor. ``ranks`` has a line a rank, for a
     check that several ranks do at the same time. ``crash`` is the kind of interruption the check
-    makes, where it makes one. ``waited`` are the seconds in which ranks it started were running.
+    makes, where it makes one. ``waited`` are the seconds in which ranks it started were running,
+    ``asleep`` those in which one was seen to use no processor.
     ``notes`` are told under the rule whatever the verdict. ``harm`` is what was seen of the harm
     a broken promise did, in one sentence; ``harm_starts`` are the runs made to see it, which are
     not among ``starts``, and ``harm_seconds`` the seconds they took.
@@ -167,6 +168,7 @@ class Evidence:
     compiles: int = 0
     starts: int = 0
     waited: float = 0.0
+    asleep: float = 0.0
     ranks: list[RankNote] = field(default_factory=list)
     timeline: list[RankEvent] = field(default_factory=list)
     sizes: list[CacheSize] = field(default_factory=list)

@@ -44,6 +44,15 @@ class LaunchesGangs(Protocol):
         """Start ``size`` ranks that meet at ``port``."""
 
 
+_RANK = re.compile(r"(?i)(?<![/\w])(?:rank|worker|node)(?:[ _-]?id)?[ :=\[]*(\d+)\b")
+_ERROR = re.compile(r"(?i)error|fail|timed out|abnormal|exit|killed|lost|died")
+_NO_ERROR = re.compile(r"\[(?:WARNING|INFO|DEBUG)\]")
+
+
+def _is_error(line: str) -> bool:
+    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
+
+
 @dataclass
 class LaunchedGang:
     """A gang that runs; :meth:`wait` tells how its ranks ended."""
@@ -60,10 +69,11 @@ class LaunchedGang:
         runs = [self.networks.observed(each, self.before) for each in results]
         return [replace(run, after=runs[-1].after) for run in runs]
 
-    def names(self, lost: int) -> bool:
-        """Whether anybody else says which rank was lost."""
-        who = rf"(?i)\b(?:rank|worker|node)(?:[ _-]?id)?[ :=\[_]*{lost}\b"
-        return re.search(who, self.launched.said(lost)) is not None
+    def blamed(self, lost: int) -> list[int]:
+        """Ranks that the others' errors name, where ``lost`` is the one that was killed. That a
+        rank was started, or a path with its number, is no error that names it."""
+        errors = [each for each in self.launched.said(lost).splitlines() if _is_error(each)]
+        return sorted({int(each[1]) for line in errors for each in _RANK.finditer(line)})
 
     def wrong_sums(self, runs: Sequence[NetworkRun]) -> list[int]:
         """Ranks whose sum is not that of what all ranks gave."""

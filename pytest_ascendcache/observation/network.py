@@ -40,7 +40,7 @@ class NetworkControl:
     not.
 
     ``shelf`` is a directory for marked copies of warm kernels, where copies are found to serve;
-    ``warm`` says which are there.
+    ``warm`` says which are there. ``seconds`` is what a run took that found everything cached.
     """
 
     impostor: Marks
@@ -48,6 +48,7 @@ class NetworkControl:
     reuses: bool = True
     reason: str = ""
     shelf: Path | None = None
+    seconds: float = 0.0
     warm: dict[tuple[OperatorSpec, ...], Path] = field(default_factory=dict)
 
 
@@ -293,6 +294,7 @@ class NetworkUnderTest:
             layout=self.layout,
         )
         self._note(run)
+        self.evidence.asleep = round(self.evidence.asleep + result.asleep, 1)
         self.witness.note(run)
         return run
 

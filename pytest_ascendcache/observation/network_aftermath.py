@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE, LATER_RUNS, LOOKED_AT
-from pytest_ascendcache.observation.evidence import Evidence, Sighting
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StaticRequest, StaticResult, TrainRequest
 
@@ -108,13 +108,20 @@ class NetworkWitness:
     def _mark(self, request: TrainRequest, rank: str | int) -> None:
         """Mark what was kept; nothing kept is told by the next run.
 
-        One rank on its own may keep it as rank 0, whatever it is called.
+        One rank on its own may keep it as rank 0, whatever it is called; what another rank kept
+        may be marked already.
         """
         if Path(request.environment["MS_COMPILER_CACHE_PATH"]) != self._networks.cache:
             return
-        for each in {str(rank), "0"}:
-            if self._networks.kernels(each):
+        refused = []
+        there = [each for each in sorted({str(rank), "0"}) if self._networks.kernels(each)]
+        for each in there:
+            try:
                 self._networks.mark(each)
+            except NotDecidable as error:
+                refused.append(error)
+        if there and len(refused) == len(there):
+            raise refused[0]
 
 
 def _told_by(run: NetworkRun, last: NetworkRun) -> Sighting | None:

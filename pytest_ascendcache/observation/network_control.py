@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 from pytest_ascendcache.caches import GRAPH_CACHE
@@ -34,7 +35,9 @@ def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> Network
     networks = NetworkUnderTest(toolchain, sandbox / "control", NetworkControl(marks))
     networks.run(network)
     networks.mark()
+    began = time.monotonic()
     run = networks.run(network)
+    seconds = time.monotonic() - began
     if run.wrong or run.reused != {probe.node_name}:
         reason = "a kernel that was changed on disk, digest included, is not run"
         plain = NetworkUnderTest(toolchain, sandbox / "plain", NetworkControl(marks))
@@ -48,7 +51,7 @@ def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> Network
     copied.adopt()
     run = copied.run(network)
     relocates = not run.wrong and run.reused == {probe.node_name}
-    return NetworkControl(marks, shelf=shelf if relocates else None)
+    return NetworkControl(marks, shelf=shelf if relocates else None, seconds=seconds)
 
 
 def _marks(toolchain: Toolchain, sandbox: Path) -> tuple[Marks, str]:

@@ -50,7 +50,7 @@ class Watch:
 
     def wait(self, process: RankProcess, deadline: float | None = None) -> NetworkRun:
         """Wait for its end; it is killed after ``deadline`` seconds."""
-        result = process.wait(deadline)
+        result = process.wait(deadline, [each for each in self._running if each is not process])
         self._running.remove(process)
         if not self._running:
             self._evidence.waited += time.monotonic() - self._since

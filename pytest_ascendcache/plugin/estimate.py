@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections import Counter
 from collections.abc import Iterable
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
-from pytest_ascendcache.conformance.costs import runs_of
+from pytest_ascendcache.conformance.costs import asleep_of, runs_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.plugin.session import AscendSession
+from pytest_ascendcache.toolchains import ToolchainError
 
 PER_CHECK = 0.04
 """Seconds that a check takes beside its runs of the toolchain."""
+
+SETUP = 12
+"""Short runs that loading MindSpore and its positive control are worth."""
+
+WORTH_SAYING, LEAST = 30.0, 0.3
+"""Seconds below which nothing is measured for an estimate, with so many for a short run."""
 
 
 def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
@@ -21,6 +29,8 @@ def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str
     The toolchain is started a few times (the positive control), to see how long that takes.
     """
     toolchain = session.toolchain
+    if Capability.GANG_LAUNCHER in toolchain.capabilities:
+        return _of_networks(session, checks, workers)
     if (
         session.settings.toolchain == "reference"
         or not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities
@@ -35,6 +45,29 @@ def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str
     return (
         f"about {starts} runs of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
         f"measured: about {duration(seconds)}{how_many}"
+    )
+
+
+def _of_networks(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+    """The same of a toolchain that compiles networks: some of its checks mostly wait."""
+    toolchain = session.toolchain
+    functions = [each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES)]
+    runs = sum(runs_of(each, toolchain.name) for each in functions)
+    asleep = sum(asleep_of(each, toolchain.name) for each in functions)
+    if runs * LEAST + asleep < WORTH_SAYING * workers:
+        return ""
+    try:
+        each = session.network_control.seconds
+    except ToolchainError:
+        return ""
+    cores = min(workers, os.cpu_count() or 1)
+    # Each worker loads the toolchain once, and has a control of its own.
+    used = (runs + workers * SETUP) * each
+    seconds = max(used / cores, (used + asleep) / workers)
+    how_many = f" with {workers} workers" if workers > 1 else ""
+    return (
+        f"about as much as {runs:.0f} short runs of {toolchain.name} (an estimate), {each:.2g} s "
+        f"each as measured, and {duration(asleep)} of waiting: about {duration(seconds)}{how_many}"
     )
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import runs_of
-from pytest_ascendcache.plugin.stash import ascend_session_of
+from pytest_ascendcache.conformance.costs import asleep_of, runs_of
+from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _PORTIONS = 4
@@ -37,10 +37,13 @@ class Spreading:
             name = names[position]
             portions.setdefault(batch.get(name, name), []).append(position)
 
-        def runs(portion: list[int]) -> float:
-            return sum(runs_of(names[each]) for each in portion)
+        toolchain = settings_of(self._config).toolchain
 
-        found = sorted(portions.values(), key=runs, reverse=True)
+        def cost(portion: list[int]) -> float:
+            checks = [names[each] for each in portion]
+            return sum(runs_of(each, toolchain) + asleep_of(each, toolchain) for each in checks)
+
+        found = sorted(portions.values(), key=cost, reverse=True)
         workers = len(self._config.getoption("tx", None) or "1")
         while own:  # smaller and smaller, so that workers end together
             size = max(1, len(own) // (_PORTIONS * workers))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +24,12 @@ _DOZING = 2
 process that looks for something once a second uses less."""
 
 
+_STARVED = 10.0
+"""By the clock a process is waited for at most so many times its patience."""
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
 @dataclass(frozen=True)
 class _Look:
     """Processor time so far, in ticks, and whether a thread wants to go on."""
@@ -31,22 +38,38 @@ class _Look:
     awake: bool
 
 
-def ends_or_sleeps(running: Running, seconds: float, until: float) -> None:
-    """Come back when a command ended, its group slept for ``seconds``, or at ``until``
-    (``time.monotonic``)."""
-    slept_since, before = time.monotonic(), _look(running.leader)
-    while time.monotonic() < until and not running.ends_within(_LOOKS):
-        now = _look(running.leader)
-        if now.awake or abs(now.ticks - before.ticks) > _DOZING:
-            slept_since = time.monotonic()
-        elif time.monotonic() - slept_since > seconds:
-            return
+def ends_or_sleeps(
+    running: Running, seconds: float, patience: float, beside: Sequence[Running] = ()
+) -> float:
+    """Come back when a command ended, when it and those it runs ``beside`` slept for ``seconds``,
+    or when it has had ``patience`` seconds: asleep or on a processor, for on a busy machine it
+    may be neither. Returns for how many seconds they slept."""
+    given = (running, *beside)
+    began = since = time.monotonic()
+    had = slept = in_one = 0.0
+    before = [_look(each) for each in given]
+    while (
+        had < patience
+        and since - began < _STARVED * patience
+        and not running.ends_within(min(_LOOKS, patience - had))
+    ):
+        now = [_look(each) for each in given]
+        passed, since = time.monotonic() - since, time.monotonic()
+        used = [max(0, new.ticks - old.ticks) for new, old in zip(now, before, strict=True)]
+        if any(each.awake for each in now) or any(ticks > _DOZING for ticks in used):
+            in_one = 0.0
+            had += min(passed, used[0] / _TICKS) if now[0].awake else passed
+        else:
+            had, slept, in_one = had + passed, slept + passed, in_one + passed
+            if in_one > seconds:
+                break
         before = now
+    return slept
 
 
-def _look(group: int) -> _Look:
+def _look(running: Running) -> _Look:
     ticks, awake = 0, False
-    for process in _of(group):
+    for process in set() if running.has_ended else _of(running.leader):
         for task in _tasks(process):
             state, used = task
             ticks += used

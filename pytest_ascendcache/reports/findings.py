@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.files import write_output
+from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.files import read_text, write_output
+from pytest_ascendcache.language import Language, text
 from pytest_ascendcache.reports.files import read_report
 
 _BROKEN = ("fail", "warn", "known deviation")
@@ -28,14 +30,17 @@ _LIST = re.compile(r" --ascend-deviations=\S+")
 
 @dataclass(frozen=True)
 class Finding:
-    """One check that found a promise broken. ``seen`` of ``tries`` runs did."""
+    """One check that found a promise broken. ``seen`` of ``tries`` runs did; ``harm`` is the
+    worst that one of them saw."""
 
     check: str
+    rule: str
     verdict: str
     message: str
     repeat: str
     seen: int
     tries: int
+    harm: Harm | None = None
 
     @property
     def is_repeatable(self) -> bool:
@@ -48,25 +53,32 @@ class Finding:
         return self.check.rpartition("::")[2]
 
 
-def findings(reports: Sequence[Mapping[str, Any]]) -> dict[str, list[Finding]]:
-    """What was found, by rule, in the order of the first report."""
-    found: dict[str, list[Finding]] = {}
+def findings(reports: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    """What was found, the worst harm first; alike in harm, in the order of the first report."""
+    found = []
     for check in reports[0]["checks"]:
         tries = [each for report in reports for each in _same(report, check)]
         broken = [each for each in tries if _verdict(each) in _BROKEN]
         if not broken:
             continue
-        found.setdefault(check["rule"], []).append(
+        harms = [Harm(each["harm"]) for each in broken if each.get("harm")]
+        found.append(
             Finding(
                 check["check"],
+                check["rule"],
                 _verdict(broken[0]),
-                _plain(broken[-1]["message"]),
+                plain(broken[-1]["message"]),
                 _LIST.sub("", check["repeat"]),
                 len(broken),
                 len(tries),
+                min(harms, key=lambda each: each.rank, default=None),
             )
         )
-    return found
+    return sorted(found, key=_rank)
+
+
+def _rank(finding: Finding) -> int:
+    return len(Harm) if finding.harm is None else finding.harm.rank
 
 
 def worth_repeating(report: Mapping[str, Any]) -> list[str]:
@@ -89,16 +101,20 @@ def _verdict(check: Mapping[str, Any]) -> str:
     return str(deviation["instead"] if deviation else check["verdict"])
 
 
-def _plain(message: str) -> str:
+def plain(message: str) -> str:
     """The first line of a message, without paths of this machine."""
     first = _SANDBOX.sub("$SANDBOX", message.strip().splitlines()[0] if message.strip() else "")
     return first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
 
 
-def markdown(groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "") -> str:
-    """The page: a section a toolchain. Each group is its report, and those that repeat it.
+def markdown(
+    groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "", setting: str = ""
+) -> str:
+    """The page: a section a toolchain, the worst harm first. Each group is its report, and those
+    that repeat it.
 
     ``title`` is what was judged; MindSpore of the first report's version unless given.
+    ``setting`` is Markdown about what it was judged with.
     """
     what = title or f"MindSpore {groups[0][0]['toolchain']['version']}"
     command = _command(title)
@@ -109,8 +125,12 @@ def markdown(groups: Sequence[Sequence[Mapping[str, Any]]], title: str = "") -> 
         "What was observed on a CPU, with small networks, in this release. `3/3` is how many of",
         "how many runs found it; *not repeatable* marks what was not found every time, *not",
         "repeated* what was judged fewer than three times.",
-        "`fail` breaks a promise of a document, `warn` one no user could do without.",
+        "What does most harm comes first. `fail` breaks a promise of a document, or does harm of",
+        "one of five kinds (wrong result, files outside touched, unusable, hang, crash); `warn` is",
+        "what no document promises, or only recommends, and a user would expect.",
     ]
+    if setting:
+        lines += ["", setting.strip()]
     if title:
         lines += [
             "",
@@ -133,19 +153,30 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     yield f"## {report['toolchain']['name']}"
     yield ""
     yield _counts(report)
+    rules = {rule["id"]: rule for rule in report["rules"]}
+    for rank in sorted({_rank(each) for each in found}):
+        alike = [each for each in found if _rank(each) == rank]
+        yield ""
+        yield f"### {_named(alike[0].harm)}: {len(alike)} of its checks"
+        for rule in dict.fromkeys(each.rule for each in alike):
+            yield ""
+            yield from _story(rules[rule], [each for each in alike if each.rule == rule])
+    yield ""
+    yield "### What was judged"
     yield ""
     yield "| rule | verdict | broken | level |"
     yield "|---|---|---|---|"
     for rule in report["rules"]:
         checks = [each for each in report["checks"] if each["rule"] == rule["id"]]
-        broken = found.get(rule["id"], [])
+        broken = [each for each in found if each.rule == rule["id"]]
         told = [each for each in checks if each["verdict"] != "not applicable"]
         verdict = _worst(checks)
         yield f"| {rule['id']} | {verdict} | {len(broken)} of {len(told)} | {rule['level']} |"
-    for rule in report["rules"]:
-        if rule["id"] in found:
-            yield ""
-            yield from _story(rule, found[rule["id"]])
+
+
+def _named(harm: Harm | None) -> str:
+    name = text("harm_unknown" if harm is None else f"harm_{harm.value}", Language.ENGLISH)
+    return name[0].upper() + name[1:]
 
 
 def _worst(checks: Sequence[Mapping[str, Any]]) -> str:
@@ -163,20 +194,16 @@ def _counts(report: Mapping[str, Any]) -> str:
 
 
 def _story(rule: Mapping[str, Any], found: Sequence[Finding]) -> Iterable[str]:
-    yield f"### {rule['id']}: {rule['title_en']}"
-    yield ""
+    yield f"**{rule['id']}** ({rule['level']}): {rule['title_en']}."
     yield f"{rule['statement']} ({rule['source']['document']}: {rule['source']['section']})"
-    yield ""
     for finding in found:
         mark = "" if finding.is_repeatable else ", *not repeated*"
         if finding.seen < finding.tries:
             mark = ", *not repeatable*"
+        yield ""
         yield f"* `{finding.name}` ({finding.verdict}, {finding.seen}/{finding.tries}{mark}):"
         yield f"  {finding.message}"
-    yield ""
-    yield "```console"
-    yield f"$ {found[0].repeat}"
-    yield "```"
+        yield f"  ```console\n  $ {finding.repeat}\n  ```"
 
 
 def figures(report: Mapping[str, Any]) -> str:
@@ -213,6 +240,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="",
         help="what was judged, if not MindSpore; sections are then named after the reports",
     )
+    parser.add_argument(
+        "--setting", type=Path, metavar="FILE.md", help="what it was judged with, for the page"
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--output", type=Path, metavar="FILE.md", help="write the page")
     what.add_argument(
@@ -237,7 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for each in report["checks"]:
                     name = each["check"].rpartition("::")[2].partition("[")[0]
                     each["repeat"] = f"FORM={form} {_command(given.title)} -k {name}"
-        page = markdown(groups, given.title).replace(f"{Path.cwd()}/", "")
+        setting = read_text(given.setting) if given.setting else ""
+        page = markdown(groups, given.title, setting).replace(f"{Path.cwd()}/", "")
         write_output(given.output, page)
 
 

@@ -6,7 +6,7 @@ Source: document M; facts ``mindspore-incremental``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,8 @@ class Script:
     ``before`` are networks the same process runs first; ``late_import`` puts the networks' code
     in a module that is imported inside a function, ``module`` in one imported as usual.
     ``held`` are ranks of a gang that stop before they run the network, each with the directory
-    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``.
+    of a :class:`~pytest_ascendcache.faults.Gate`; their process id is left there as ``pid``;
+    with ``held_late`` they run ``before`` first.
     ``fresh`` starts a process from nothing, where others may be forked from one that has loaded
     the toolchain. ``dropout`` has the first input go through a Dropout, which changes it in
     training (``TrainRequest.phase``) and in nothing else; training leaves no outputs.
@@ -45,6 +46,7 @@ class Script:
     module: bool = False
     late_import: bool = False
     held: tuple[tuple[int, Path], ...] = ()
+    held_late: bool = False
     fresh: bool = False
     dropout: bool = False
     jit_level: str = ""
@@ -85,7 +87,7 @@ class TrainResult(ProcessResult):
     the process group was killed. ``outputs`` are arrays by tensor name, ``None`` where there are
     none. ``left_behind`` counts processes the rank left running (they were killed then).
     ``claimed`` is how many kernels the toolchain itself says it compiled, where it says so;
-    nothing is decided by it.
+    nothing is decided by it. ``asleep`` are seconds in which it was seen to use no processor.
     """
 
     request: TrainRequest
@@ -96,6 +98,7 @@ class TrainResult(ProcessResult):
     outputs: Mapping[str, NDArray[Any]] | None
     left_behind: int
     claimed: int | None = None
+    asleep: float = 0.0
 
     @property
     def work(self) -> Path:
@@ -132,13 +135,17 @@ class RankProcess:
         """``kill -9`` it and its children now."""
         self.running.kill()
 
-    def wait(self, deadline: float | None = None) -> TrainResult:
-        """Wait for its end; after ``deadline`` seconds its process group is killed."""
+    def wait(
+        self, deadline: float | None = None, beside: Sequence[RankProcess] = ()
+    ) -> TrainResult:
+        """Wait for its end; after ``deadline`` seconds its process group is killed. Where it may
+        sleep ``beside`` others that work, it is not asleep as long as one of them is not."""
         patience = self.deadline if deadline is None else deadline
-        until = time.monotonic() + patience
+        until, asleep = time.monotonic() + patience, 0.0
         if self.sleep is not None and patience > self.sleep:
-            ends_or_sleeps(self.running, self.sleep, until)
-            until = min(until, time.monotonic())
+            others = [each.running for each in beside]
+            asleep = ends_or_sleeps(self.running, self.sleep, patience, others)
+            until = time.monotonic()
         ended = self.running.wait(until)
         return TrainResult(
             request=self.request,
@@ -149,6 +156,7 @@ class RankProcess:
             outputs=read_outputs(self.request.directory / "outputs.npz"),
             left_behind=ended.left_behind,
             claimed=self.claims(ended.output),
+            asleep=asleep,
         )
 
 

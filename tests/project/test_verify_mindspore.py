@@ -80,14 +80,23 @@ def test_two_releases_find_each_others_caches_and_are_compared(checkout: Path) -
         assert f"--ascend-mindspore={judged} --ascend-mindspore-other={other}" in told
     assert "nothing is listed of 2.9.0; what 2.10.0 is known to do" in told
     assert "judging MindSpore 2.10.0 2.9.0: what -k damaged selects" in told
-    assert re.search(r"compared: --output \S+ \S+graph-cache-2.10.0-1.json \S+-2.9.0-1.json", told)
+    tables = r"reports.releases .*mindspore-releases.md( \S+-(2.10.0|2.9.0)-1.json){4}"
+    assert re.search(tables, told)
+
+
+def test_findings_are_repeated_of_the_first_release_alone(checkout: Path) -> None:
+    told = _verify(checkout, "2.10.0", "2.9.0", "--findings")
+    (page,) = re.findall(r"reports.findings --output (.*)", told)
+    assert page.startswith("docs/findings/mindspore-2.10.0.md --setting ")
+    assert "2.9.0-1.json" not in page
+    assert "--output docs/findings/mindspore-releases.md" in told
+    assert "scripts.py /.venv-mindspore/bin/python /build/mindspore/setting.md --setting" in told
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("2.9.0", "2.9.0"), "2.9.0 is named twice; name each release once."),
-        (("2.9.0", "2.8.0", "--findings"), "--findings writes the page of one release; name one."),
         (("--scripts", "-x"), "--scripts takes no other arguments, not '-x'; leave them out."),
         (("9.9",), "there is no wheel of MindSpore 9.9 for Python 3.11.0 on this machine"),
     ],

@@ -66,12 +66,12 @@ AGAIN = report(
 
 
 def test_what_every_run_finds_is_told_from_what_some_find() -> None:
-    (found,) = findings([FIRST, AGAIN, AGAIN]).values()
+    found = findings([FIRST, AGAIN, AGAIN])
     assert [(each.name, each.seen, each.tries, each.is_repeatable) for each in found] == [
         ("test_heals[json-empty]", 3, 3, True),
         ("test_heals[so-empty]", 1, 3, False),
     ]
-    assert not findings([FIRST])[RULE["id"]][0].is_repeatable, "once is not three times"
+    assert not findings([FIRST])[0].is_repeatable, "once is not three times"
 
 
 def test_the_page_has_rule_verdict_evidence_and_a_command() -> None:
@@ -84,6 +84,17 @@ def test_the_page_has_rule_verdict_evidence_and_a_command() -> None:
     assert "more" not in page
     assert "$ pytest --ascend-cache mindspore_test::test_heals[json-empty]" in page
     assert "3 checks: 1 pass, 0 fail, 2 warn, 0 not applicable, 0 undecided; 9 starts" in page
+
+
+def test_the_worst_harm_comes_first() -> None:
+    harms = {"misleading": "warn", "unusable": "fail", "wrong-result": "fail"}
+    checks = [check(f"test_x[{harm}]", each, harm=harm) for harm, each in harms.items()]
+    page = markdown([[report(*checks, check("test_x[none]", "warn"))]], setting="| a | table |")
+    told = ("Wrong result", "Unusable from now on", "Misleading words")
+    places = [page.index(f"### {each}: 1 of") for each in told]
+    assert page.index("| a | table |") < places[0]
+    assert places == sorted(places)
+    assert page.index("### Harm not rated: 1 of") > places[-1]
 
 
 def test_a_listed_deviation_is_a_finding_all_the_same() -> None:

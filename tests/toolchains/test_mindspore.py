@@ -22,6 +22,7 @@ from pytest_ascendcache.caches import (
     read_cached_graphs,
     remove_segments,
     segments_of,
+    shared_memory,
 )
 from pytest_ascendcache.caches.shared_memory import key_of
 from pytest_ascendcache.contract.deviations import load_deviations
@@ -33,6 +34,7 @@ from pytest_ascendcache.toolchains.mindspore.script import network_script
 from pytest_ascendcache.toolchains.mindspore.wheel import find_wheel
 
 STANDIN = Path(__file__).parents[1] / "mindspore_standin"
+MEMORY = shared_memory.__file__
 GRAPH = "mindspore-graph-cache"
 OPERATORS = "mindspore-operator-cache"
 
@@ -51,9 +53,11 @@ def standin(directory: Path, *, mindspore: str = "2.10.0", decorator: bool = Tru
     python = directory / "bin/python"
     python.parent.mkdir(parents=True)
     python.write_text(
-        f'#!/bin/sh\nPYTHONPATH={STANDIN}:{directory}/site exec {sys.executable} "$@"\n'
+        f"#!/bin/sh\nexport PYTHONPATH={STANDIN}:{directory}/site STANDIN_MEMORY={MEMORY}\n"
+        f'exec {sys.executable} "$@"\n'
     )
     python.chmod(0o755)
+    shutil.copy(STANDIN / "msrun.py", python.with_name("msrun"))
     return python
 
 

@@ -33,6 +33,9 @@ HANGS = 60.0
 GANG_HANGS = 150.0
 """The same for a gang, whose launcher takes a minute to notice that a rank has failed."""
 
+WAIT = "MS_CPU_COMM_OP_TIMEOUT"
+"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
+
 
 def leaky(slope: float, name: str) -> Probe:
     """An operator that can be marked in either cache."""
@@ -104,6 +107,18 @@ def right(run: NetworkRun, which: str = "the run") -> None:
     assert run.succeeded, f"{which} {run.result.ending}: {last_words(run)}"
     wrong = [f"{name} {how}" for name, how in run.wrong.items()]
     assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
+
+
+def gave_up(run: NetworkRun) -> None:
+    """A rank that waited too short for others ended, and with an error."""
+    assert run.returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
+    assert run.returncode != 0, "the gang ended well without rank 1"
+
+
+def named(run: NetworkRun) -> bool:
+    """Whether the variable that says how long ranks wait is named. No document promises that; an
+    error that does not leaves its user without the one thing that helps."""
+    return any(each in run.output for each in (WAIT, "HCCL_CONNECT_TIMEOUT"))
 
 
 def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run") -> NetworkRun:

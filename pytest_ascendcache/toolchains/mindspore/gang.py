@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
 
@@ -45,12 +47,14 @@ class Gang:
         return read_outputs(self.request.directory / f"outputs-{rank}.npz")
 
     def wait(self, deadline: float | None = None) -> list[TrainResult]:
-        """How each rank ended; after ``deadline`` seconds all are killed.
+        """How each rank ended; all are killed once they had ``deadline`` seconds, asleep or on a
+        processor.
 
         The exit status is that of ``msrun``, which tells no rank's own.
         """
         patience = self.deadline if deadline is None else deadline
-        ended = self.running.wait(time.monotonic() + patience)
+        asleep = ends_or_sleeps(self.running, math.inf, patience)
+        ended = self.running.wait(time.monotonic())
         directory = self.request.directory
         (directory / "logs").mkdir(exist_ok=True)
         (directory / "logs/msrun.log").write_text(ended.output, encoding="utf-8")
@@ -70,6 +74,7 @@ class Gang:
                 output=_words(directory / f"logs/worker_{rank}.log") or ended.output,
                 outputs=_without_sum(self._outputs(rank)),
                 left_behind=ended.left_behind,
+                asleep=asleep / self.size,
             )
             for rank in range(self.size)
         ]

@@ -79,12 +79,14 @@ def main(path):
         init()
         rank = get_rank()
     os.environ.update(settings["of_rank"].get(str(rank), {{}}))
-    hold(settings["held"].get(str(rank)))
+    gate = settings["held"].get(str(rank))
+    hold(None if settings["held_late"] else gate)
 {late}    classes = [{classes}]
     results = {{}}
     for turn, number in enumerate(settings["order"], 1):
         if turn == len(settings["order"]):
             os.environ.update(settings["later"])
+            hold(gate if settings["held_late"] else None)
         network = settings["networks"][number]
         data = np.load(network["data"])
         tensors = [Tensor(data[name]) for name in network["inputs"]]

@@ -155,6 +155,7 @@ class MindSporeToolchain(BaseToolchain):
             "training": request.phase is Phase.TRAINING,
             "later": dict(script.later),
             "of_rank": {str(rank): dict(variables) for rank, variables in script.of_rank},
+            "held_late": script.held_late,
             "held": {str(rank): str(place) for rank, place in script.held},
             "order": [sorted(distinct).index(each.name) for each in (*script.before, last)],
             "networks": [

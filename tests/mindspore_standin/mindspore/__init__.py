@@ -1,7 +1,8 @@
-"""As much of MindSpore's interface as the generated scripts use, with a graph cache.
+"""As much of MindSpore's interface as the generated scripts use, with both of its caches.
 
-A stand-in for tests: it keeps MindSpore's files and, told so by ``STANDIN_FAULT``, one of its
-faults. It is run by the stand-in Python, never imported by a test.
+A stand-in for tests: it keeps MindSpore's files and, told so by ``STANDIN_FAULT``, has one of its
+faults. It is run by the stand-in Python, never imported by a test. The graph cache is here, that
+of kernels in ``kernels``, what ranks do together in ``ops`` and in ``msrun.py``.
 """
 
 import hashlib
@@ -23,10 +24,19 @@ FAULT = os.environ.get("STANDIN_FAULT", "")
 SWITCH = "MS_COMPILER_CACHE_ENABLE"
 CONTEXT = {}
 MARK = 0.84375
+STARTED = Path(sys.argv[0]).name
+"""What imported this: the script, or the server that scripts are forked from."""
+BASES = {}
+HITS = []
+"""Networks that came from the cache."""
 
 
 def set_context(**given):
     """Kept: what is asked of the compiler is part of the key."""
+    log()
+    rank = os.environ.get("RANK_ID") or "0"
+    if not (rank.isascii() and rank.isdigit()):
+        sys.exit(f"RANK_ID is {rank!r}; give a number.")
     CONTEXT.update(given)
 
 
@@ -40,10 +50,24 @@ class Tensor:
 
 def cache_directory():
     rank = os.environ.get("RANK_ID") or "0"
-    if not (rank.isascii() and rank.isdigit()):
-        sys.exit(f"RANK_ID is {rank!r}; give a number.")
-    base = Path(os.environ.get("MS_COMPILER_CACHE_PATH") or ".")
-    return base / f"rank_{rank}" / "graph_cache"
+    now = os.environ.get("MS_COMPILER_CACHE_PATH")
+    if FAULT == "late-directory" and BASES.setdefault("first", now) != now:
+        return None
+    return Path(now or ".") / f"rank_{rank}" / "graph_cache"
+
+
+def log():
+    """A line, where lines are asked for in a directory."""
+    place = os.environ.get("GLOG_log_dir")  # noqa: SIM112 - MindSpore's name
+    if place is None or os.environ.get("GLOG_v") != "1":  # noqa: SIM112 - MindSpore's name
+        return
+    rank = os.environ.get("RANK_ID", "0")
+    if FAULT != "raw-rank-log":
+        rank = rank if rank.isdigit() else "0"
+    directory = f"{place}/rank_{rank}/logs"
+    os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - a Path has no x/../y
+    with open(f"{directory}/mindspore.log", "a") as file:  # noqa: PTH123 - the same
+        file.write("it begins\n")
 
 
 def publish(path, data):
@@ -66,6 +90,8 @@ def key_of(cell, tensors):
         parts.append(str(CONTEXT.get("jit_level")).encode())
     if FAULT != "trained-for-all":
         parts.append(str(cell.training).encode())
+    if FAULT == "forked-apart":
+        parts.append(STARTED.encode())
     if FAULT != "narrow-key":
         parts.append(json.dumps([each.slope for each in cell.leaky()]).encode())
         parts += [str((each.array.shape, each.array.dtype)).encode() for each in tensors]
@@ -95,6 +121,8 @@ def compiled(cell, tensors, number):
     if not is_on():
         return slopes, cell.training
     directory = cache_directory()
+    if directory is None:
+        return slopes, cell.training
     network = directory / f"compile_cache_{number}.mindir"
     digest = directory / "compile_dependency.hash"
     key = key_of(cell, tensors)
@@ -105,7 +133,7 @@ def compiled(cell, tensors, number):
         return hashlib.sha256(data[4 * count :] + key.encode()).digest()
 
     try:
-        if not network.is_file():
+        if FAULT != "opens-a-fifo" and not network.is_file():
             raise FileNotFoundError(network)
         data = network.read_bytes()
         if digest.is_file() and digest.read_text() == key:
@@ -113,6 +141,7 @@ def compiled(cell, tensors, number):
             if FAULT == "trusts-bytes" or (
                 seal(data[:-32]) == data[-32:] and are_plausible(kept, slopes)
             ):
+                HITS.append(number)
                 print("Use the compilation cache and execute the backend actions only.")
                 return kept, data[4 * count] == ord("T")
             if FAULT == "dies-of-damage":
@@ -123,6 +152,8 @@ def compiled(cell, tensors, number):
     body = struct.pack(f"<{count}f", *slopes) + kind + b"network"
     before = os.umask(0o077)
     try:
+        if os.path.lexists(directory) and not directory.is_dir() and FAULT != "bricked":
+            directory.unlink()
         directory.mkdir(parents=True, exist_ok=True)
         publish(network, body + seal(body))
         publish(digest, key.encode())

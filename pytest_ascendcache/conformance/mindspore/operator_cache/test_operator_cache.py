@@ -181,10 +181,10 @@ def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, l
         there = {path.suffix for path in _files(network)}
         builder.kill()
         watch.wait(builder)
-    wanted = set(SUFFIXES[: 3 if late else 2])
-    assert there == wanted, f"at the moment of the kill there are {sorted(there)}"
     recovers(network, ONE, "killed at the linker")
     assert segments_of(network.cache) == [], "shared memory of the killed build is left behind"
+    if there != set(SUFFIXES[: 3 if late else 2]):
+        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(there)}")
 
 
 def _files(network: NetworkUnderTest) -> list[Path]:

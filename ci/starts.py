@@ -1,0 +1,74 @@
+"""Writes ``conformance/starts.json``, what checks cost, from reports of the whole suite.
+
+``ci/starts REPORT...``: the runs that checks of the reference need; of another toolchain the time
+they use, in that of its shortest run, and the seconds they sleep.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, quantiles
+from typing import Any
+
+from pytest_ascendcache.reports.files import read_report
+
+TABLE = Path("pytest_ascendcache/conformance/starts.json")
+Cost = float | list[float]
+
+
+def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
+    """Costs of each function on average, by its name in the table."""
+    functions: dict[str, list[Mapping[str, Any]]] = {}
+    for check in report["checks"]:
+        name = check["check"].removeprefix("pytest_ascendcache/conformance/").partition("[")[0]
+        functions.setdefault(name, []).append(check)
+    toolchain = report["toolchain"]["name"]
+    if toolchain == "reference":
+        return {
+            name: round(mean(each["evidence"]["starts"] for each in found), 2)
+            for name, found in functions.items()
+        }
+    unit = _shortest(report["checks"])
+    return {
+        f"{toolchain} {name}": [
+            round(mean(_used(each) for each in found) / unit, 1),
+            round(mean(each["evidence"].get("asleep", 0.0) for each in found), 1),
+        ]
+        for name, found in functions.items()
+    }
+
+
+def _used(check: Mapping[str, Any]) -> float:
+    """Seconds in which a check or what it started was awake, harm looked for included."""
+    evidence = check["evidence"]
+    asleep: float = evidence.get("asleep", 0.0)
+    return max(0.0, max(check["seconds"], evidence["waited"]) - asleep)
+
+
+def _shortest(checks: Sequence[Mapping[str, Any]]) -> float:
+    """Seconds of a run that finds everything cached: few checks have only such."""
+    each = [one["evidence"] for one in checks if one["evidence"]["starts"]]
+    return quantiles([one["waited"] / one["starts"] for one in each], n=10)[0]
+
+
+def main(reports: Sequence[str]) -> None:
+    """Bring the table up to date; what the reports do not have stays."""
+    table: dict[str, Cost] = json.loads(TABLE.read_text(encoding="utf-8"))
+    for path in reports:
+        found = read_report(Path(path))
+        name = found["toolchain"]["name"]
+        prefix = "" if name == "reference" else f"{name} "
+        for old in [each for each in table if each.rpartition(" ")[0] == prefix.strip()]:
+            del table[old]
+        table |= costs(found)
+    # A line a function, as it was: a pair on several lines is hard to compare.
+    lines = (f" {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))
+    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    print(f"{TABLE}: {len(table)} checks")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
