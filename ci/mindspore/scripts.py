@@ -1,7 +1,7 @@
 """Runs the scripts of ``top_ten.toml`` with MindSpore's wheel and writes the page about them.
 
-``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD | --setting]``: each script in an empty
-directory of its own, by bash, with that Python first on PATH. What they print is on the page
+``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD | --setting RELEASES]``: each script in an
+empty directory of its own, by bash, with that Python first on PATH. What they print is on the page
 whole, errors included; whether the finding was there is decided by what they print.
 """
 
@@ -53,11 +53,12 @@ pip install mindspore=={release} decorator
 _SETTING = """\
 {environment}
 
-To repeat a finding, paste these lines, which set up everything, and then the command below it:
+To repeat findings, paste these lines, where `REPOSITORY` is that of pytest-ascendcache, then the
+first line of a section, and then the command below a finding:
 
 ```console
 git clone "$REPOSITORY" pytest-ascendcache && cd pytest-ascendcache
-ci/verify-mindspore {release} -k second_run
+ci/verify-mindspore {releases} -k second_run
 ```
 
 Scripts that need MindSpore alone are on [another page](mindspore-{release}-scripts.md).
@@ -169,7 +170,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("python", type=Path)
     parser.add_argument("page", type=Path)
     parser.add_argument(
-        "--setting", action="store_true", help="run nothing; write what the suite is run with"
+        "--setting",
+        metavar="RELEASES",
+        help="run nothing; write what the suite is run with, and how to set up these releases",
     )
     parser.add_argument("--only", default="", help="scripts whose title has this word")
     parser.add_argument("--findings", type=Path, default=FINDINGS)
@@ -177,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     python = given.python.absolute()
     if given.setting:
         release, table = environment(python)
-        write_output(given.page, _SETTING.format(release=release, environment=table))
+        page = _SETTING.format(release=release, releases=given.setting, environment=table)
+        write_output(given.page, page)
         return 0
     found = tomllib.loads(read_text(given.findings))["finding"]
     ran = []

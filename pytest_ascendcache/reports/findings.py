@@ -24,6 +24,9 @@ _TOLD = (*_BROKEN, "undecided")
 _SHOWN = 300
 _SANDBOX = re.compile(r"/\S*/ascendcache\d*/\d+-[A-Za-z0-9-]*")
 
+_ASKED = " --pyargs "
+"""After it a command names its check."""
+
 _LIST = re.compile(r" --ascend-deviations=\S+")
 """Who repeats a finding wants to see it, not that it is known."""
 
@@ -153,6 +156,9 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     yield f"## {report['toolchain']['name']}"
     yield ""
     yield _counts(report)
+    common = _common([each.repeat for each in found])
+    if common:
+        yield f"\n```console\nask='{common}'\n```"
     rules = {rule["id"]: rule for rule in report["rules"]}
     for rank in sorted({_rank(each) for each in found}):
         alike = [each for each in found if _rank(each) == rank]
@@ -160,7 +166,7 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         yield f"### {_named(alike[0].harm)}: {len(alike)} of its checks"
         for rule in dict.fromkeys(each.rule for each in alike):
             yield ""
-            yield from _story(rules[rule], [each for each in alike if each.rule == rule])
+            yield from _story(rules[rule], [each for each in alike if each.rule == rule], common)
     yield ""
     yield "### What was judged"
     yield ""
@@ -172,6 +178,13 @@ def _section(reports: Sequence[Mapping[str, Any]]) -> Iterable[str]:
         told = [each for each in checks if each["verdict"] != "not applicable"]
         verdict = _worst(checks)
         yield f"| {rule['id']} | {verdict} | {len(broken)} of {len(told)} | {rule['level']} |"
+
+
+def _common(commands: Sequence[str]) -> str:
+    """What commands of several findings begin with, as far as pytest's own arguments go."""
+    begins = {each.rpartition(_ASKED)[0] for each in commands}
+    (begin, *others) = begins or {""}
+    return "" if others or not begin or len(commands) < 2 else f"{begin}{_ASKED}".rstrip()
 
 
 def _named(harm: Harm | None) -> str:
@@ -193,7 +206,7 @@ def _counts(report: Mapping[str, Any]) -> str:
     return f"{len(verdicts)} checks: {counts}; {starts} starts of the toolchain."
 
 
-def _story(rule: Mapping[str, Any], found: Sequence[Finding]) -> Iterable[str]:
+def _story(rule: Mapping[str, Any], found: Sequence[Finding], common: str) -> Iterable[str]:
     yield f"**{rule['id']}** ({rule['level']}): {rule['title_en']}."
     yield f"{rule['statement']} ({rule['source']['document']}: {rule['source']['section']})"
     for finding in found:
@@ -203,7 +216,8 @@ def _story(rule: Mapping[str, Any], found: Sequence[Finding]) -> Iterable[str]:
         yield ""
         yield f"* `{finding.name}` ({finding.verdict}, {finding.seen}/{finding.tries}{mark}):"
         yield f"  {finding.message}"
-        yield f"  ```console\n  $ {finding.repeat}\n  ```"
+        repeat = finding.repeat.removeprefix(common).strip()
+        yield f"  ```console\n  {'$ask' if common else '$'} {repeat}\n  ```"
 
 
 def figures(report: Mapping[str, Any]) -> str:

@@ -90,7 +90,10 @@ def test_findings_are_repeated_of_the_first_release_alone(checkout: Path) -> Non
     assert page.startswith("docs/findings/mindspore-2.10.0.md --setting ")
     assert "2.9.0-1.json" not in page
     assert "--output docs/findings/mindspore-releases.md" in told
-    assert "scripts.py /.venv-mindspore/bin/python /build/mindspore/setting.md --setting" in told
+    assert (
+        "scripts.py /.venv-mindspore/bin/python /build/mindspore/setting.md --setting 2.10.0 2.9.0"
+        in told
+    )
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,15 @@ def test_the_worst_harm_comes_first() -> None:
     assert page.index("### Harm not rated: 1 of") > places[-1]
 
 
+def test_what_commands_have_in_common_is_said_once() -> None:
+    asked = "python -m pytest --ascend-cache --pyargs"
+    checks = [check(f"test_x[{each}]", "warn", repeat=f"{asked} 'm::{each}'") for each in "ab"]
+    page = markdown([[report(*checks)]])
+    assert f"```console\nask='{asked}'\n```" in page
+    assert "```console\n  $ask 'm::b'\n" in page
+    assert f"$ {asked} 'm::a'\n" in markdown([[report(checks[0])]])
+
+
 def test_a_listed_deviation_is_a_finding_all_the_same() -> None:
     assert "(warn, 3/3)" in markdown([[AGAIN, AGAIN, AGAIN]])
 

@@ -100,7 +100,9 @@ def test_a_cache_without_faults_passes(
     other = standin(tmp_path / "other", mindspore="2.9.0")
     python = standin(tmp_path)
     arguments = (f"--ascend-mindspore-other={other}", "-k", NEW)
-    judged(pytester, python, *arguments, toolchain=toolchain)
+    result = judged(pytester, python, *arguments, toolchain=toolchain)
+    estimate = f"ascendcache: about as much as * short runs of {toolchain} (an estimate), * s each*"
+    result.stdout.fnmatch_lines([estimate])
     found = verdicts(pytester)
     asked = {each for fault in (FAULTS | HANGS).values() for each in fault.get(toolchain, {})}
     assert asked <= found.keys(), "-k leaves checks out that a fault is asked of"

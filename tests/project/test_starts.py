@@ -1,0 +1,81 @@
+"""The table of what checks cost: ``ci/starts`` writes it, and it knows every check of MindSpore."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import pytest_ascendcache
+from pytest_ascendcache.conformance.costs import UNKNOWN, asleep_of, runs_of
+from pytest_ascendcache.reports.files import SCHEMA
+
+ROOT = Path(__file__).parents[2]
+SUITE = Path(pytest_ascendcache.__file__).parent / "conformance"
+GRAPH, OPERATORS = "mindspore-graph-cache", "mindspore-operator-cache"
+FOLDERS = {GRAPH: ("common", "graph_cache"), OPERATORS: ("common", "operator_cache")}
+
+
+@pytest.fixture
+def starts() -> ModuleType:
+    """``ci/starts.py``."""
+    spec = importlib.util.spec_from_file_location("starts", ROOT / "ci/starts.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("toolchain", FOLDERS)
+def test_every_check_of_mindspore_has_its_cost(toolchain: str) -> None:
+    table = json.loads((SUITE / "starts.json").read_text(encoding="utf-8"))
+    checks = {
+        f"mindspore/{folder}/{path.name}::{name}"
+        for folder in FOLDERS[toolchain]
+        for path in (SUITE / "mindspore" / folder).glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {each for each in checks if f"{toolchain} {each}" not in table} == set()
+
+
+def test_a_check_costs_what_the_table_says_of_the_toolchain() -> None:
+    check = "mindspore/operator_cache/test_builders.py::test_a_killed_compile_worker_is_noticed"
+    assert asleep_of(check, OPERATORS) > 15.0
+    assert runs_of(check, OPERATORS) != UNKNOWN
+    assert (runs_of(check), asleep_of(check)) == (UNKNOWN, 0.0)
+    assert runs_of("nowhere/test_x.py::test_y[case]", GRAPH) == UNKNOWN
+
+
+def _check(name: str, starts: int, waited: float, asleep: float = 0.0) -> dict[str, Any]:
+    evidence = {"starts": starts, "waited": waited, "asleep": asleep}
+    check = f"pytest_ascendcache/conformance/mindspore/common/test_x.py::{name}"
+    return {"check": check, "seconds": waited, "evidence": evidence}
+
+
+def test_a_report_is_told_in_short_runs_and_seconds_asleep(
+    starts: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = [_check(f"test_short[{number}]", 2, 1.0) for number in range(20)]
+    report = {
+        "schema": SCHEMA,
+        "toolchain": {"name": GRAPH, "version": "2.10.0"},
+        "checks": [*short, _check("test_slow", 1, 25.0, 20.0)],
+    }
+    table, path = tmp_path / "starts.json", tmp_path / "report.json"
+    table.write_text(json.dumps({"a/test_x.py::test_y": 3, f"{GRAPH} gone": [1, 2]}))
+    path.write_text(json.dumps(report))
+    monkeypatch.setattr(starts, "TABLE", table)
+    monkeypatch.setattr(starts, "read_report", lambda path: json.loads(path.read_text()))
+    starts.main([str(path)])
+    where = f"{GRAPH} mindspore/common/test_x.py::"
+    assert json.loads(table.read_text()) == {
+        "a/test_x.py::test_y": 3,
+        f"{where}test_short": [2.0, 0.0],
+        f"{where}test_slow": [10.0, 20.0],
+    }
