@@ -20,8 +20,9 @@ _HEAD = """\
 
 Written by `ci/nodes` from reports of runs with `--ascend-nodes=2`; do not edit. What the profiles
 are and how this is judged: [shared storage](../shared-storage.md). A cell has the worst verdict of
-the rule's checks on that profile, and how many there are; an empty one has none. *undecided*: the
-same goes wrong where all nodes use one mount, so nodes are not what it is for.
+the rule's checks on that profile, and how many there are; an empty one has none. *undecided*: it
+could not be told, mostly because the same goes wrong where all nodes use one mount, so that nodes
+are not what it is for. Below each table is what was said.
 """
 
 

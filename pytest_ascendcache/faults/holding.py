@@ -37,27 +37,34 @@ def main() -> int:
 
     # Once strace has ended nobody has the pipe open for writing, and reading it ends.
     threading.Thread(target=end).start()
+    goes_on = False
     with Path(fifo).open("rb") as record, Path(log).open("wb") as copy:
         for line in record:
             copy.write(line)
             copy.flush()
             if stopped := STOPPED.match(line):
-                _stand(int(stopped[1]), Path(reached), gate)
+                # strace counts the calls of each thread by itself, and so stops others too.
+                goes_on = _stand(int(stopped[1]), Path(reached), gate, goes_on)
     if status[0] < 0:
         os.kill(os.getpid(), -status[0])
     return status[0]
 
 
-def _stand(process: int, reached: Path, gate: int) -> None:
-    """Tell the gate, and do with the stopped process what it says; kill it where it is gone."""
-    answer = b"k"
+def _stand(process: int, reached: Path, gate: int, goes_on: bool) -> bool:
+    """Tell the gate, and do with the stopped process what it says; kill it where it is gone.
+
+    With ``goes_on`` it has said already that all may go on, which is returned.
+    """
+    answer = b"g" if goes_on else b"k"
     with contextlib.suppress(OSError):
-        descriptor = os.open(reached, os.O_WRONLY | os.O_NONBLOCK)
-        os.write(descriptor, b"r")
-        os.close(descriptor)
-        answer = os.read(gate, 1)
+        if not goes_on:
+            descriptor = os.open(reached, os.O_WRONLY | os.O_NONBLOCK)
+            os.write(descriptor, b"r")
+            os.close(descriptor)
+            answer = os.read(gate, 1)
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, signal.SIGCONT if answer == b"g" else signal.SIGKILL)
+    return answer == b"g"
 
 
 if __name__ == "__main__":

@@ -101,8 +101,7 @@ class SharedCache:
     def forget(self) -> None:
         """Remove the whole cache, and have every node forget the names it has looked up in it."""
         root = self.backing.root
-        if root.exists():
-            shutil.rmtree(root)
+        remove_shared(root)
         if self.early_names_stay:
             for cache in self.on:
                 root.mkdir()
@@ -217,6 +216,13 @@ class Moments:
     def held(self, at: Operation, may_end: bool = False) -> Held[Run]:
         """The compile, standing before an operation, in the directory as it is."""
         return self._interruption.held(at, may_end)
+
+
+def remove_shared(directory: Path) -> None:
+    """Remove a directory from under its mounts, which may be removing a hidden file themselves."""
+    while directory.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(directory)
 
 
 def blame_nodes(

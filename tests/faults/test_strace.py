@@ -124,6 +124,14 @@ def test_the_self_test_does_not_trust_any_program(program):
 WRITER = """
 import hashlib, json, os, sys
 style, root = sys.argv[1:]
+if style == "two-processes":
+    for name in ("a", "b", "c"):
+        child = os.fork()
+        if not child:
+            os.mkdir(os.path.join(root, name))
+            os._exit(0)
+        os.waitpid(child, 0)
+    style = "in-place"
 data = b"kernel" * 1000
 text = json.dumps({"sha256": hashlib.sha256(data).hexdigest()}).encode()
 def put(name, data):
@@ -257,6 +265,21 @@ def test_a_command_is_held_between_any_two_operations(tmp_path):
         (Act.CREATE, {"k.o": 6000}),
         (Act.WRITE, {"k.json": 0, "k.o": 6000}),
     ]
+
+
+@traced
+def test_a_command_that_was_held_stands_only_once(tmp_path):
+    """strace counts the calls of each of its processes by itself, and stops every one."""
+    toy = Toy(tmp_path, "two-processes")
+    operations = toy.interruption.holdable
+    second = next(each for each in operations if each.act is Act.MAKE_DIRECTORY)
+    toy.interruption.reset()
+    with toy.interruption.held(second) as held:
+        assert held.stands
+        assert [path.name for path in toy.root.iterdir()] == ["a"]
+        held.release()
+        assert held.result().returncode == 0
+    assert {path.name for path in toy.root.iterdir()} == {"a", "b", "c", "k.o", "k.json"}
 
 
 @traced

@@ -6,7 +6,6 @@ which clusters keep on shared storage. A scheduler is free to start the rank els
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +29,7 @@ from pytest_ascendcache.observation import (
     probe_network,
     spread,
 )
-from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes
+from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes, remove_shared
 from pytest_ascendcache.operators.network import Network
 
 Mounts = tuple[Nodes, Nodes]
@@ -141,7 +140,7 @@ def _recorded(network: NetworkUnderTest, view: Path) -> Interruption[NetworkRun]
 
 def _forget(backing: Path, views: tuple[Path, ...]) -> None:
     """An empty directory, of which no node remembers a name: each has removed it itself."""
-    shutil.rmtree(backing / "cache")
+    remove_shared(backing / "cache")
     for view in views:
         (backing / "cache").mkdir()
         (view / "cache").rmdir()

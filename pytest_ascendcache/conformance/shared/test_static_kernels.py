@@ -5,7 +5,6 @@ Document K has packages install below ``ASCEND_OPP_PATH``, which clusters keep o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from pytest_ascendcache.observation import (
     probe_network,
     spread,
 )
-from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes
+from pytest_ascendcache.observation.shared_cache import MOST, blame_nodes, remove_shared
 from pytest_ascendcache.toolchains import Program, StaticRequest, StaticResult
 
 Mounts = tuple[Nodes, Nodes]
@@ -215,8 +214,7 @@ def test_a_client_lives_beside_one_of_another_node(
 
 def _forget(backing: Path, views: tuple[Path, ...]) -> None:
     """An empty operator package, of which no node remembers a name: each has removed it itself."""
-    if (backing / "opp").exists():
-        shutil.rmtree(backing / "opp")
+    remove_shared(backing / "opp")
     for view in views:
         (backing / "opp").mkdir()
         (view / "opp").rmdir()
