@@ -33,6 +33,9 @@ class Launched(Protocol):
     def kill(self) -> None:
         """Kill all of them."""
 
+    def settles(self) -> None:
+        """Come back once all of them wait."""
+
     def wait(self, deadline: float | None = None) -> Sequence[TrainResult]:
         """How each rank ended."""
 
@@ -68,6 +71,10 @@ class LaunchedGang:
         self.networks.evidence.waited += time.monotonic() - self.since
         runs = [self.networks.observed(each, self.before) for each in results]
         return [replace(run, after=runs[-1].after) for run in runs]
+
+    def settles(self) -> None:
+        """Come back once every rank waits: for one that stands, others have come to wait by now."""
+        self.launched.settles()
 
     def blamed(self, lost: int) -> list[int]:
         """Ranks that the others' errors name, where ``lost`` is the one that was killed. That a

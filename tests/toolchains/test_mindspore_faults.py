@@ -54,6 +54,7 @@ FAULTS = {
         OPERATORS: {
             "test_ranks_with_kernels_wait_for_one_without[long-wait]": ("warn", "lost-work")
         },
+        GRAPH: {"test_warm_ranks_wait_for_a_cold_one[long-wait]": ("warn", "lost-work")},
     },
     "unnamed-rank": {
         GRAPH: {

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_SETTLED, _UNSETTLED = 1.0, 10.0
+"""Seconds a gang sleeps that waits for something, and how long that is waited for."""
+
+
 @dataclass(frozen=True)
 class Gang:
     """Ranks that were started together. They have to be waited for."""
@@ -31,6 +35,11 @@ class Gang:
     def kill(self) -> None:
         """``kill -9`` all of them now."""
         self.running.kill()
+
+    def settles(self) -> None:
+        """Come back once every rank sleeps, or the gang ended; not much later where it does
+        neither."""
+        ends_or_sleeps(self.running, _SETTLED, _UNSETTLED)
 
     def said(self, lost: int) -> str:
         """What everybody but the rank ``lost`` said: the launcher, the scheduler, other ranks."""

@@ -153,6 +153,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
         if not gate.wait(time.monotonic() + GANG_HANGS):
             raise NotDecidable("rank 1 did not get to its network")
         if seconds > GANG_HANGS:
+            gang.settles()  # rank 0 waits by now
             gate.release()
         runs = gang.wait(GANG_HANGS)
         if seconds > GANG_HANGS:

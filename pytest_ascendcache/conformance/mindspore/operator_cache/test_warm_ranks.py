@@ -41,6 +41,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
         with launched_gang(network, ONE, 2, environment, script) as gang:
             if seconds > GANG_HANGS:  # else rank 0 may give up before rank 1 gets there
                 held.stands(GANG_HANGS)
+                gang.settles()  # rank 0 waits by now
                 held.gate.release()
             runs = gang.wait(GANG_HANGS)
             if seconds > GANG_HANGS:
