@@ -180,6 +180,7 @@ def test_a_killed_rank_ends_the_others(network: NetworkUnderTest, late: bool) ->
     ):
         if not gate.wait(time.monotonic() + GANG_HANGS):
             raise NotDecidable("rank 1 did not get to its network")
+        gang.settles()  # rank 0 waits by now
         os.kill(int((network.sandbox / "gate/pid").read_text()), signal.SIGKILL)
         runs = gang.wait(GANG_HANGS)
         blamed = gang.blamed(1)
