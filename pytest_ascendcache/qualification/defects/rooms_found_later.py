@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.faults import CrashKind
-from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -26,7 +26,7 @@ from pytest_ascendcache.reference.incremental.store import ReusePolicy, kernel_n
 from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.meeting import Line, Message
 from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.archive import CARRIED
+from pytest_ascendcache.reference.static_kernel.archive import CARRIED, Package
 from pytest_ascendcache.reference.static_kernel.compilation import StaticKernelPolicy
 from pytest_ascendcache.reference.static_kernel.index import Index
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
@@ -179,17 +179,26 @@ def _written(fs: Fs, point: str, path: Path, data: bytes, mode: int | None, said
             fs.step(f"{point}.fsync", Act.SYNC, path)
 
 
-@defect(
-    POWER,
-    what="files of installed packages are not synced",
-    crash=POWER_LOSS,
-    found_later=True,
-)
-class PackagesAreNotSynced(Fs):
+class _UnsyncedPackages(Fs):
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         if not point.startswith("install."):
             return super().write_new(point, path, data, mode)
         return _written(self, point, path, data, mode, said=False)
+
+
+class _TakenForWhole(RegistryPolicy):
+    def is_installed(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> bool:
+        return package.manifest.name in names
+
+
+@defect(
+    POWER,
+    what="files of installed packages are not synced, and what has their name is taken for whole",
+    crash=POWER_LOSS,
+    found_later=True,
+)
+def packages_are_not_synced() -> Policies:
+    return having(_UnsyncedPackages(), _TakenForWhole())
 
 
 @defect(POWER, what="a sync of a file is announced and not done", found_later=True)

@@ -11,10 +11,11 @@ from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
-from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import AI_CORE, PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
+from pytest_ascendcache.reference.static_kernel.leases import LEASES
 
 OFF = "static-kernel/off-by-default"
 TREE = "static-kernel/output-tree"
@@ -219,8 +220,10 @@ def recorded_after_install(self, right, owned, environ, cards):
 
 @defect(EXIT, overrides=PackagePolicy.clean)
 def living_owners_cleaned(self, right, opp, environ):
-    """A start cleans away the packages of living processes."""
+    """A start takes every process for dead, and cleans away the packages of living ones."""
     for record in self.records(opp):
+        for lease in (opp / AI_CORE / record.parent.name / LEASES).glob("*"):
+            lease.unlink()
         self.uninstall(opp, Path(f"{record.parent.name}.run"), environ)
         self.forget(record)
     return []
