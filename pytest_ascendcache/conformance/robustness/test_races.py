@@ -173,7 +173,9 @@ def test_two_runs_meet_whose_operators_come_in_opposite_orders(
     first = _turn(one, stems["add"], stems["exp"])
     second = _turn(other, stems["exp"], stems["add"])
     runs = _meeting(one, first, other, second)
-    if _stuck(runs) and _stuck(_meeting(one, first, other, second)):
+    if _stuck(runs):  # once, a busy machine may be to blame
+        runs = _meeting(one, first, other, second)
+    if _stuck(runs):
         one.reset()
         with one.held(first) as alone:
             alone.release()
