@@ -27,6 +27,7 @@ from pytest_ascendcache.operators.opinfo_json import write_opinfo
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.faulty import faulty
 from pytest_ascendcache.reference.static_kernel import install, op_compiler
+from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
@@ -320,6 +321,28 @@ def test_the_next_run_repairs_whatever_was_cut_short(packages, opp, tmp_path, ki
         else:
             assert do(packages["pk"], opp, "--uninstall") == 0
             assert contents(opp) == clean.content, state
+
+
+CUT_SHORT = """
+import os, sys
+from pytest_ascendcache.reference.faulty import faulty
+from pytest_ascendcache.reference.static_kernel import install
+sys.exit(faulty(install.run)(sys.argv[1:], os.environ))
+"""
+
+
+def test_a_client_whose_install_was_cut_short_leaves_nothing(packages, opp, tmp_path):
+    before = Tree.read(opp)
+    log = tmp_path / "log"
+    options = json.dumps({"log": str(log)})
+    installs = [sys.executable, "-c", CUT_SHORT, options, packages["pk"], "--quiet"]
+    assert run(installs, opp).returncode == 0  # by a process that is dead afterwards
+    for state in worthwhile(crash_states(before, read_log(log, opp), CrashKind.KILLED)):
+        state.tree.write(opp)
+        for script in opp.glob("static_kernel/ai_core/pk/uninstall.sh"):
+            script.chmod(0o750)  # which a log of operations does not have
+        assert PackagePolicy().uninstall(opp, packages["pk"], by_hand(opp)) == "", state
+        assert contents(opp) == before.content, state
 
 
 def test_what_was_said_to_be_installed_stays_after_a_power_loss(packages, opp, tmp_path):

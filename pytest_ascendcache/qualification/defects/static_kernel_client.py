@@ -11,11 +11,12 @@ from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
-from pytest_ascendcache.reference.static_kernel.client.packages import AI_CORE, PackagePolicy
+from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.tree import TreePolicy
 from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 
 OFF = "static-kernel/off-by-default"
 TREE = "static-kernel/output-tree"

@@ -22,9 +22,9 @@ from pytest_ascendcache.reference.static_kernel.client.cards import Alone, Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE, Holder
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME
 
 OWNERS = ".static_kernel_owners"
-AI_CORE = Path("static_kernel/ai_core")
 
 
 @dataclass
@@ -123,9 +123,10 @@ class PackagePolicy:
     def uninstall(self, opp: Path, package: Path, environ: Mapping[str, str]) -> str:
         """Remove one package, whole or not; what went wrong, if anything did."""
         script = opp / AI_CORE / package.stem / "uninstall.sh"
+        begun = (opp / each for each in (AI_CORE.parent, LOCK_NAME))
         if script.is_file():
             command = [str(script)]
-        elif package.is_file() and (opp / AI_CORE).is_dir():
+        elif package.is_file() and any(each.exists() for each in begun):
             command = [str(package), "--uninstall"]  # it may be installed in part
         else:
             return ""
