@@ -38,7 +38,7 @@ def _broken(report: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "breaker",
-    [pytest.param(each, marks=pytest.mark.nightly if "profile" in each else ()) for each in BROKEN],
+    [pytest.param(each, marks=() if "rank" in each else pytest.mark.nightly) for each in BROKEN],
 )
 def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
     suite: pytest.Pytester, breaker: str
