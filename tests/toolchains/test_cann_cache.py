@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -56,8 +57,18 @@ def _site(root: Path, store: Path) -> Site:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where objects are kept: what a test compiled, the next need not."""
-    return tmp_path_factory.mktemp("store")
+    """Where objects are kept: what a test compiled, the next need not.
+
+    It begins with the objects of the layer as it is, which one worker compiles for all.
+    """
+    session = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        session = session.parent
+    kept = tmp_path_factory.mktemp("store")
+    with contextlib.suppress(SourceError):  # test by test it is said what is lacking
+        _site(tmp_path_factory.mktemp("first"), session / "cann-layer").build()
+        shutil.copytree(session / "cann-layer/objects", kept / "objects")
+    return kept
 
 
 @pytest.fixture
