@@ -35,6 +35,15 @@ def warm_pytest() -> Iterator[WarmPytest]:
     warm.close()
 
 
+@pytest.fixture(scope="session")
+def standin_atc() -> Iterator[Path]:
+    """The socket of a warm server that runs the stand-in ``atc`` (``tests/standins``)."""
+    from standins.warm import standin_server
+
+    with standin_server() as place:
+        yield place
+
+
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, warm_pytest: WarmPytest) -> pytest.Pytester:
     """pytest's own fixture, with ``runpytest_subprocess`` forked from a warm process.

@@ -7,12 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from standins import install_atc
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 
 ATC = Path(sys.executable).with_name("ascendcache-atc")
 RULE = "cache-mode/default-is-disable"
 SUITE = ("--pyargs", PACKAGE)
+
+
+@pytest.fixture
+def atc(tmp_path: Path, standin_atc: Path) -> Path:
+    return install_atc(tmp_path / "toolkit", "Ascend910B1", server=standin_atc)
 
 
 def chosen(result: pytest.RunResult) -> set[str]:
@@ -81,8 +87,8 @@ def test_the_end_says_what_was_left_out(
     assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and one's own
 
 
-def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester) -> None:
-    arguments = (f"--ascend-atc={ATC}", "--ascend-edition=8.0.RC3", "--ascend-budget=20runs")
+def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester, atc: Path) -> None:
+    arguments = (f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-budget=20runs")
     rule = "--ascend-rule=aging/bad-values"
     result = pytester.runpytest_subprocess(*arguments, rule, *SUITE)
     assert result.ret == 0
@@ -99,9 +105,9 @@ def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester) -> N
     ids=["rule", "expression", "name"],
 )
 def test_a_part_that_passes_decides_nothing(
-    pytester: pytest.Pytester, part: tuple[str, ...]
+    pytester: pytest.Pytester, atc: Path, part: tuple[str, ...]
 ) -> None:
-    arguments = (f"--ascend-atc={ATC}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json")
+    arguments = (f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json")
     result = pytester.runpytest_subprocess("--ascend-cache", *arguments, *part)
     assert result.ret == 0
     result.stdout.fnmatch_lines(["Not decided: only a part of the suite was run, * check*."])

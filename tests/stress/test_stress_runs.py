@@ -50,6 +50,7 @@ def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytest
     assert [each.round for each in replayed.rounds] == [each.round for each in history.rounds]
 
 
+@pytest.mark.nightly  # by day ci/qualify has defects, and test_stress.py shortens histories
 def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         *RANDOM,

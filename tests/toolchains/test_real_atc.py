@@ -8,12 +8,10 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from standins import install_atc
-from standins.warm import standin_server
 
 from pytest_ascendcache import conformance
 from pytest_ascendcache.contract import Capability, CompileOptions, DebugConfig
@@ -32,15 +30,9 @@ SUITE = ("--pyargs", "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
 """One file is collected faster than all."""
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Path]:
-    with standin_server() as place:
-        yield place
-
-
 @pytest.fixture
-def atc(tmp_path: Path, server: Path) -> Path:
-    return install_atc(tmp_path / "toolkit", *SOCS, server=server)
+def atc(tmp_path: Path, standin_atc: Path) -> Path:
+    return install_atc(tmp_path / "toolkit", *SOCS, server=standin_atc)
 
 
 def request_in(root: Path, *operators: OperatorSpec, **changes: object) -> CompileRequest:
