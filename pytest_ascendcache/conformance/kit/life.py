@@ -1,0 +1,345 @@
+"""One cache through many runs: what the documents say of each, given all that was before.
+
+A life remembers which entry is whose and in what state, asks the central table before each run and
+compares afterwards: what every operator was delivered, what became of every entry, also of those
+nobody asked for, and what else was touched. What it saw, and not what it expected, is where the
+next run begins, so that one fault is told once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
+from pytest_ascendcache.conformance.kit.shelf import Shelf
+from pytest_ascendcache.contract import (
+    CacheLimits,
+    CacheMode,
+    Capability,
+    CompileOptions,
+    EntryState,
+    Fate,
+    ImplModeTables,
+    Outcome,
+    bystander_fates,
+    expected_outcomes,
+    is_under_debug,
+    list_excepts,
+)
+from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN
+from pytest_ascendcache.faults import Damage
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.operators import OperatorSpec
+
+
+class Aspect(str, Enum):
+    """What of a life a check asks for; each belongs to a rule of its own."""
+
+    OUTCOMES = "outcomes"
+    KERNELS = "kernels"
+    NUMBERS = "numbers"
+    HEALING = "healing"
+    AGING = "aging"
+    PRIVATE = "private"
+    LINKS = "links"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Whose an entry is: the operator but for its name, the chip, and the implementation mode
+    where it has two."""
+
+    operator: OperatorSpec
+    soc: str
+    mode: str | None
+
+
+@dataclass
+class Own:
+    """An entry as a life knows it; ``state`` is ``None`` where nothing is said of it."""
+
+    stem: str
+    state: EntryState | None = EntryState.VALID
+
+
+@dataclass
+class Life:
+    """A cache, and what is known of it. ``given`` goes with every run."""
+
+    cache: CacheUnderTest
+    tables: ImplModeTables | None
+    given: Mapping[str, Any] = field(default_factory=dict)
+    outside: Path | None = None
+    entries: dict[Key, Own] = field(default_factory=dict)
+    found: dict[Aspect, list[str]] = field(default_factory=dict)
+    undecided: dict[Aspect, str] = field(default_factory=dict)
+    _fresh: dict[Any, str] = field(default_factory=dict)
+    _number: int = 0
+
+    def run(
+        self,
+        what: str,
+        operators: Sequence[OperatorSpec],
+        mode: CacheMode | None,
+        *,
+        anew: bool = False,
+        shelf: tuple[Shelf, CacheLimits] | None = None,
+        environment: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        """One run, judged. ``anew`` says that a new version voids all that is there; ``shelf``
+        is what ages, by which limits."""
+        self._number += 1
+        told = f"run {self._number}, {what}"
+        asked = self.cache.options.but(cache_mode=mode, **options)
+        for operator in operators:
+            own = self.entries.get(self.key(operator, asked))
+            self.cache.learn(operator, None if own is None else own.stem, asked)
+        before = None if self.outside is None else Snapshot.take(self.outside)
+        variables = {**self.given.get("environment", {}), **(environment or {})}
+        given = {**self.given, "environment": variables}
+        run = self.cache.attempt(*operators, mode=mode, **given, **options)
+        if before is not None and self.outside is not None:
+            changed = before.disturbed(Snapshot.take(self.outside))
+            if changed:
+                self._say(Aspect.LINKS, f"{told}: what a link points to changed: {min(changed)}")
+        failure = self.cache.failed_for_the_cache(run, variables)
+        if failure:
+            self._say(Aspect.OUTCOMES, f"{told}\n{failure}")
+            return
+        self._judge_others(told, run, asked, anew)
+        for operator in operators:
+            self._judge(told, run, operator, asked, anew)
+        self._judge_kernels(told, run, asked, variables)
+        self._judge_files(told, run, asked)
+        if shelf is not None:
+            self._judge_aging(told, run, *shelf)
+
+    def key(self, operator: OperatorSpec, options: CompileOptions) -> Key:
+        """Whose entry an operator has under these options."""
+        mode = None
+        if self.tables is not None and self.tables.has_two(operator):
+            mode = self.tables.mode(options, operator)
+        return Key(operator.named(""), options.soc, mode)
+
+    # Between runs.
+
+    def damage(self, operator: OperatorSpec, damage: Damage) -> None:
+        """Spoil the entry of an operator, of the chip under test and the default mode."""
+        own = self._entry(operator)
+        if own is not None:
+            damage.apply(Entry(own.stem, self.cache.layout.soc(self.cache.options.soc)))
+            own.state = EntryState.DAMAGED
+
+    def link(self, operator: OperatorSpec, outside: Path) -> None:
+        """Move an entry's files elsewhere and have links in their place."""
+        own = self._entry(operator)
+        if own is None:
+            return
+        entry = Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
+        outside.mkdir(exist_ok=True)
+        for path in (entry.object_path, entry.metadata_path):
+            moved = outside / path.name
+            path.rename(moved)
+            path.symlink_to(moved)
+        own.state, self.outside = None, outside
+
+    def _entry(self, operator: OperatorSpec) -> Own | None:
+        return self.entries.get(self.key(operator, self.cache.options))
+
+    def age(self, *seconds: float) -> None:
+        """Set the times of files to so many seconds from now, in turn."""
+        import time
+
+        now = time.time()
+        files = [each for each in self.cache.layout.kernel_cache.rglob("te_*") if each.is_file()]
+        for number, path in enumerate(sorted(files)):
+            when = now + seconds[number // 2 % len(seconds)]
+            os.utime(path, (when, when), follow_symlinks=False)
+
+    # Judging.
+
+    def _say(self, aspect: Aspect, problem: str) -> None:
+        self.found.setdefault(aspect, []).append(problem)
+
+    def _judge(
+        self, told: str, run: Run, operator: OperatorSpec, asked: CompileOptions, anew: bool
+    ) -> None:
+        key = self.key(operator, asked)
+        own = self.entries.get(key)
+        try:
+            outcome = run[operator]
+            stem = run.stem(operator)
+        except NotDecidable as reason:
+            self.undecided.setdefault(Aspect.OUTCOMES, f"{told}: {reason}")
+            self.entries.pop(key, None)
+            return
+        state = EntryState.NONE if own is None else own.state
+        debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
+        if anew and state is not EntryState.NONE:
+            # Whether the old entry goes first or is overwritten is not told apart.
+            allowed = {Outcome(COMPILED, fate) for fate in (Fate.STORED, REWRITTEN)}
+        elif state is None:
+            allowed = set()
+        else:
+            allowed = self._allowed(asked, operator, debug, state)
+        problem = f"{told}: {operator}\nobserved: {outcome}\nexpected: "
+        if allowed and outcome not in allowed:
+            self._say(Aspect.OUTCOMES, problem + " or ".join(sorted(map(str, allowed))))
+        healed = expected_outcomes(asked.effective_mode, debug, EntryState.DAMAGED)
+        if state is EntryState.DAMAGED and Outcome(COMPILED, REWRITTEN) in healed:
+            if outcome not in healed:
+                self._say(Aspect.HEALING, problem + str(Outcome(COMPILED, REWRITTEN)))
+        self._remember(key, own, outcome, stem)
+
+    def _allowed(
+        self,
+        asked: CompileOptions,
+        operator: OperatorSpec,
+        debug: bool | None,
+        state: EntryState,
+    ) -> set[Outcome]:
+        config = asked.debug_config
+        listed = list_excepts(self.cache.edition) and debug is not False and not asked.debug_level
+        listed = listed and config is not None and config.listed is not None
+        allowed = set(expected_outcomes(asked.effective_mode, debug, state, listed))
+        if state is EntryState.DAMAGED:  # that it is healed is a rule of its own
+            allowed |= {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
+        return allowed
+
+    def _remember(self, key: Key, own: Own | None, outcome: Outcome, stem: str | None) -> None:
+        if outcome.entry in (Fate.STORED, REWRITTEN) and stem is not None:
+            self.entries[key] = Own(stem)
+        elif outcome.entry in (Fate.ABSENT, REMOVED) or stem is None:
+            self.entries.pop(key, None)
+        elif own is None:
+            self.entries[key] = Own(stem)  # another operator's entry, as it seems
+
+    def _judge_others(self, told: str, run: Run, asked: CompileOptions, anew: bool) -> None:
+        """Entries that no operator of the run owns."""
+        mine = {self.key(operator, asked) for operator in run.operators}
+        edition = self.cache.edition
+        for key, own in list(self.entries.items()):
+            if key in mine:
+                continue
+            fate = run.fate_of(f"{run.prefix}{key.soc}/{own.stem}")
+            allowed = {KEPT}
+            if key.soc == asked.soc:
+                allowed = set(bystander_fates(asked, edition))
+                if self._all_listed(run, asked) or own.state is not EntryState.VALID:
+                    allowed |= {KEPT, REMOVED}
+            if anew:
+                allowed = {REMOVED}
+            if fate not in allowed:
+                expected = " or ".join(sorted(each.value for each in allowed))
+                other = f"{key.operator} on {key.soc}" + (f", {key.mode}" if key.mode else "")
+                self._say(
+                    Aspect.OUTCOMES,
+                    f"{told}: the entry of {other}, which was not asked for\n"
+                    f"observed: {fate.value}\nexpected: {expected}",
+                )
+            if fate in (REMOVED, Fate.ABSENT):
+                del self.entries[key]
+
+    def _all_listed(self, run: Run, asked: CompileOptions) -> bool:
+        """Whether ``op_debug_list`` leaves no operator to the cache; then the document leaves open
+        what becomes of the rest of it."""
+        config = asked.debug_config
+        if config is None or config.listed is None or asked.debug_level:
+            return False
+        return all(config.lists(each.type, each.name) for each in run.operators)
+
+    def _judge_kernels(
+        self, told: str, run: Run, asked: CompileOptions, variables: Mapping[str, str]
+    ) -> None:
+        """Each delivered kernel against a fresh one of the same options, and its numbers."""
+        keys = {each: self._kernel_key(each, asked, variables) for each in run.operators}
+        missing = [each for each, key in keys.items() if key not in self._fresh]
+        try:
+            if missing:
+                for each, digest in self._digests(missing, asked, variables).items():
+                    self._fresh[keys[each]] = digest
+            delivered = {each: run.unmarked_sha256(each) for each in run.operators}
+            wrong = [each for each in run.operators if delivered[each] != self._fresh[keys[each]]]
+            if wrong and self._digests(wrong, asked, variables) != {
+                each: self._fresh[keys[each]] for each in wrong
+            }:
+                raise NotDecidable("two fresh compiles give different kernels")
+        except NotDecidable as reason:
+            self.undecided.setdefault(Aspect.KERNELS, f"{told}: {reason}")
+            return
+        for each in wrong:
+            self._say(
+                Aspect.KERNELS,
+                f"{told}: {each}\nobserved: kernel {delivered[each][:12]}\n"
+                f"expected: {self._fresh[keys[each]][:12]}, as a fresh compile gives",
+            )
+        toolchain = self.cache.toolchain
+        if self.tables is not None and Capability.RUN_KERNELS in toolchain.capabilities:
+            try:
+                for text in wrong_numbers(toolchain, run, self.tables, run.operators):
+                    self._say(Aspect.NUMBERS, f"{told}: {text}")
+            except NotDecidable as reason:
+                self.undecided.setdefault(Aspect.NUMBERS, f"{told}: {reason}")
+
+    def _kernel_key(
+        self, operator: OperatorSpec, asked: CompileOptions, variables: Mapping[str, str]
+    ) -> Any:
+        debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
+        key = self.key(operator, asked)
+        if debug is False:
+            return key, tuple(sorted(variables.items()))
+        return key, operator.name, replace(asked, cache_mode=None)
+
+    def _digests(
+        self,
+        operators: Sequence[OperatorSpec],
+        asked: CompileOptions,
+        variables: Mapping[str, str],
+    ) -> dict[OperatorSpec, str]:
+        return self.cache.fresh_digests(tuple(operators), variables, asked)
+
+    def _judge_files(self, told: str, run: Run, asked: CompileOptions) -> None:
+        """What everybody may write, and what lies in the working directory."""
+        for path, state in run.after.files.items():
+            if state.mode & 0o002 and state.kind != "link":
+                self._say(Aspect.PRIVATE, f"{told}: everybody may write {path} ({state.mode:o})")
+                break
+        debugged = bool(asked.debug_level) or asked.debug_config is not None
+        for path in sorted(self.cache.work.iterdir()):
+            if not (debugged and path.name.startswith("kernel_meta")):
+                self._say(Aspect.PRIVATE, f"{told}: {path.name} is left in the working directory")
+            if debugged or path.name.startswith("kernel_meta"):
+                _remove(path)
+
+    def _judge_aging(self, told: str, run: Run, shelf: Shelf, limits: CacheLimits) -> None:
+        aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
+        if not aging.allows(gone):
+            self._say(
+                Aspect.AGING,
+                f"{told}\nobserved: of idle entries {''.join(sorted(gone)) or 'none'} gone\n"
+                f"expected: {''.join(sorted(aging.must_go)) or 'none'} "
+                f"({limits.megabytes} MB, {limits.ratio} %)",
+            )
+        if torn:
+            self._say(Aspect.AGING, f"{told}: half of an aged entry was left behind: {torn}")
+
+
+def _remove(path: Path) -> None:
+    import shutil
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def named(operators: Iterable[OperatorSpec], prefix: str) -> tuple[OperatorSpec, ...]:
+    """The same operators under other names."""
+    return tuple(each.named(f"{prefix}{number}") for number, each in enumerate(operators))

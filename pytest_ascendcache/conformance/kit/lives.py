@@ -1,0 +1,281 @@
+"""The lives a cache is put through: runs that ask as much as they can of each other.
+
+Operators come in pairs of neighbours: the first one is stored before the second is asked for, so
+that a key that leaves out what they differ in serves the wrong kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
+from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
+from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
+from pytest_ascendcache.contract import (
+    CacheLimits,
+    Capability,
+    DebugConfig,
+    ImplModeTables,
+    PrecisionFile,
+    SelectMode,
+    other_soc,
+)
+from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
+from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
+from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.toolchains import Toolchain
+
+YEAR = 365 * 86400.0
+
+
+def _operator(
+    kind: str, *shapes: tuple[int, ...], dtype: str = "float32", out: int = 0, **attributes: Any
+) -> OperatorSpec:
+    tensors = tuple(TensorDesc.of(dtype, *shape) for shape in shapes)
+    kinds = {float: "float", int: "int", bool: "bool", tuple: "list_int"}
+    given = tuple(Attribute(k, kinds[type(v)], v) for k, v in attributes.items())
+    return OperatorSpec(kind, tensors, (tensors[out],), given)
+
+
+NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
+    (_operator("Add", (4, 8), (4, 8)), _operator("Mul", (4, 8), (4, 8))),
+    (_operator("Sub", (6, 4), (6, 4)), _operator("Sub", (4, 6), (4, 6))),
+    (_operator("Relu", (4, 8)), _operator("Relu", (4, 8), dtype="float16")),
+    (_operator("Mul", (5, 8), (1, 8)), _operator("Mul", (5, 8), (5, 1))),
+    (_operator("Sub", (3, 8), (3, 8)), _operator("Sub", (1, 8), (3, 8), out=1)),
+    (_operator("SoftmaxV2", (4, 8), axes=(-1,)), _operator("SoftmaxV2", (4, 8), axes=(0,))),
+    (
+        _operator("LeakyRelu", (4, 8), negative_slope=0.1),
+        _operator("LeakyRelu", (4, 8), negative_slope=0.10001),
+    ),
+    (_operator("Abs", (1, 2, 3, 4, 5)), _operator("Abs", (1, 2, 3, 5, 4))),
+    (_operator("Exp", (70000,)), _operator("Exp", (70000 - 65536,))),
+    (_operator("Neg", (2, 1, 8)), _operator("Neg", (2, 8))),
+)
+"""Two operators each that differ in one field."""
+
+FIRST = named((pair[0] for pair in NEIGHBOURS), "first_")
+SECOND = named((pair[1] for pair in NEIGHBOURS), "second_")
+
+
+def modes(life: Life) -> None:
+    """Every mode, with debug switches between, over neighbours."""
+    third = named((each for pair in NEIGHBOURS for each in pair), "Again")
+    life.run("enable on nothing", FIRST, ENABLE)
+    elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
+    life.run(
+        "enable of neighbours of what is there, elsewhere",
+        (*SECOND[::-1], *FIRST[::-1]),
+        ENABLE,
+        environment=elsewhere,
+    )
+    life.run("no mode", (*FIRST[:3], _NEW[0]), None)
+    life.run("disable", (*SECOND[:3], _NEW[0]), DISABLE)
+    if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
+        listed = DebugConfig(("ccec_g",), (FIRST[0].name, "OpType::Relu", "OpType::Ex", "Su"))
+        life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, debug_config=listed)
+    life.run("enable after it", (*FIRST, *SECOND, *_NEW), ENABLE)
+    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1)
+    life.age(-YEAR, 7200.0)
+    life.run("force", third[::2], FORCE)
+    life.run("force again", third[::4], FORCE)
+    life.run("enable at last", third, ENABLE)
+
+
+_NEW = named((_operator("Relu", (9, 3)), _operator("Tanh", (9, 3))), "new")
+
+
+def implementations(life: Life) -> None:
+    """Both implementation modes, by every means, and two chips."""
+    tables = life.tables
+    if tables is None:
+        raise NotDecidable("the toolchain has no tables of implementation modes")
+    kinds = ("Exp", "Gelu", "Tanh", "Sqrt")
+    found = [_operator(kind, (4, 32), dtype="float16") for kind in kinds]
+    two = [each for each in found if tables.has_two(each)]
+    one = [_operator("Mul", (4, 32), (4, 32), dtype="float16"), _operator("Exp", (4, 32))]
+    operators = tuple(
+        each.named(f"block_{each.type}_{each.inputs[0].dtype.name}") for each in (*two, *one)
+    )
+    if len(two) < 2:
+        raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
+    types = sorted({each.type for each in operators})
+    precise, fast = (
+        PrecisionFile.of(dict.fromkeys(types, mode)) for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
+    )
+    life.run("high precision by file", operators, ENABLE, precision_file=precise)
+    life.run("high performance by file", operators, ENABLE, precision_file=fast)
+    first, second = operators[:2]
+    by_name = {first.name: HIGH_PRECISION, second.name: HIGH_PERFORMANCE}
+    file = PrecisionFile.of({**dict.fromkeys(types, HIGH_PERFORMANCE)}, by_name)
+    # Its last line has no end.
+    file = PrecisionFile(file.content.rstrip("\n"))
+    life.run(
+        "one by name, against the options beside the file",
+        operators,
+        ENABLE,
+        precision_file=file,
+        select_implmode=SelectMode.HIGH_PRECISION_FOR_ALL,
+    )
+    listed = (first.type, second.type)
+    life.run(
+        "high precision by a list of types",
+        (first, second, operators[-1]),
+        ENABLE,
+        select_implmode=SelectMode.HIGH_PRECISION,
+        implmode_types=listed,
+    )
+    every = SelectMode.HIGH_PERFORMANCE_FOR_ALL
+    life.run("high performance for all", operators, ENABLE, select_implmode=every)
+    chip = other_soc(life.cache.toolchain.soc, OTHER_SOC)
+    if not life.cache.lacks(chip, operators[-1]):
+        life.run("another chip", operators, ENABLE, precision_file=precise, soc=chip)
+        life.run("force there", (first,), FORCE, precision_file=fast, soc=chip)
+    life.run("high precision again", operators, ENABLE, precision_file=precise)
+
+
+def accidents(life: Life) -> None:
+    """Damage, links, entries that age, and another version."""
+    cache = life.cache
+    keep_access_times(cache.sandbox, keep=False)
+    operators = named((each for pair in NEIGHBOURS for each in pair), "op")
+    variables: dict[str, str] = {}
+    change = None
+    if Capability.VERSION_STAMP in cache.toolchain.capabilities:
+        change = cache.toolchain.stage(Capability.VERSION_STAMP, operators[0], cache.sandbox)
+        variables = dict(change.environment)
+    life.given = {"environment": variables, "umask": 0}
+    life.run("enable on nothing", operators, ENABLE)
+    chip = other_soc(cache.toolchain.soc, OTHER_SOC)
+    if not cache.lacks(chip, operators[0]):
+        life.run("another chip", operators[:2], ENABLE, soc=chip)
+    for operator, damage in zip(operators, _DAMAGES, strict=False):
+        life.damage(operator, damage)
+    life.link(operators[-1], cache.sandbox / "outside")
+    life.run("enable on damaged entries", operators, ENABLE)
+    life.run("enable on what was healed", operators[::-1], ENABLE)
+    limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
+    if cache.edition.ini:
+        edit_ini(cache, ini(4, 50))
+    life.age(-60.0)
+    shelf = Shelf(cache).lay("abcd", 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2)
+    cache.leave_alone(shelf.entry(name).stem for name in "abcd")
+    life.run(
+        "enable over the limit",
+        operators[:3],
+        ENABLE,
+        shelf=(shelf, limits),
+        environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
+    )
+    for operator, damage in zip(operators[4:], _HALVES, strict=False):
+        life.damage(operator, damage)
+    life.run("force beside halves", operators[:2], FORCE)
+    if change is not None:
+        change.apply()
+        life.run("enable of another version", operators[1:4], ENABLE, anew=True)
+    life.run("enable at last", operators, ENABLE)
+
+
+def _damage(*names: str) -> tuple[Any, ...]:
+    by_name = {each.name: each for each in DAMAGES}
+    return tuple(by_name[each] for each in names)
+
+
+_DAMAGES = _damage(
+    "object-code-flipped",
+    "object-end-flipped",
+    "object-one-byte-short",
+    "object-missing",
+    "metadata-missing",
+    "metadata-cut-in-half",
+    "metadata-null",
+    "digest-wrong",
+    "name-of-another",
+    "object-empty",
+    "digest-a-number",
+    "object-a-dangling-link",
+)
+_HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
+
+LIVES: Mapping[str, Callable[[Life], None]] = {
+    "modes": modes,
+    "implementations": implementations,
+    "accidents": accidents,
+}
+ASKED: Mapping[str, tuple[Aspect, ...]] = {
+    "modes": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE),
+    "implementations": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS),
+    "accidents": tuple(each for each in Aspect if each is not Aspect.NUMBERS),
+}
+"""What checks ask of each life."""
+
+
+class Caches(Protocol):
+    """Where empty caches come from: the session."""
+
+    def sandbox(self, name: str) -> Path:
+        """A new empty directory."""
+
+    def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
+        """A cache under test in it."""
+
+    def discard(self, sandbox: Path) -> None:
+        """Remove a directory."""
+
+
+class Lives:
+    """Lives that were lived in this process, each once, for all checks that ask."""
+
+    def __init__(self, caches: Caches, toolchain: Toolchain) -> None:
+        self._caches = caches
+        self._toolchain = toolchain
+        self._lived: dict[str, Life] = {}
+
+    def life(self, name: str, evidence: Evidence) -> Life:
+        """A whole life; ``evidence`` gets the steps of its runs."""
+        lived = self._lived.get(name)
+        if lived is not None:
+            theirs = lived.cache.evidence
+            evidence.sandbox, evidence.control = theirs.sandbox, theirs.control
+            evidence.steps += theirs.steps
+            evidence.ran(lived.cache.witness)
+            lived.cache.evidence = evidence
+            return lived
+        sandbox = self._caches.sandbox(f"life of {name}")
+        evidence.sandbox = str(sandbox)
+        cache = self._caches.cache(sandbox, evidence)
+        for needed in (Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT):
+            if needed not in self._toolchain.capabilities:
+                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
+        life = Life(cache, self._tables())
+        LIVES[name](life)
+        self._lived[name] = life
+        return life
+
+    def _tables(self) -> ImplModeTables | None:
+        if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
+            return None
+        try:
+            return ImplModeTables.read(self._toolchain.impl_mode_tables())
+        except KeyError:
+            return None
+
+    def close(self) -> None:
+        """Remove the caches of lives without a fault."""
+        for life in self._lived.values():
+            if not life.found:
+                self._caches.discard(life.cache.sandbox)
+
+
+def questions() -> Iterator[tuple[str, Aspect]]:
+    """Each life with what is asked of it."""
+    for name, aspects in ASKED.items():
+        for aspect in aspects:
+            yield name, aspect
