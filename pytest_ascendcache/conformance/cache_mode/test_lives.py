@@ -23,6 +23,8 @@ RULES = {
     Aspect.AGING: "aging/oldest-first",
     Aspect.PRIVATE: "security/private-modes",
     Aspect.LINKS: "security/no-symlink-follow",
+    Aspect.NAMES: "security/no-path-escape",
+    Aspect.PLACE: "cache-mode/directory-precedence",
 }
 _MOST = 6
 """Problems that are shown of one life."""

@@ -8,7 +8,10 @@ next run begins, so that one fault is told once.
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -37,6 +40,8 @@ from pytest_ascendcache.faults import Damage
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 
+_YEAR = 365 * 86400.0
+
 
 class Aspect(str, Enum):
     """What of a life a check asks for; each belongs to a rule of its own."""
@@ -48,6 +53,8 @@ class Aspect(str, Enum):
     AGING = "aging"
     PRIVATE = "private"
     LINKS = "links"
+    NAMES = "names"
+    PLACE = "place"
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class Life:
     cache: CacheUnderTest
     tables: ImplModeTables | None
     given: Mapping[str, Any] = field(default_factory=dict)
-    outside: Path | None = None
+    guarded: dict[Aspect, Path] = field(default_factory=dict)
     entries: dict[Key, Own] = field(default_factory=dict)
     found: dict[Aspect, list[str]] = field(default_factory=dict)
     undecided: dict[Aspect, str] = field(default_factory=dict)
@@ -101,14 +108,14 @@ class Life:
         for operator in operators:
             own = self.entries.get(self.key(operator, asked))
             self.cache.learn(operator, None if own is None else own.stem, asked)
-        before = None if self.outside is None else Snapshot.take(self.outside)
+        before = {aspect: Snapshot.take(path) for aspect, path in self.guarded.items()}
         variables = {**self.given.get("environment", {}), **(environment or {})}
         given = {**self.given, "environment": variables}
         run = self.cache.attempt(*operators, mode=mode, **given, **options)
-        if before is not None and self.outside is not None:
-            changed = before.disturbed(Snapshot.take(self.outside))
-            if changed:
-                self._say(Aspect.LINKS, f"{told}: what a link points to changed: {min(changed)}")
+        for aspect, snapshot in before.items():
+            changes = snapshot.disturbed(Snapshot.take(self.guarded[aspect]))
+            for path, change in changes.items():
+                self._say(aspect, f"{told}: outside of the cache {path} is {change.value}")
         failure = self.cache.failed_for_the_cache(run, variables)
         if failure:
             self._say(Aspect.OUTCOMES, f"{told}\n{failure}")
@@ -137,30 +144,46 @@ class Life:
             damage.apply(Entry(own.stem, self.cache.layout.soc(self.cache.options.soc)))
             own.state = EntryState.DAMAGED
 
-    def link(self, operator: OperatorSpec, outside: Path) -> None:
-        """Move an entry's files elsewhere and have links in their place."""
-        own = self._entry(operator)
-        if own is None:
-            return
-        entry = Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
-        outside.mkdir(exist_ok=True)
-        for path in (entry.object_path, entry.metadata_path):
-            moved = outside / path.name
+    def link(self, operator: OperatorSpec, *suffixes: str) -> None:
+        """Move files of an entry out of the cache, and have links in their place."""
+        entry = self._lead_away(Aspect.LINKS, operator)
+        for path in (entry.directory / f"{entry.stem}{suffix}" for suffix in suffixes):
+            moved = self.guarded[Aspect.LINKS] / path.name
             path.rename(moved)
             path.symlink_to(moved)
-        own.state, self.outside = None, outside
+
+    def lure(self, operator: OperatorSpec) -> None:
+        """Copy an entry out of the cache, and have its metadata name the copy."""
+        entry = self._lead_away(Aspect.NAMES, operator)
+        outside = self.guarded[Aspect.NAMES]
+        for path in (entry.object_path, entry.metadata_path):
+            shutil.copy2(path, outside)
+        name = os.path.relpath(outside / entry.stem, entry.directory)
+        fields = {**entry.metadata, "binFileName": name}
+        entry.metadata_path.write_text(json.dumps(fields))
+
+    def _lead_away(self, aspect: Aspect, operator: OperatorSpec) -> Entry:
+        """The entry of an operator, of which nothing more is said; a guarded directory."""
+        own = self._entry(operator)
+        if own is None:
+            raise NotDecidable(f"there is no entry of {operator} to go on with")
+        own.state = None
+        directory = self.cache.sandbox / f"outside_{aspect.value}"
+        directory.mkdir(exist_ok=True)
+        self.guarded[aspect] = directory
+        return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
 
     def _entry(self, operator: OperatorSpec) -> Own | None:
         return self.entries.get(self.key(operator, self.cache.options))
 
-    def age(self, *seconds: float) -> None:
-        """Set the times of files to so many seconds from now, in turn."""
-        import time
-
-        now = time.time()
-        files = [each for each in self.cache.layout.kernel_cache.rglob("te_*") if each.is_file()]
-        for number, path in enumerate(sorted(files)):
-            when = now + seconds[number // 2 % len(seconds)]
+    def age(self, *seconds: float, oldest: Iterable[OperatorSpec] = ()) -> None:
+        """Set the times of files to so many seconds from now, in turn; ``oldest`` to a year ago."""
+        owned = (self._entry(each) for each in oldest)
+        old = {own.stem for own in owned if own is not None}
+        files = sorted(self.cache.layout.kernel_cache.rglob("te_*"))
+        for number, path in enumerate(files):
+            ago = -_YEAR if path.stem in old else seconds[number // 2 % len(seconds)]
+            when = time.time() + ago
             os.utime(path, (when, when), follow_symlinks=False)
 
     # Judging.
@@ -188,20 +211,19 @@ class Life:
         elif state is None:
             allowed = set()
         else:
-            allowed = self._allowed(asked, operator, debug, state)
+            allowed = self._allowed(asked, debug, state)
         problem = f"{told}: {operator}\nobserved: {outcome}\nexpected: "
         if allowed and outcome not in allowed:
             self._say(Aspect.OUTCOMES, problem + " or ".join(sorted(map(str, allowed))))
         healed = expected_outcomes(asked.effective_mode, debug, EntryState.DAMAGED)
-        if state is EntryState.DAMAGED and Outcome(COMPILED, REWRITTEN) in healed:
-            if outcome not in healed:
-                self._say(Aspect.HEALING, problem + str(Outcome(COMPILED, REWRITTEN)))
+        heals = state is EntryState.DAMAGED and Outcome(COMPILED, REWRITTEN) in healed
+        if heals and outcome not in healed:
+            self._say(Aspect.HEALING, problem + str(Outcome(COMPILED, REWRITTEN)))
         self._remember(key, own, outcome, stem)
 
     def _allowed(
         self,
         asked: CompileOptions,
-        operator: OperatorSpec,
         debug: bool | None,
         state: EntryState,
     ) -> set[Outcome]:
@@ -312,11 +334,10 @@ class Life:
                 self._say(Aspect.PRIVATE, f"{told}: everybody may write {path} ({state.mode:o})")
                 break
         debugged = bool(asked.debug_level) or asked.debug_config is not None
-        for path in sorted(self.cache.work.iterdir()):
-            if not (debugged and path.name.startswith("kernel_meta")):
-                self._say(Aspect.PRIVATE, f"{told}: {path.name} is left in the working directory")
-            if debugged or path.name.startswith("kernel_meta"):
-                _remove(path)
+        for left in sorted(self.cache.work.iterdir()):
+            if not (debugged and left.name.startswith("kernel_meta")):
+                self._say(Aspect.PRIVATE, f"{told}: {left.name} is left in the working directory")
+            _remove(left)
 
     def _judge_aging(self, told: str, run: Run, shelf: Shelf, limits: CacheLimits) -> None:
         aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
@@ -332,8 +353,6 @@ class Life:
 
 
 def _remove(path: Path) -> None:
-    import shutil
-
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

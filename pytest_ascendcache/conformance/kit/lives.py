@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from pytest_ascendcache.caches import keep_access_times
+from pytest_ascendcache.caches import CacheLayout, keep_access_times
 from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
@@ -30,7 +30,7 @@ from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 YEAR = 365 * 86400.0
 
@@ -146,25 +146,28 @@ def accidents(life: Life) -> None:
     cache = life.cache
     keep_access_times(cache.sandbox, keep=False)
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
-    variables: dict[str, str] = {}
     change = None
     if Capability.VERSION_STAMP in cache.toolchain.capabilities:
         change = cache.toolchain.stage(Capability.VERSION_STAMP, operators[0], cache.sandbox)
-        variables = dict(change.environment)
-    life.given = {"environment": variables, "umask": 0}
+        variables = {**life.given.get("environment", {}), **change.environment}
+        life.given = {**life.given, "environment": variables}
+    life.given = {**life.given, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
     if not cache.lacks(chip, operators[0]):
         life.run("another chip", operators[:2], ENABLE, soc=chip)
     for operator, damage in zip(operators, _DAMAGES, strict=False):
         life.damage(operator, damage)
-    life.link(operators[-1], cache.sandbox / "outside")
+    life.link(operators[-1], ".o", ".json")
+    life.lure(operators[-2])
     life.run("enable on damaged entries", operators, ENABLE)
     life.run("enable on what was healed", operators[::-1], ENABLE)
     limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
         edit_ini(cache, ini(4, 50))
-    life.age(-60.0)
+    life.link(operators[-1], ".o")
+    life.lure(operators[-2])
+    life.age(-60.0, oldest=operators[-2:])
     shelf = Shelf(cache).lay("abcd", 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2)
     cache.leave_alone(shelf.entry(name).stem for name in "abcd")
     life.run(
@@ -176,6 +179,8 @@ def accidents(life: Life) -> None:
     )
     for operator, damage in zip(operators[4:], _HALVES, strict=False):
         life.damage(operator, damage)
+    life.link(operators[-3], ".o")
+    life.lure(operators[-4])
     life.run("force beside halves", operators[:2], FORCE)
     if change is not None:
         change.apply()
@@ -204,13 +209,43 @@ _DAMAGES = _damage(
 )
 _HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
 
+
+def _settle(name: str, life: Life) -> None:
+    """Have the cache where a life has it, named as that life names it; a decoy is not to be used.
+
+    The option goes before the variable, and that before HOME. Source: document C, op_cache_dir.
+    """
+    cache = life.cache
+    decoy = cache.sandbox / "decoy"
+    decoy.mkdir()
+    life.guarded[Aspect.PLACE] = decoy
+    if name == "accidents":
+        place = cache.sandbox / "kept/here"
+        place.mkdir(parents=True)
+        (cache.sandbox / "linked").symlink_to(place)
+        given: dict[str, Any] = {"cache_dir": cache.sandbox / "linked"}
+    elif name == "implementations" and cache.edition.cache_path:
+        place = cache.sandbox / "by_variable"
+        place.mkdir()
+        given = {"cache_dir": None, "environment": {_VARIABLE: str(place)}}
+    else:
+        place = cache.sandbox / "算子_cache-1.0" / "deep"
+        given = {"cache_dir": f"../{place.parent.name}/{place.name}"}
+    if cache.edition.cache_path and given["cache_dir"] is not None:
+        given["environment"] = {_VARIABLE: str(decoy)}
+    cache.root, cache.layout = place, CacheLayout(place)
+    life.given = given
+
+
+_VARIABLE = "ASCEND_CACHE_PATH"
+
 LIVES: Mapping[str, Callable[[Life], None]] = {
     "modes": modes,
     "implementations": implementations,
     "accidents": accidents,
 }
 ASKED: Mapping[str, tuple[Aspect, ...]] = {
-    "modes": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE),
+    "modes": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE, Aspect.PLACE),
     "implementations": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS),
     "accidents": tuple(each for each in Aspect if each is not Aspect.NUMBERS),
 }
@@ -237,9 +272,17 @@ class Lives:
         self._caches = caches
         self._toolchain = toolchain
         self._lived: dict[str, Life] = {}
+        self._cut_short: dict[str, Exception] = {}
 
     def life(self, name: str, evidence: Evidence) -> Life:
-        """A whole life; ``evidence`` gets the steps of its runs."""
+        """A whole life; ``evidence`` gets the steps of its runs.
+
+        Raises:
+            NotDecidable: where it cannot go on.
+            ToolchainError: where the toolchain fails without a cache, too.
+        """
+        if name in self._cut_short:
+            raise self._cut_short[name]
         lived = self._lived.get(name)
         if lived is not None:
             theirs = lived.cache.evidence
@@ -255,7 +298,12 @@ class Lives:
             if needed not in self._toolchain.capabilities:
                 pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
         life = Life(cache, self._tables())
-        LIVES[name](life)
+        _settle(name, life)
+        try:
+            LIVES[name](life)
+        except (NotDecidable, ToolchainError) as reason:
+            self._cut_short[name] = reason
+            raise
         self._lived[name] = life
         return life
 
