@@ -38,6 +38,8 @@ from pytest_ascendcache.contract import (
 from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN
 from pytest_ascendcache.faults import Damage
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.observation.aftermath import CacheWitness
+from pytest_ascendcache.observation.evidence import Sighting, Witness
 from pytest_ascendcache.operators import OperatorSpec
 
 _YEAR = 365 * 86400.0
@@ -51,10 +53,20 @@ class Aspect(str, Enum):
     NUMBERS = "numbers"
     HEALING = "healing"
     AGING = "aging"
+    UPGRADE = "upgrade"
     PRIVATE = "private"
     LINKS = "links"
     NAMES = "names"
     PLACE = "place"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong in one run: with an operator or entry, where it is with one."""
+
+    told: str
+    subject: str
+    what: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,23 @@ class Key:
     operator: OperatorSpec
     soc: str
     mode: str | None
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """A witness of a life that is asked for one aspect."""
+
+    witness: CacheWitness
+    aspect: Aspect
+
+    def seen(self) -> list[Sighting]:
+        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
+        return self.witness.seen(self.aspect in (Aspect.LINKS, Aspect.NAMES, Aspect.PLACE))
+
+    def afterwards(self) -> Sighting | None:
+        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
+        asks = self.aspect in (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.HEALING)
+        return self.witness.afterwards() if asks else None
 
 
 @dataclass
@@ -84,8 +113,9 @@ class Life:
     given: Mapping[str, Any] = field(default_factory=dict)
     guarded: dict[Aspect, Path] = field(default_factory=dict)
     entries: dict[Key, Own] = field(default_factory=dict)
-    found: dict[Aspect, list[str]] = field(default_factory=dict)
+    found: dict[Aspect, list[Problem]] = field(default_factory=dict)
     undecided: dict[Aspect, str] = field(default_factory=dict)
+    judged: set[Aspect] = field(default_factory=set)
     _fresh: dict[Any, str] = field(default_factory=dict)
     _number: int = 0
 
@@ -115,10 +145,11 @@ class Life:
         for aspect, snapshot in before.items():
             changes = snapshot.disturbed(Snapshot.take(self.guarded[aspect]))
             for path, change in changes.items():
-                self._say(aspect, f"{told}: outside of the cache {path} is {change.value}")
+                self._say(aspect, told, f"outside of the cache {path} is {change.value}")
         failure = self.cache.failed_for_the_cache(run, variables)
         if failure:
-            self._say(Aspect.OUTCOMES, f"{told}\n{failure}")
+            self._say(Aspect.OUTCOMES, told, failure)
+            self._give_up_damaged()
             return
         self._judge_others(told, run, asked, anew)
         for operator in operators:
@@ -140,38 +171,53 @@ class Life:
     def damage(self, operator: OperatorSpec, damage: Damage) -> None:
         """Spoil the entry of an operator, of the chip under test and the default mode."""
         own = self._entry(operator)
-        if own is not None:
+        if own is not None and own.state is EntryState.VALID:
             damage.apply(Entry(own.stem, self.cache.layout.soc(self.cache.options.soc)))
             own.state = EntryState.DAMAGED
 
     def link(self, operator: OperatorSpec, *suffixes: str) -> None:
-        """Move files of an entry out of the cache, and have links in their place."""
+        """Move files of a valid entry out of the cache, and have links in their place."""
         entry = self._lead_away(Aspect.LINKS, operator)
-        for path in (entry.directory / f"{entry.stem}{suffix}" for suffix in suffixes):
-            moved = self.guarded[Aspect.LINKS] / path.name
-            path.rename(moved)
-            path.symlink_to(moved)
+        if entry is not None:
+            for path in (entry.directory / f"{entry.stem}{suffix}" for suffix in suffixes):
+                moved = self.guarded[Aspect.LINKS] / path.name
+                path.rename(moved)
+                path.symlink_to(moved)
 
     def lure(self, operator: OperatorSpec) -> None:
-        """Copy an entry out of the cache, and have its metadata name the copy."""
+        """Copy a valid entry out of the cache, and have its metadata name the copy."""
         entry = self._lead_away(Aspect.NAMES, operator)
-        outside = self.guarded[Aspect.NAMES]
-        for path in (entry.object_path, entry.metadata_path):
-            shutil.copy2(path, outside)
-        name = os.path.relpath(outside / entry.stem, entry.directory)
-        fields = {**entry.metadata, "binFileName": name}
-        entry.metadata_path.write_text(json.dumps(fields))
+        if entry is not None:
+            outside = self.guarded[Aspect.NAMES]
+            for path in (entry.object_path, entry.metadata_path):
+                shutil.copy2(path, outside)
+            name = os.path.relpath(outside / entry.stem, entry.directory)
+            fields = {**entry.metadata, "binFileName": name}
+            entry.metadata_path.write_text(json.dumps(fields))
 
-    def _lead_away(self, aspect: Aspect, operator: OperatorSpec) -> Entry:
-        """The entry of an operator, of which nothing more is said; a guarded directory."""
+    def _lead_away(self, aspect: Aspect, operator: OperatorSpec) -> Entry | None:
+        """The valid entry of an operator, of which nothing more is said, and a guarded
+        directory; ``None`` where there is no such entry."""
         own = self._entry(operator)
-        if own is None:
-            raise NotDecidable(f"there is no entry of {operator} to go on with")
+        if own is None or own.state is not EntryState.VALID:
+            return None
         own.state = None
         directory = self.cache.sandbox / f"outside_{aspect.value}"
         directory.mkdir(exist_ok=True)
         self.guarded[aspect] = directory
+        self.judged.add(aspect)
         return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
+
+    def _give_up_damaged(self) -> None:
+        """Remove the entries that are damaged, so that what else is to come is not hidden by
+        runs that fail over them."""
+        for key, own in list(self.entries.items()):
+            if own.state is not EntryState.VALID:
+                entry = Entry(own.stem, self.cache.layout.soc(key.soc))
+                for path in (entry.object_path, entry.metadata_path):
+                    if path.exists() or path.is_symlink():
+                        _remove(path)
+                del self.entries[key]
 
     def _entry(self, operator: OperatorSpec) -> Own | None:
         return self.entries.get(self.key(operator, self.cache.options))
@@ -188,8 +234,22 @@ class Life:
 
     # Judging.
 
-    def _say(self, aspect: Aspect, problem: str) -> None:
-        self.found.setdefault(aspect, []).append(problem)
+    def witness(self, aspect: Aspect) -> Witness:
+        """Who tells which harm was done in one respect: what was done in others is no part."""
+        return _Narrowed(self.cache.witness, aspect)
+
+    def message(self, aspect: Aspect) -> str:
+        """What is wrong with a life in one respect, what is alike told once; empty for nothing."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for each in self.found.get(aspect, ()):
+            alike.setdefault((each.told, each.what), []).append(each.subject)
+        return "\n".join(
+            f"{told}: {', '.join(filter(None, subjects))}\n{what}".replace(": \n", "\n")
+            for (told, what), subjects in alike.items()
+        )
+
+    def _say(self, aspect: Aspect, told: str, what: str, subject: str = "") -> None:
+        self.found.setdefault(aspect, []).append(Problem(told, subject, what))
 
     def _judge(
         self, told: str, run: Run, operator: OperatorSpec, asked: CompileOptions, anew: bool
@@ -203,6 +263,8 @@ class Life:
             self.undecided.setdefault(Aspect.OUTCOMES, f"{told}: {reason}")
             self.entries.pop(key, None)
             return
+        aspect = Aspect.UPGRADE if anew else Aspect.OUTCOMES
+        self.judged.add(aspect)
         state = EntryState.NONE if own is None else own.state
         debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
         if anew and state is not EntryState.NONE:
@@ -212,13 +274,18 @@ class Life:
             allowed = set()
         else:
             allowed = self._allowed(asked, debug, state)
-        problem = f"{told}: {operator}\nobserved: {outcome}\nexpected: "
         if allowed and outcome not in allowed:
-            self._say(Aspect.OUTCOMES, problem + " or ".join(sorted(map(str, allowed))))
+            expected = " or ".join(sorted(map(str, allowed)))
+            differs = f"observed: {outcome}\nexpected: {expected}"
+            self._say(aspect, told, differs, str(operator))
         healed = expected_outcomes(asked.effective_mode, debug, EntryState.DAMAGED)
-        heals = state is EntryState.DAMAGED and Outcome(COMPILED, REWRITTEN) in healed
-        if heals and outcome not in healed:
-            self._say(Aspect.HEALING, problem + str(Outcome(COMPILED, REWRITTEN)))
+        if state is not EntryState.DAMAGED or Outcome(COMPILED, REWRITTEN) not in healed:
+            healed = frozenset({outcome})
+        else:
+            self.judged.add(Aspect.HEALING)
+        if outcome not in healed:
+            differs = f"observed: {outcome}\nexpected: {Outcome(COMPILED, REWRITTEN)}"
+            self._say(Aspect.HEALING, told, differs, str(operator))
         self._remember(key, own, outcome, stem)
 
     def _allowed(
@@ -252,19 +319,20 @@ class Life:
                 continue
             fate = run.fate_of(f"{run.prefix}{key.soc}/{own.stem}")
             allowed = {KEPT}
-            if key.soc == asked.soc:
-                allowed = set(bystander_fates(asked, edition))
-                if self._all_listed(run, asked) or own.state is not EntryState.VALID:
-                    allowed |= {KEPT, REMOVED}
             if anew:
                 allowed = {REMOVED}
-            if fate not in allowed:
+            elif key.soc == asked.soc:
+                allowed = set(bystander_fates(asked, edition))
+                if self._all_listed(run, asked):
+                    allowed |= {KEPT, REMOVED}
+            if fate not in allowed and own.state is EntryState.VALID:
                 expected = " or ".join(sorted(each.value for each in allowed))
                 other = f"{key.operator} on {key.soc}" + (f", {key.mode}" if key.mode else "")
                 self._say(
-                    Aspect.OUTCOMES,
-                    f"{told}: the entry of {other}, which was not asked for\n"
+                    Aspect.UPGRADE if anew else Aspect.OUTCOMES,
+                    f"{told}, entries that were not asked for",
                     f"observed: {fate.value}\nexpected: {expected}",
+                    other,
                 )
             if fate in (REMOVED, Fate.ABSENT):
                 del self.entries[key]
@@ -289,24 +357,25 @@ class Life:
                     self._fresh[keys[each]] = digest
             delivered = {each: run.unmarked_sha256(each) for each in run.operators}
             wrong = [each for each in run.operators if delivered[each] != self._fresh[keys[each]]]
-            if wrong and self._digests(wrong, asked, variables) != {
-                each: self._fresh[keys[each]] for each in wrong
-            }:
-                raise NotDecidable("two fresh compiles give different kernels")
+            if wrong:  # the options may change a kernel where no document says so
+                fresh = self._digests(wrong, asked, variables)
+                wrong = [each for each in wrong if delivered[each] != fresh[each]]
+                if wrong and self._digests(wrong, asked, variables) != {
+                    each: fresh[each] for each in wrong
+                }:
+                    raise NotDecidable("two fresh compiles give different kernels")
         except NotDecidable as reason:
             self.undecided.setdefault(Aspect.KERNELS, f"{told}: {reason}")
             return
+        self.judged.add(Aspect.KERNELS)
         for each in wrong:
-            self._say(
-                Aspect.KERNELS,
-                f"{told}: {each}\nobserved: kernel {delivered[each][:12]}\n"
-                f"expected: {self._fresh[keys[each]][:12]}, as a fresh compile gives",
-            )
+            self._say(Aspect.KERNELS, told, "not the kernel of a fresh compile", str(each))
         toolchain = self.cache.toolchain
         if self.tables is not None and Capability.RUN_KERNELS in toolchain.capabilities:
             try:
+                self.judged.add(Aspect.NUMBERS)
                 for text in wrong_numbers(toolchain, run, self.tables, run.operators):
-                    self._say(Aspect.NUMBERS, f"{told}: {text}")
+                    self._say(Aspect.NUMBERS, told, text)
             except NotDecidable as reason:
                 self.undecided.setdefault(Aspect.NUMBERS, f"{told}: {reason}")
 
@@ -329,27 +398,30 @@ class Life:
 
     def _judge_files(self, told: str, run: Run, asked: CompileOptions) -> None:
         """What everybody may write, and what lies in the working directory."""
+        if run.after.files:
+            self.judged |= {Aspect.PRIVATE, Aspect.PLACE}
         for path, state in run.after.files.items():
             if state.mode & 0o002 and state.kind != "link":
-                self._say(Aspect.PRIVATE, f"{told}: everybody may write {path} ({state.mode:o})")
-                break
+                self._say(Aspect.PRIVATE, told, "everybody may write", path)
         debugged = bool(asked.debug_level) or asked.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
             if not (debugged and left.name.startswith("kernel_meta")):
-                self._say(Aspect.PRIVATE, f"{told}: {left.name} is left in the working directory")
+                self._say(Aspect.PRIVATE, told, "left in the working directory", left.name)
             _remove(left)
 
     def _judge_aging(self, told: str, run: Run, shelf: Shelf, limits: CacheLimits) -> None:
+        self.judged.add(Aspect.AGING)
         aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
         if not aging.allows(gone):
             self._say(
                 Aspect.AGING,
-                f"{told}\nobserved: of idle entries {''.join(sorted(gone)) or 'none'} gone\n"
+                told,
+                f"observed: of idle entries {''.join(sorted(gone)) or 'none'} gone\n"
                 f"expected: {''.join(sorted(aging.must_go)) or 'none'} "
                 f"({limits.megabytes} MB, {limits.ratio} %)",
             )
         if torn:
-            self._say(Aspect.AGING, f"{told}: half of an aged entry was left behind: {torn}")
+            self._say(Aspect.AGING, told, f"half of an aged entry was left behind: {torn}")
 
 
 def _remove(path: Path) -> None:

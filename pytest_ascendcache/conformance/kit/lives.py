@@ -161,15 +161,25 @@ def accidents(life: Life) -> None:
     life.link(operators[-1], ".o", ".json")
     life.lure(operators[-2])
     life.run("enable on damaged entries", operators, ENABLE)
-    life.run("enable on what was healed", operators[::-1], ENABLE)
+    life.age(-60.0)
+    shelf = Shelf(cache).lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+    cache.leave_alone(shelf.entry(name).stem for name in _IDLE)
+    for operator, damage in zip(operators, _ODD, strict=False):
+        life.damage(operator, damage)
+    life.run(
+        "enable below the limit, on odd metadata",
+        operators[::-1],
+        ENABLE,
+        shelf=(shelf, CacheLimits(9, 50)),
+        environment=environment(9, 50),
+    )
     limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
         edit_ini(cache, ini(4, 50))
     life.link(operators[-1], ".o")
     life.lure(operators[-2])
     life.age(-60.0, oldest=operators[-2:])
-    shelf = Shelf(cache).lay("abcd", 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2)
-    cache.leave_alone(shelf.entry(name).stem for name in "abcd")
+    shelf.lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
     life.run(
         "enable over the limit",
         operators[:3],
@@ -200,13 +210,14 @@ _DAMAGES = _damage(
     "object-missing",
     "metadata-missing",
     "metadata-cut-in-half",
-    "metadata-null",
     "digest-wrong",
     "name-of-another",
     "object-empty",
-    "digest-a-number",
     "object-a-dangling-link",
 )
+_ODD = _damage("digest-a-number", "metadata-null", "name-missing")
+_IDLE = "abcde"
+"""Entries nobody asks for: 8000 KB, the last two of them used within half an hour."""
 _HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
 
 
