@@ -144,7 +144,6 @@ def implementations(life: Life) -> None:
 def accidents(life: Life) -> None:
     """Damage, links, entries that age, and another version."""
     cache = life.cache
-    keep_access_times(cache.sandbox, keep=False)
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
     change = None
     if Capability.VERSION_STAMP in cache.toolchain.capabilities:
@@ -227,6 +226,8 @@ def _settle(name: str, life: Life) -> None:
     The option goes before the variable, and that before HOME. Source: document C, op_cache_dir.
     """
     cache = life.cache
+    # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
+    keep_access_times(cache.sandbox, keep=False)
     decoy = cache.sandbox / "decoy"
     decoy.mkdir()
     life.guarded[Aspect.PLACE] = decoy
