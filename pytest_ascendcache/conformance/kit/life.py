@@ -43,6 +43,8 @@ from pytest_ascendcache.observation.evidence import Sighting, Witness
 from pytest_ascendcache.operators import OperatorSpec
 
 _YEAR = 365 * 86400.0
+_SHOWN = 3
+"""Operators or files that are named of one problem."""
 
 
 class Aspect(str, Enum):
@@ -244,7 +246,7 @@ class Life:
         for each in self.found.get(aspect, ()):
             alike.setdefault((each.told, each.what), []).append(each.subject)
         return "\n".join(
-            f"{told}: {', '.join(filter(None, subjects))}\n{what}".replace(": \n", "\n")
+            f"{told}{_listed(list(filter(None, subjects)))}\n{what}"
             for (told, what), subjects in alike.items()
         )
 
@@ -422,6 +424,12 @@ class Life:
             )
         if torn:
             self._say(Aspect.AGING, told, f"half of an aged entry was left behind: {torn}")
+
+
+def _listed(subjects: Sequence[str]) -> str:
+    more = len(subjects) - _SHOWN
+    listed = ", ".join(subjects[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f": {listed}" if listed else ""
 
 
 def _remove(path: Path) -> None:
