@@ -12,11 +12,10 @@ import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, runs_of
+from pytest_ascendcache.conformance.costs import asleep_of, life_of, runs_of
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
-_LIVES = "cache_mode/test_lives.py::"
 _PORTIONS = 4
 """A worker takes this part of its share of a user's own tests that are left, in their order."""
 
@@ -54,11 +53,7 @@ class Spreading:
 
     def _batches(self, names: Sequence[str]) -> dict[str, str]:
         """Checks of combinations and lives -> the batch whose runs they share."""
-        lives = {
-            each: f"life of {_case(each).partition('-')[0]}"
-            for each in names
-            if each.startswith(_LIVES)
-        }
+        lives = {each: life for each in names if (life := life_of(each))}
         mine = [each for each in names if each.startswith(_COMBINATIONS)]
         if not mine:
             return lives
@@ -68,10 +63,5 @@ class Spreading:
             for number, batch in enumerate(batches(plan.cells))
             for cell in batch
         }
-        cases = {each: _case(each) for each in mine}
+        cases = {each: each.partition("[")[2].removesuffix("]") for each in mine}
         return lives | {each: found[case] for each, case in cases.items() if case in found}
-
-
-def _case(check: str) -> str:
-    """The part of a check's name that pytest puts in brackets."""
-    return check.partition("[")[2].removesuffix("]")

@@ -6,7 +6,7 @@ that a key that leaves out what they differ in serves the wrong kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -96,7 +96,7 @@ def implementations(life: Life) -> None:
     """Both implementation modes, by every means, and two chips."""
     tables = life.tables
     if tables is None:
-        raise NotDecidable("the toolchain has no tables of implementation modes")
+        raise NotDecidable("the toolchain's tables of implementation modes cannot be read")
     kinds = ("Exp", "Gelu", "Tanh", "Sqrt")
     found = [_operator(kind, (4, 32), dtype="float16") for kind in kinds]
     two = [each for each in found if tables.has_two(each)]
@@ -251,18 +251,6 @@ def _settle(name: str, life: Life) -> None:
 
 _VARIABLE = "ASCEND_CACHE_PATH"
 
-LIVES: Mapping[str, Callable[[Life], None]] = {
-    "modes": modes,
-    "implementations": implementations,
-    "accidents": accidents,
-}
-ASKED: Mapping[str, tuple[Aspect, ...]] = {
-    "modes": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE, Aspect.PLACE),
-    "implementations": (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS),
-    "accidents": tuple(each for each in Aspect if each is not Aspect.NUMBERS),
-}
-"""What checks ask of each life."""
-
 
 class Caches(Protocol):
     """Where empty caches come from: the session."""
@@ -286,13 +274,17 @@ class Lives:
         self._lived: dict[str, Life] = {}
         self._cut_short: dict[str, Exception] = {}
 
-    def life(self, name: str, evidence: Evidence) -> Life:
+    def life(self, story: Callable[[Life], None], evidence: Evidence) -> Life:
         """A whole life; ``evidence`` gets the steps of its runs.
 
         Raises:
             NotDecidable: where it cannot go on.
             ToolchainError: where the toolchain fails without a cache, too.
         """
+        self._needs(Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
+        if story is implementations:
+            self._needs(Capability.IMPL_MODE_TABLES)
+        name = story.__name__
         if name in self._cut_short:
             raise self._cut_short[name]
         lived = self._lived.get(name)
@@ -306,18 +298,20 @@ class Lives:
         sandbox = self._caches.sandbox(f"life of {name}")
         evidence.sandbox = str(sandbox)
         cache = self._caches.cache(sandbox, evidence)
-        for needed in (Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT):
-            if needed not in self._toolchain.capabilities:
-                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
         life = Life(cache, self._tables())
         _settle(name, life)
         try:
-            LIVES[name](life)
+            story(life)
         except (NotDecidable, ToolchainError) as reason:
             self._cut_short[name] = reason
             raise
         self._lived[name] = life
         return life
+
+    def _needs(self, *capabilities: Capability) -> None:
+        for needed in capabilities:
+            if needed not in self._toolchain.capabilities:
+                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
 
     def _tables(self) -> ImplModeTables | None:
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
@@ -332,10 +326,3 @@ class Lives:
         for life in self._lived.values():
             if not life.found:
                 self._caches.discard(life.cache.sandbox)
-
-
-def questions() -> Iterator[tuple[str, Aspect]]:
-    """Each life with what is asked of it."""
-    for name, aspects in ASKED.items():
-        for aspect in aspects:
-            yield name, aspect
