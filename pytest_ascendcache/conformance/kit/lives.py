@@ -78,11 +78,13 @@ def modes(life: Life) -> None:
     )
     life.run("no mode", (*FIRST[:3], _NEW[0]), None)
     life.run("disable", (*SECOND[:3], _NEW[0]), DISABLE)
+    listed = DebugConfig(("ccec_g",), (FIRST[0].name, "OpType::Relu", "OpType::Ex", "Su"))
+    beside: dict[str, Any] = {}
     if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
-        listed = DebugConfig(("ccec_g",), (FIRST[0].name, "OpType::Relu", "OpType::Ex", "Su"))
-        life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, debug_config=listed)
+        beside["debug_config"] = listed
+        life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **beside)
     life.run("enable after it", (*FIRST, *SECOND, *_NEW), ENABLE)
-    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1)
+    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
     life.age(-YEAR, 7200.0)
     life.run("force", third[::2], FORCE)
     life.run("force again", third[::4], FORCE)
