@@ -327,7 +327,9 @@ class Life:
                 allowed = set(bystander_fates(asked, edition))
                 if self._all_listed(run, asked):
                     allowed |= {KEPT, REMOVED}
-            if fate not in allowed and own.state is EntryState.VALID:
+            if own.state is EntryState.DAMAGED and KEPT in allowed:
+                allowed |= {REMOVED, REWRITTEN}
+            if fate not in allowed and own.state is not None:
                 expected = " or ".join(sorted(each.value for each in allowed))
                 other = f"{key.operator} on {key.soc}" + (f", {key.mode}" if key.mode else "")
                 self._say(

@@ -214,7 +214,7 @@ _DAMAGES = _damage(
     "digest-wrong",
     "name-of-another",
     "object-empty",
-    "object-a-dangling-link",
+    "metadata-empty",
 )
 _ODD = _damage("digest-a-number", "metadata-null", "name-missing")
 _IDLE = "abcde"
