@@ -35,13 +35,18 @@ BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 @dataclass(frozen=True, order=True)
 class Kill:
     """A check that noticed: runs of the toolchain it took, those to see the harm included, its
-    name below the suite, its rule, the harm it saw and the kind of interruption it took."""
+    name below the suite, its rule, the harm it saw and the kind of interruption it took.
+
+    A check of generated operators notices with those of some ``types`` alone, where the record has
+    them: names with blanks between them.
+    """
 
     runs: int
     check: str
     rule: str
     harm: str
     crash: str
+    types: str = ""
 
     @property
     def node(self) -> str:
@@ -85,7 +90,8 @@ def write(kills: Kills, path: Path = KILLS) -> None:
 
 
 def _fields(kill: Kill) -> dict[str, Any]:
-    return {name: value for name, value in vars(kill).items() if name != "check"}
+    lacking = {"check"} if kill.types else {"check", "types"}
+    return {name: value for name, value in vars(kill).items() if name not in lacking}
 
 
 def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
@@ -107,6 +113,18 @@ def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]
         if check["verdict"] == Verdict.KNOWN_DEVIATION.value:
             found.setdefault(f"{VENDOR}{check['deviation']['entry']}", []).append(_kill(check))
     return {name: tuple(sorted(kills)) for name, kills in found.items()}
+
+
+def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill]:
+    """The cheapest check that is ``there`` for each entry of a vendor's list, by the entry's name;
+    without those of which no such check is known."""
+    known_checks = set(there)
+    found = {}
+    for name, kills in known.items():
+        usable = [each for each in kills if each.check in known_checks]
+        if name.startswith(f"{VENDOR}{profile},") and usable:
+            found[name.removeprefix(VENDOR)] = min(usable)
+    return found
 
 
 def _kill(check: Mapping[str, Any]) -> Kill:
