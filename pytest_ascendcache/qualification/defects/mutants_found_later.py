@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     SurroundingsPolicy,
     invalid_variable,
 )
 
+LISTED = "debug/list-bypasses-listed"
+PRECISION = "impl-mode/precision-file"
 REUSES = "incremental/reuses"
+
+
+@defect(LISTED, overrides=DebugPolicy.parse, found_later=True)
+def notes_are_no_debug_lines(self, right, text, path):
+    """A debug file with a note in it is refused."""
+    if "#" in text:
+        raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+    return right(text, path)
+
+
+@defect(PRECISION, overrides=ImplementationPolicy.parse, found_later=True)
+def empty_lines_are_no_modes(self, right, text, path, parameter):
+    """A precision file with an empty line in it is refused."""
+    if "" in map(str.strip, text.splitlines()):
+        raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+    return right(text, path, parameter)
 
 
 @defect(REUSES, overrides=SurroundingsPolicy.size, found_later=True)
