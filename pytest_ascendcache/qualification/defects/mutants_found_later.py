@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
@@ -14,6 +15,18 @@ from pytest_ascendcache.reference.incremental.surroundings import (
 LISTED = "debug/list-bypasses-listed"
 PRECISION = "impl-mode/precision-file"
 REUSES = "incremental/reuses"
+STAMP = "robust/upgrade-stamp"
+
+
+@defect(STAMP, found_later=True)
+class TheVersionIsReadOnce(PurgePolicy):
+    """Who has waited for another to remove the old entries removes the new ones."""
+
+    read: tuple[str | None, ...] = ()
+
+    def stamp(self, fs, path):
+        self.read = self.read or (super().stamp(fs, path),)
+        return self.read[0]
 
 
 @defect(LISTED, overrides=DebugPolicy.parse, found_later=True)
