@@ -212,12 +212,15 @@ def _state(report: Mapping[str, Any]) -> Judged:
     for each in checks:
         if each["verdict"] in _BROKEN:
             return Judged(NOTICED, check_id(each["check"]), *cost)
-    if checks and all(each["verdict"] == "undecided" for each in checks):
-        # A toolchain that does nothing any more: the run is red, and no check passes.
+    unsure = [each for each in checks if each["verdict"] == "undecided"]
+    if unsure and all(each["evidence"]["control"] for each in unsure):
+        # The toolchain does not even do what the positive control asks for: the run is red, and
+        # says so before anything else.
+        return Judged(NOTICED, f"the positive control, {len(unsure)} undecided", *cost)
+    if checks and len(unsure) == len(checks):
         return Judged(NOTICED, f"all of {len(checks)} checks, which are undecided", *cost)
-    unclear = next((each for each in checks if each["verdict"] == "undecided"), None)
-    if unclear is not None:
-        return Judged(UNDECIDED, check_id(unclear["check"]), *cost)
+    if unsure:
+        return Judged(UNDECIDED, check_id(unsure[0]["check"]), *cost)
     return Judged(NEW, "none", *cost)
 
 
