@@ -80,18 +80,23 @@ class Judged:
 
 
 def run_mutants(
-    runs: SuiteRuns, chosen: Sequence[Mutant], reach: Reach, kept: Path | None = None
+    runs: SuiteRuns,
+    chosen: Sequence[Mutant],
+    reach: Reach,
+    kept: Path | None = None,
+    anew: bool = False,
 ) -> int:
     """Judge mutants, print a line for each, and the share that is noticed.
 
     What became of them is kept in the file ``kept``; a mutant that is found there is not judged
-    again. Returns 0 where the goal is reached and no check finds fault with the reference as it is.
+    again, unless all are to be judged ``anew``. Returns 0 where the goal is reached and no check
+    finds fault with the reference as it is.
     """
     for each in chosen:
         each.code(each.function_code)  # one that cannot be made must not count as noticed
     for fault in reach.faults:
         print(f"cries wolf     {fault}")
-    known = _read(kept)
+    known = {} if anew else _read(kept)
     found: Counter[str] = Counter()
     again = [each for each in chosen if each.name not in known]
     before = ((each, known[each.name]) for each in chosen if each.name in known)
