@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from pytest_ascendcache.caches import CacheLayout, keep_access_times
+from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
 from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
@@ -115,7 +115,7 @@ def implementations(life: Life) -> None:
     life.run("high precision by file", operators, ENABLE, precision_file=precise)
     life.run("high performance by file", operators, ENABLE, precision_file=fast)
     first, second = operators[:2]
-    by_name = {first.name: HIGH_PRECISION, second.name: HIGH_PERFORMANCE}
+    by_name = {second.name: HIGH_PERFORMANCE, first.name: HIGH_PRECISION}
     file = PrecisionFile.of({**dict.fromkeys(types, HIGH_PERFORMANCE)}, by_name)
     # Its last line has no end.
     file = PrecisionFile(file.content.rstrip("\n"))
@@ -124,7 +124,8 @@ def implementations(life: Life) -> None:
         operators,
         ENABLE,
         precision_file=file,
-        select_implmode=SelectMode.HIGH_PRECISION_FOR_ALL,
+        select_implmode=SelectMode.HIGH_PRECISION,
+        implmode_types=tuple(types),
     )
     listed = (first.type, second.type)
     life.run(
@@ -231,7 +232,10 @@ def _settle(name: str, life: Life) -> None:
     # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
     keep_access_times(cache.sandbox, keep=False)
     decoy = cache.sandbox / "decoy"
-    decoy.mkdir()
+    entry = Entry(f"te_add_{'0' * 64}", CacheLayout(decoy).soc(cache.options.soc))
+    entry.directory.mkdir(parents=True)
+    for path in (entry.object_path, entry.metadata_path):
+        path.write_bytes(b"an entry of somebody else's")
     life.guarded[Aspect.PLACE] = decoy
     if name == "accidents":
         place = cache.sandbox / "kept/here"
@@ -243,6 +247,9 @@ def _settle(name: str, life: Life) -> None:
         place.mkdir()
         given = {"cache_dir": None, "environment": {_VARIABLE: str(place)}}
     else:
+        # HOME lies deeper than the working directory, so that they do not lead to one place.
+        cache.home = cache.sandbox / "home" / "of" / "a-user"
+        cache.home.mkdir(parents=True)
         place = cache.sandbox / "算子_cache-1.0" / "deep"
         given = {"cache_dir": f"../{place.parent.name}/{place.name}"}
     if cache.edition.cache_path and given["cache_dir"] is not None:
