@@ -85,6 +85,13 @@ def main() -> int:
         metavar="FILE",
         help="mutants: keep in FILE which checks reach which lines, or read it there",
     )
+    parser.add_argument(
+        "--judged",
+        type=Path,
+        metavar="FILE",
+        help="mutants: keep in FILE what became of each, and judge none again that it has; those "
+        "that are named here are judged anew",
+    )
     given = parser.parse_args()
     if given.mutants is not None or {*given.names} & {*all_mutants()}:
         return _mutants(parser, given)
@@ -171,7 +178,8 @@ def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     chosen = chosen_mutants(given.mutants, given.seed) if sampled else named
     runs = SuiteRuns(given.jobs)
     try:
-        return run_mutants(runs, chosen, measured_reach(runs, given.reach))
+        reach = measured_reach(runs, given.reach)
+        return run_mutants(runs, chosen, reach, given.judged, anew=bool(named))
     finally:
         runs.close()
 

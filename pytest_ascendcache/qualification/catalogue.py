@@ -25,7 +25,8 @@ class Defect:
     see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
     is another rule's business, or nobody's. ``found_later`` says that the
     suite did not notice it when it was first tried. ``editions`` are the releases of CANN it is
-    judged as; in others it may be right.
+    judged as; in others it may be right. ``replaces`` are the reference's functions whose place it
+    takes, as far as it says which: their files, and their names there.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Defect:
     keeps: tuple[str, ...] = ()
     found_later: bool = False
     editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],)
+    replaces: frozenset[tuple[str, str]] = frozenset()
 
 
 DEFECTS: dict[str, Defect] = {}
@@ -80,7 +82,18 @@ def defect(
         if not said:
             raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
         make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(name, breaks, said, make, crash, harm, keeps, found_later, editions)
+        DEFECTS[name] = Defect(
+            name,
+            breaks,
+            said,
+            make,
+            crash,
+            harm,
+            keeps,
+            found_later,
+            editions,
+            _replaced(wrong, overrides),
+        )
         return make
 
     return register
@@ -110,6 +123,20 @@ def _maker(
     else:
         return wrong
     return lambda: having(policy())
+
+
+def _replaced(
+    wrong: Callable[..., Any], overrides: Callable[..., Any] | None
+) -> frozenset[tuple[str, str]]:
+    """The reference's functions whose place a defect takes: their files, and their names there."""
+    methods = [overrides] if overrides is not None else []
+    if isinstance(wrong, type):
+        above = [getattr(super(wrong, wrong), name, None) for name in vars(wrong)]
+        methods += [each for each in above if inspect.isfunction(each)]
+    return frozenset(
+        (f"{each.__module__.partition('.')[2].replace('.', '/')}.py", each.__qualname__)
+        for each in methods
+    )
 
 
 def _with_method(change: Callable[..., Any], method: Callable[..., Any]) -> type:

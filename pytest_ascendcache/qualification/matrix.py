@@ -11,12 +11,14 @@ record.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.conformance.costs import life_of
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.faults import CrashKind
@@ -103,15 +105,18 @@ def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
 
 def noticing(report: Mapping[str, Any]) -> list[Kill]:
     """The checks of a run that found fault, whatever their rules; the cheapest first."""
-    return sorted(_kill(check) for check in report["checks"] if check["verdict"] in BROKEN)
+    lives = _runs_of_lives(report)
+    return sorted(_kill(check, lives) for check in report["checks"] if check["verdict"] in BROKEN)
 
 
 def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]]:
     """The checks of a run of a vendor's profile that show each entry of the list of that name."""
     found: dict[str, list[Kill]] = {}
+    lives = _runs_of_lives(report)
     for check in report["checks"]:
         if check["verdict"] == Verdict.KNOWN_DEVIATION.value:
-            found.setdefault(f"{VENDOR}{check['deviation']['entry']}", []).append(_kill(check))
+            name = f"{VENDOR}{check['deviation']['entry']}"
+            found.setdefault(name, []).append(_kill(check, lives))
     return {name: tuple(sorted(kills)) for name, kills in found.items()}
 
 
@@ -127,10 +132,21 @@ def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill
     return found
 
 
-def _kill(check: Mapping[str, Any]) -> Kill:
+def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:
+    """Runs of each life: its first check counts them, and each of the others takes them alone."""
+    runs: Counter[str] = Counter()
+    for check in report["checks"]:
+        if life := life_of(check["check"].removeprefix(SUITE_NODES)):
+            runs[life] += check["evidence"]["starts"]
+    return runs
+
+
+def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
+    name = check["check"].removeprefix(SUITE_NODES)
+    runs = lives.get(life_of(name), check["evidence"]["starts"])
     return Kill(
-        runs=check["evidence"]["starts"] + check["evidence"]["harm_starts"],
-        check=check["check"].removeprefix(SUITE_NODES),
+        runs=runs + check["evidence"]["harm_starts"],
+        check=name,
         rule=check["rule"],
         harm=check["harm"],
         crash=check["evidence"]["crash"],

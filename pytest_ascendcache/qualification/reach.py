@@ -14,12 +14,14 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+import pytest
 
 import pytest_ascendcache
 from pytest_ascendcache.conformance import SUITE_NODES
@@ -31,6 +33,7 @@ FILES = tuple(sorted(str(each) for each in (_PACKAGE / "reference").rglob("*.py"
 """The files of the reference, by their numbers in the notes."""
 DIRECTORY, CHECK = "ASCENDCACHE_REACHED_IN", "PYTEST_CURRENT_TEST"
 """Environment variables: where processes leave their notes, and on behalf of which check."""
+_COMBINATIONS = "/test_combinations.py::"
 _NOTE = struct.Struct("<HH")
 
 Lines = frozenset[tuple[str, int]]
@@ -49,6 +52,23 @@ class Reach:
     lines: Mapping[str, Lines]
     seconds: Mapping[str, float]
     faults: Sequence[str]
+    left_out: frozenset[str] = frozenset()
+
+    def lacks(self, checks: Iterable[str]) -> list[str]:
+        """Those of these checks that were not measured, such as checks written since."""
+        known = self.seconds.keys() | self.left_out
+        return [each for each in checks if each not in known]
+
+    def with_others(self, other: Reach) -> Reach:
+        """This and what was measured since, which counts where both have a check."""
+        since = other.seconds.keys() | other.left_out
+        stay = [each for each in self.faults if each.partition(": ")[0] not in since]
+        return Reach(
+            {**self.lines, **other.lines},
+            {**self.seconds, **other.seconds},
+            [*stay, *other.faults],
+            (self.left_out - since) | other.left_out,
+        )
 
     def checks(self, wanted: Lines) -> list[str]:
         """The checks that come by one of these lines, the quickest first.
@@ -73,19 +93,27 @@ class Reach:
         checks = [each for report in reports for each in report["checks"]]
         seconds: dict[str, float] = {}
         faults = []
+        left_out = set()
         for each in checks:
             name = check_id(each["check"])
             if each["verdict"] == "pass":
                 seconds[name] = each["seconds"]
-            elif each["verdict"] != "not applicable":
+                continue
+            left_out.add(name)
+            if each["verdict"] != "not applicable":
                 faults.append(f"{name}: {each['verdict']}, {each['message'].splitlines()[:1]}")
-        lines = {name: _notes(directory / _file(name)) for name in seconds}
-        return cls(lines, seconds, faults)
+        lines = _of_all_that_share({name: _notes(directory / _file(name)) for name in seconds})
+        return cls(lines, seconds, faults, frozenset(left_out))
 
     def save(self, path: Path) -> None:
         """Write it for a later run."""
         lines = {name: sorted(each) for name, each in self.lines.items()}
-        document = {"lines": lines, "seconds": self.seconds, "faults": self.faults}
+        document = {
+            "lines": lines,
+            "seconds": self.seconds,
+            "faults": self.faults,
+            "left_out": sorted(self.left_out),
+        }
         path.write_text(json.dumps(document), encoding="utf-8")
 
     @classmethod
@@ -96,7 +124,47 @@ class Reach:
             name: frozenset((file, number) for file, number in each)
             for name, each in document["lines"].items()
         }
-        return cls(lines, document["seconds"], document["faults"])
+        left_out = frozenset(document.get("left_out", ()))
+        return cls(lines, document["seconds"], document["faults"], left_out)
+
+
+class NothingShared:
+    """The plugin that has each check do itself what the checks of a session do once for all, so
+    that its notes say what it comes by when it is asked alone."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Note the session's shared state when it is made."""
+        made: Any = yield
+        if fixturedef.argname == "ascend_session":
+            self._session = made.get_result()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Forget what was compiled for the checks before."""
+        if self._session is None:
+            return
+        state = vars(self._session)
+        for name in ("shared", "package_shelf"):
+            state.pop(name, None)
+        if "network_control" in state:
+            state["network_control"] = replace(state["network_control"], warm={}, shelf=None)
+
+
+def _of_all_that_share(lines: Mapping[str, Lines]) -> dict[str, Lines]:
+    """Checks of one combination share its run of the toolchain: what one comes by, all do."""
+    met: dict[str, Lines] = {}
+    for name, each in lines.items():
+        met[_shared_run(name)] = met.get(_shared_run(name), frozenset()) | each
+    return {name: met[_shared_run(name)] for name in lines}
+
+
+def _shared_run(check: str) -> str:
+    module, _, parameters = check.partition("[")
+    return f"{module.partition('::')[0]}[{parameters}" if _COMBINATIONS in module else check
 
 
 def _file(check: str) -> str:

@@ -110,12 +110,15 @@ def _record_profiles(runs: SuiteRuns) -> None:
         print(f"{len(found):>4} entries of the list {name} are shown", flush=True)
 
 
+_BROAD = ("cache_mode/test_lives.py::", "cache_mode/test_generated.py::")
+"""Checks that may notice a defect of any rule."""
 WIDE = 120
 """Runs of the selection that :func:`record_wide` asks."""
 
 
 def record_wide(defects: Sequence[Defect], jobs: int) -> int:
-    """Have the most telling checks for an atc look at every defect, and store which notice it.
+    """Have the most telling checks for an atc, and the broadest, look at every defect, and store
+    which notice it.
 
     The record has no more than a few checks for each defect, and those of the rules it claims to
     break; what a selection really notices is more.
@@ -123,7 +126,9 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     runs, known = SuiteRuns(jobs), matrix.read()
     try:
         candidates = candidates_of(runs.checks, OF_ATC)
-        chosen = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
+        telling = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
+        broad = [each for each in runs.checks if each.startswith(_BROAD)]
+        chosen = dict.fromkeys([*broad, *telling])
         nodes = [matrix.node_of(each) for each in chosen]
         rules = load_rules()
         judged = [

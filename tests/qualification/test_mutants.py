@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest_ascendcache
 from pytest_ascendcache.qualification.mutants import all_mutants, mutant, sample
-from pytest_ascendcache.qualification.reach import Reach
+from pytest_ascendcache.qualification.mutation import known_to_notice
+from pytest_ascendcache.qualification.reach import FILES, Reach
 
 AGING = [each for each in all_mutants().values() if each.path == "reference/cache/aging.py"]
 
@@ -54,3 +59,36 @@ def test_only_checks_that_come_by_a_line_are_asked_the_quickest_first() -> None:
     # One that left no note may come by anything.
     assert reach.checks(frozenset({line})) == ["elsewhere", "quick", "slow"]
     assert reach.checks(frozenset({other})) == ["elsewhere", "quick"]
+
+
+def test_what_was_measured_since_takes_the_place_of_what_was_known() -> None:
+    line = frozenset({("file.py", 3)})
+    known = Reach({"a": line, "b": line}, {"a": 1.0}, ("b: fail, ['x']",), frozenset({"b"}))
+    assert known.lacks(["a", "b", "c"]) == ["c"]
+    both = known.with_others(Reach({"b": line, "c": line}, {"b": 2.0, "c": 0.5}, ()))
+    assert both.lacks(["a", "b", "c"]) == both.faults == []
+    assert both.checks(line) == ["c", "a", "b"]
+
+
+def test_checks_that_share_a_run_share_its_lines(tmp_path: Path) -> None:
+    first, second, other = (
+        f"pytest_ascendcache/conformance/cache_mode/{each}"
+        for each in (
+            "test_combinations.py::test_outcome[cell-1]",
+            "test_combinations.py::test_kernel[cell-1]",
+            "test_combinations.py::test_kernel[cell-2]",
+        )
+    )
+    name = hashlib.sha256(first.encode()).hexdigest()[:24]
+    (tmp_path / name).write_bytes(struct.pack("<HH", 0, 7))
+    checks = [{"check": each, "verdict": "pass", "seconds": 1} for each in (first, second, other)]
+    reach = Reach.read(tmp_path, [{"checks": checks}])
+    file = str(Path(FILES[0]).relative_to(Path(pytest_ascendcache.__file__).parent))
+    assert reach.lines[first] == reach.lines[second] == {(file, 7)}
+    assert reach.lines[other] == frozenset()
+
+
+def test_checks_that_notice_defects_of_a_function_are_known_to_notice_its_mutants() -> None:
+    idle = next(each for each in AGING if each.function == "AgingPolicy.is_idle")
+    known = known_to_notice(idle)
+    assert any("test_aging" in each and weight >= 10 for each, weight in known.items())

@@ -19,6 +19,7 @@ from pytest_ascendcache.conformance.kit.texts import (
     limits,
     lists_of,
     spellings,
+    taken,
     texts,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -36,7 +37,7 @@ from pytest_ascendcache.contract import (
     is_under_debug,
 )
 from pytest_ascendcache.contract.aging import MEGABYTE
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 _IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
@@ -85,8 +86,12 @@ def test_a_list_means_its_items_however_it_is_written(
     _prepare(cache, four)
     lines = [("op_debug_config", ",".join(switches)), ("op_debug_list", ",".join(listed))]
     path = cache.work / f"list{next(_numbers)}.cfg"
-    path.write_bytes(spelling.write(lines[::-1] if list_first else lines))
-    run = cache.compile(*four, mode=ENABLE, debug_file=path)
+
+    def attempt(text: str) -> Run:
+        path.write_bytes(text.encode())
+        return cache.attempt(*four, mode=ENABLE, debug_file=path)
+
+    run = taken(spelling.write(lines[::-1] if list_first else lines).decode(), attempt)
     config = DebugConfig(switches, listed)
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {4: ": as if everything were listed", 0: ": as if nothing were listed"}.get(
@@ -145,10 +150,14 @@ def test_limits_are_what_file_and_variables_say(
     found = [path for path in cache.layout.ini_candidates if path.exists()]
     path = found[0] if found else cache.layout.ini_candidates[-1]
     named = cache.edition.ini_values(ini)
-    text = spelling.write(list(named.items()), "[op_compiler_cache]")
-    path.write_bytes(text)
+    text = spelling.write(list(named.items()), "[op_compiler_cache]").decode()
     given_variables = environment(size, ratio)
-    run = cache.compile(add, mode=ENABLE, environment=given_variables)
+
+    def attempt(ini_text: str) -> Run:
+        path.write_bytes(ini_text.encode())
+        return cache.attempt(add, mode=ENABLE, environment=given_variables)
+
+    run = taken(text, attempt)
     expected = expected_limits(ini or None, given_variables)
     aging, gone = shelf.expected(run, expected), shelf.gone()
     if aging.allows(gone):
@@ -160,7 +169,7 @@ def test_limits_are_what_file_and_variables_say(
     shelf = Shelf(cache).lay(*_IDLE)
     cache.compile(add, mode=ENABLE, environment=given_variables)
     raise AssertionError(
-        f"op_cache.ini {text!r}, {given_variables}: {gone or 'none'} gone, "
+        f"op_cache.ini {text.encode()!r}, {given_variables}: {gone or 'none'} gone, "
         f"not {''.join(sorted(aging.must_go)) or 'none'} ({expected.megabytes} MB, "
         f"{expected.ratio} %): "
         f"{'as without op_cache.ini' if shelf.gone() == gone else 'as by limits of its own'}"

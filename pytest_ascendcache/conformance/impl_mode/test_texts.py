@@ -20,13 +20,14 @@ from pytest_ascendcache.conformance.kit.texts import (
     each_of,
     near,
     spellings,
+    taken,
     texts,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
 from pytest_ascendcache.contract import ImplModeTables, PrecisionFile, SelectMode
 from pytest_ascendcache.contract.impl_mode import ModeTable
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
+from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -92,7 +93,10 @@ def _plain(spelling: Spelling, section: str) -> str:
 def test_a_precision_file_means_its_lines_however_it_is_written(
     cache: CacheUnderTest, fresh: ModeOf, content: str
 ) -> None:
-    run = cache.compile(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(content))
+    def attempt(text: str) -> Run:
+        return cache.attempt(*OPERATORS, mode=ENABLE, precision_file=PrecisionFile(text))
+
+    run = taken(content, attempt)
 
     def is_as_said(each: OperatorSpec, text: str) -> bool:
         mode = ModeTable.read(text).mode(each)

@@ -98,6 +98,32 @@ def test_each_rank_looks_in_its_own_directory(network: NetworkUnderTest) -> None
     assert again.compiled == frozenset(), "rank 1 does not find its own kernels"
 
 
+ONE_CARD: dict[str, dict[str, str]] = {
+    "rank-table": {"RANK_SIZE": "1"},
+    "dynamic-cluster": {"MS_WORKER_NUM": "1"},
+    "both-alike": {"RANK_SIZE": "1", "MS_WORKER_NUM": "1", "RANK_ID": "0", "DEVICE_ID": "0"},
+    "an-address": {"MS_SCHED_HOST": "127.0.0.1", "MS_SCHED_PORT": "65535", "RANK_SIZE": "1"},
+    "the-shortest-timeout": {TIMEOUT: str(SHORTEST_WAIT), "RANK_SIZE": "1"},
+    "the-longest-timeout": {TIMEOUT: str(LONGEST_WAIT)},
+    "all-of-them-empty": dict.fromkeys(("RANK_SIZE", "RANK_ID", "MS_SCHED_PORT", TIMEOUT), ""),
+}
+"""What launchers set for a card on its own: the smallest size, and values at the ends of ranges."""
+
+
+@rule("incremental/reuses")
+def test_one_card_is_one_card_whatever_says_so(network: NetworkUnderTest) -> None:
+    """It meets nobody, and its kernels are those of any other run on one card."""
+    network.warm(NETWORK)
+    wrong = []
+    for name, environment in ONE_CARD.items():
+        run = network.attempt(network.request(NETWORK, environment=environment))
+        if not run.succeeded or run.wrong:
+            wrong.append(f"{name}: the run {run.result.ending}: {run.output.strip()[-200:]}")
+        elif run.compiled:
+            wrong.append(f"{name}: {sorted(run.compiled)} were compiled again")
+    assert wrong == []
+
+
 @contextmanager
 def address_of(rank: Rank) -> Iterator[Address]:
     """Where the gang of a test meets; rank 0 keeps the address until everybody is done."""

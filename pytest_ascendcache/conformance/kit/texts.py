@@ -8,6 +8,7 @@ its end. Every run tries the same texts; what fails is shrunk to the shortest te
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -16,6 +17,8 @@ from hypothesis import HealthCheck, Phase, example, settings
 from hypothesis import strategies as st
 
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
+from pytest_ascendcache.observation import Run
+from pytest_ascendcache.toolchains import ToolchainError
 
 Check = TypeVar("Check", bound=Callable[..., None])
 
@@ -172,6 +175,34 @@ def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:
         between=st.sampled_from(between),
         trailing=st.sampled_from(["", " "]),
     )
+
+
+def plainly(text: str) -> str:
+    """The same lines as nobody can take them for others: no mark, note, empty line or blank, and
+    a last line that ends."""
+    lines = (line.strip() for line in text.removeprefix("\ufeff").splitlines())
+    told = (line for line in lines if line and not line.startswith("#"))
+    return "".join(re.sub(r"[ \t]*([=,])[ \t]*", r"\1", line) + "\n" for line in told)
+
+
+def taken(text: str, attempt: Callable[[str], Run]) -> Run:
+    """The run with a file of this text. A file may be refused for what it says, which the same
+    lines written plainly are too, and not for how that is written.
+
+    Raises:
+        AssertionError: where the text is refused, and the same lines written plainly are not.
+        ToolchainError: where both are: no verdict rests on it.
+    """
+    run = attempt(text)
+    if run.succeeded:
+        return run
+    plain = plainly(text)
+    if plain != text and attempt(plain).succeeded:
+        raise AssertionError(
+            f"written plainly, {plain!r} is taken; {text!r} is refused: the compile "
+            f"{run.result.ending}"
+        )
+    raise ToolchainError(f"the toolchain {run.result.failure}")
 
 
 def each_of(cases: Iterable[Mapping[str, Any]]) -> Callable[[Check], Check]:

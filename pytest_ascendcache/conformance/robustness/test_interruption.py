@@ -371,6 +371,43 @@ def test_an_upgrade_that_cannot_purge_is_taken_up_again(
             upgraded.goes_on(soc, where)
 
 
+@rule("robust/upgrade-stamp")
+def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """It has seen the old version, and stands still until another run is through with it and has
+    stored an entry of the new one."""
+    _needs(cache.toolchain, Action.HOLD)
+    change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
+    cache.compile(add, exp, mode=ENABLE, environment=change.environment)
+    change.apply()
+    cache.marks = False
+    late = cache.interruption(add, mode=ENABLE, environment=change.environment)
+    for operation in _before_it_has_a_lock(late):
+        late.reset()
+        with late.held(operation) as held:
+            quick = cache.attempt(exp, mode=ENABLE, environment=change.environment)
+            stored = {stem for stem, each in cache.entries().items() if each.is_valid}
+            held.release()
+            run = held.result()
+        where = f"while another stands before {operation}"
+        for each in (quick, run):
+            assert each.succeeded, f"{where}: a compile {each.result.ending}"
+        if not stored:
+            raise NotDecidable(f"{where}: a run after an upgrade stores nothing")
+        lost = stored - {stem for stem, each in cache.entries().items() if each.is_valid}
+        assert not lost, f"{where}: what a run of the new version has stored is removed"
+
+
+def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
+    """A few moments at which others need not wait: before its first lock, and at changes before
+    that, or at any where it takes none."""
+    locks = [each for each in compiling.holdable if each.act is Act.LOCK]
+    first = locks[0].number if locks else compiling.operations[-1].number
+    changes = [each for each in compiling.holdable if each.act.changes and each.number < first]
+    return [*spread(changes, 4), *locks[:1]]
+
+
 def _marks(cache: CacheUnderTest) -> set[str]:
     """Tokens of the marks of all entries there are."""
     cache.mark()

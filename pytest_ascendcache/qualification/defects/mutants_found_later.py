@@ -1,0 +1,54 @@
+"""Siblings of generated mutants that the suite did not notice when they were first tried."""
+
+from __future__ import annotations
+
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.debug import DebugPolicy
+from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
+from pytest_ascendcache.reference.incremental.surroundings import (
+    SurroundingsPolicy,
+    invalid_variable,
+)
+
+LISTED = "debug/list-bypasses-listed"
+PRECISION = "impl-mode/precision-file"
+REUSES = "incremental/reuses"
+STAMP = "robust/upgrade-stamp"
+
+
+@defect(STAMP, found_later=True)
+class TheVersionIsReadOnce(PurgePolicy):
+    """Who has waited for another to remove the old entries removes the new ones."""
+
+    read: tuple[str | None, ...] = ()
+
+    def stamp(self, fs, path):
+        self.read = self.read or (super().stamp(fs, path),)
+        return self.read[0]
+
+
+@defect(LISTED, overrides=DebugPolicy.parse, found_later=True)
+def notes_are_no_debug_lines(self, right, text, path):
+    """A debug file with a note in it is refused."""
+    if "#" in text:
+        raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+    return right(text, path)
+
+
+@defect(PRECISION, overrides=ImplementationPolicy.parse, found_later=True)
+def empty_lines_are_no_modes(self, right, text, path, parameter):
+    """A precision file with an empty line in it is refused."""
+    if "" in map(str.strip, text.splitlines()):
+        raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+    return right(text, path, parameter)
+
+
+@defect(REUSES, overrides=SurroundingsPolicy.size, found_later=True)
+def a_gang_of_one_is_refused(self, right, environ):
+    """A size of one is no size."""
+    size = right(environ)
+    if size == 1:
+        raise invalid_variable("RANK_SIZE", size, "there is nobody to meet")
+    return size
