@@ -11,9 +11,11 @@ from pytest_ascendcache.reference.incremental.surroundings import (
     SurroundingsPolicy,
     invalid_variable,
 )
+from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 LISTED = "debug/list-bypasses-listed"
 PRECISION = "impl-mode/precision-file"
+LOCKS = "shared/node-local-locks"
 REUSES = "incremental/reuses"
 STAMP = "robust/upgrade-stamp"
 
@@ -52,3 +54,9 @@ def a_gang_of_one_is_refused(self, right, environ):
     if size == 1:
         raise invalid_variable("RANK_SIZE", size, "there is nobody to meet")
     return size
+
+
+@defect(LOCKS, overrides=RegistryPolicy.remove, found_later=True)
+def a_late_comer_holds_nothing(self, right, fs, ai_core, name, leaver=None, force=False):
+    """A package goes although a process came to use it while it was being uninstalled."""
+    return right(fs, ai_core, name, leaver, True)
