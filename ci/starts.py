@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import mean, quantiles
 from typing import Any
 
+from pytest_ascendcache.files import write_output
 from pytest_ascendcache.reports.files import read_report
 
 TABLE = Path("pytest_ascendcache/conformance/starts.json")
@@ -66,7 +67,7 @@ def main(reports: Sequence[str]) -> None:
         table |= costs(found)
     # A line a function, as it was: a pair on several lines is hard to compare.
     lines = (f" {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))
-    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    write_output(TABLE, "{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{TABLE}: {len(table)} checks")
 
 

@@ -122,11 +122,16 @@ def _import_everything() -> None:
         code = pytest.main([*fixed, "--collect-only", *suite])
     if code != 0:
         raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+    import nursery  # beside this file, which is a program here
     from _pytest.assertion.rewrite import AssertionRewritingHook
 
     from pytest_ascendcache.qualification.runs import import_what_runs_import
+    from pytest_ascendcache.reference import forkserver
 
+    assert nursery
     import_what_runs_import()
+    forkserver.preload()
+    gc.enable()
 
     # What is imported here was rewritten by the run above; each fork would warn that it was not.
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
@@ -173,7 +178,10 @@ def _be_pytest(request: dict[str, Any]) -> NoReturn:
         from xdist.plugin import _sys_path
 
         _sys_path.insert(0, request["directory"])
-        code = int(pytest.main(request["arguments"]))
+        from nursery import forked
+
+        with forked():
+            code = int(pytest.main(request["arguments"]))
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else 1
     except BaseException:

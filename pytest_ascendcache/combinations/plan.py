@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from pytest_ascendcache.combinations.cell import Cell, batches
 from pytest_ascendcache.combinations.covering import (
@@ -41,6 +41,11 @@ class Plan:
         """The cells that are compiled together with each."""
         return {cell: batch for batch in batches(self.cells) for cell in batch}
 
+    @cached_property
+    def _in_use(self) -> Model:
+        """The model's rows in which the cache is in use."""
+        return in_use(self.model)
+
     def coverage(self, tried: Iterable[Mapping[str, str]]) -> tuple[Coverage, Coverage]:
         """What cells that were tried cover, counted anew: of all combinations, and of those in
         which the cache is in use. Cells come as levels by factor, as reports have them; what is
@@ -50,7 +55,7 @@ class Plan:
         strength = _strength(self.matrix)
         return (
             coverage(self.model, strength, rows),
-            coverage(in_use(self.model), strength, rows),
+            coverage(self._in_use, strength, rows),
         )
 
     def describe(self, tried: Collection[Mapping[str, str]]) -> list[str]:
@@ -69,6 +74,11 @@ def plan(
     matrix: Matrix, capabilities: Collection[Capability], socs: tuple[str, ...] = SOCS
 ) -> Plan:
     """The cells for a toolchain with these capabilities, for these chips."""
+    return _plan(matrix, frozenset(capabilities), socs)
+
+
+@lru_cache  # a third of a second, and what is forked from a process that has made it has it too
+def _plan(matrix: Matrix, capabilities: frozenset[Capability], socs: tuple[str, ...]) -> Plan:
     model = combinations_model(capabilities, reduced=matrix is Matrix.FULL, socs=socs)
     if matrix is Matrix.FULL:
         rows = list(all_rows(model))

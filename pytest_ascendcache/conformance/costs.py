@@ -12,6 +12,7 @@ import json
 from functools import cache
 from pathlib import Path
 
+_LIVES = "cache_mode/test_lives.py::"
 UNKNOWN = 2.0
 """Runs of a check that is not in the table."""
 
@@ -24,6 +25,12 @@ def runs_of(check: str, toolchain: str = "") -> float:
 def asleep_of(check: str, toolchain: str = "") -> float:
     """Seconds that a check waits while no processor is used."""
     return _cost(check, toolchain)[1]
+
+
+def life_of(check: str) -> str:
+    """The function whose cases look at the same runs; empty for a check with runs of its own."""
+    function = check.partition("[")[0]
+    return function if function.startswith(_LIVES) else ""
 
 
 def _cost(check: str, toolchain: str) -> tuple[float, float]:

@@ -114,11 +114,12 @@ class CacheWitness:
             for path, change in then.disturbed(Snapshot.take(root)).items():
                 self._outside[f"{root.name}/{path}"] = change.value
 
-    def seen(self) -> list[Sighting]:
-        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
+    def seen(self, outside: bool = True) -> list[Sighting]:
+        """See :class:`~pytest_ascendcache.observation.evidence.Witness`. Without ``outside``
+        nothing is told of what lies beside the cache."""
         found = [
             Sighting(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
-            for path, change in self._outside.items()
+            for path, change in (self._outside.items() if outside else ())
         ]
         found += self._misplaced()
         for run in reversed(self._runs):

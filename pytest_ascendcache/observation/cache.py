@@ -314,6 +314,14 @@ class WatchedCache:
             raise NotDecidable(f"the cache was not warmed with {operator}")
         return Entry(stem, self.layout.soc(choice.soc))
 
+    def learn(self, operator: OperatorSpec, stem: str | None, options: CompileOptions) -> None:
+        """Take an entry for an operator's under these options, as :meth:`warm` does; ``None``
+        where it has none any more."""
+        if stem is None:
+            self._known.pop((operator, options.entry_choice), None)
+        else:
+            self._known[(operator, options.entry_choice)] = stem
+
     def _choice(self, options: Mapping[str, Any]) -> CompileOptions:
         """What of the fields of ``CompileOptions`` among these chooses an operator's entry."""
         names = {each.name for each in fields(CompileOptions)}
@@ -454,7 +462,7 @@ class WatchedCache:
         delivered = {each: run.unmarked_sha256(each) for each in run.operators}
         if delivered == fresh:
             return {}
-        if self._fresh_digests(run.operators, environment, options) != fresh:
+        if self.fresh_digests(run.operators, environment, options) != fresh:
             raise NotDecidable("two fresh compiles give different kernels")
         return {
             each: f"delivered {delivered[each][:12]}, fresh {fresh[each][:12]}"
@@ -484,17 +492,22 @@ class WatchedCache:
         """Digests of a fresh compile, remembered where no environment is given."""
         key = (self.as_model, operators, options)
         if environment is not None:
-            return self._fresh_digests(operators, environment, options)
+            return self.fresh_digests(operators, environment, options)
         if key not in self._shared.fresh_runs:
-            self._shared.fresh_runs[key] = self._fresh_digests(operators, None, options)
+            self._shared.fresh_runs[key] = self.fresh_digests(operators, None, options)
         return self._shared.fresh_runs[key]
 
-    def _fresh_digests(
+    def fresh_digests(
         self,
         operators: tuple[OperatorSpec, ...],
         environment: Mapping[str, str] | None,
         options: CompileOptions,
     ) -> dict[OperatorSpec, str]:
+        """Digests of the kernels that one compile without a cache gives these operators.
+
+        Raises:
+            ToolchainError: where it fails.
+        """
         names = (each.name for each in fields(CompileOptions) if each.name != "cache_mode")
         given = {name: getattr(options, name) for name in names}
         kernels = self._fresh_compile(operators, environment, given)

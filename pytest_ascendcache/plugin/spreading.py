@@ -12,7 +12,7 @@ import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, runs_of
+from pytest_ascendcache.conformance.costs import asleep_of, life_of, runs_of
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
@@ -52,10 +52,11 @@ class Spreading:
         return found
 
     def _batches(self, names: Sequence[str]) -> dict[str, str]:
-        """Checks of combinations -> the batch whose runs they share."""
+        """Checks of combinations and lives -> the batch whose runs they share."""
+        lives = {each: life for each in names if (life := life_of(each))}
         mine = [each for each in names if each.startswith(_COMBINATIONS)]
         if not mine:
-            return {}
+            return lives
         plan = ascend_session_of(self._config).plan
         found = {
             cell.id: f"batch {number}"
@@ -63,4 +64,4 @@ class Spreading:
             for cell in batch
         }
         cases = {each: each.partition("[")[2].removesuffix("]") for each in mine}
-        return {each: found[case] for each, case in cases.items() if case in found}
+        return lives | {each: found[case] for each, case in cases.items() if case in found}

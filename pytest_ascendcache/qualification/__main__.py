@@ -14,21 +14,23 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.asking import (
     arguments_of,
     first_asked,
+    first_of_profile,
     on_the_reference,
-    profile_runs,
 )
 from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
@@ -37,7 +39,7 @@ from pytest_ascendcache.qualification.loading import load_defects, load_profiles
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
 from pytest_ascendcache.qualification.recording import record, record_wide
-from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
+from pytest_ascendcache.qualification.runs import Asked, Ended, Named, SuiteRuns
 from pytest_ascendcache.words import instead
 
 _UNDECIDED = "undecided"
@@ -126,13 +128,13 @@ def main() -> int:
     runs = SuiteRuns(given.jobs)
     try:
         # The longest runs first.
-        arguments = [each for name in profiles for each in profile_runs(name, given.full)]
         known = {} if given.full else matrix.read()
+        of_profiles = {each: first_of_profile(each, given.full, runs, known) for each in profiles}
         asked = {each: first_asked(each, given.full, runs, known) for each in chosen}
-        first = [*map(on_the_reference, arguments), *asked.values()]
+        first = [*chain.from_iterable(of_profiles.values()), *asked.values()]
         ended = runs([*first, *(each.build for each in staged)])
         for name in profiles:
-            failures += _report_profile(name, ended, given.full)
+            failures += _report_profile(name, of_profiles[name], ended)
         again = []
         elsewhere, without = 0, lacking()
         for defect in chosen:
@@ -196,7 +198,7 @@ def _rules_without_defect() -> int:
     return wrong
 
 
-def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
+def _report_profile(profile: str, asked: Sequence[Asked], ended: Iterator[Ended]) -> bool:
     """Print what a profile's runs said; whether that is something else than its list says.
 
     With the list the run has to be green, and each entry to occur. Since only a broken promise
@@ -205,26 +207,25 @@ def _report_profile(profile: str, ended: Iterator[Ended], full: bool) -> bool:
     """
     document = next(ended).report
     known = _checks(document, "known deviation")
+    occurring = matrix.observed_deviations(document)
+    entries = [each.origin for each in load_deviations(profile)]
     wrong = [
         f"{verdict}: {check}"
         for verdict in ("fail", "warn", "undecided")
         for check in _checks(document, verdict)
     ]
     wrong += [
-        f"{entry['occurrence']}: {entry['origin']}"
-        for entry in document["deviations"]
-        if entry["occurrence"] != "occurs"
+        f"does not occur: {entry}" for entry in entries if matrix.VENDOR + entry not in occurring
     ]
-    if not document["deviations"]:
-        wrong.append("the list was not applied")
-    if full:
+    if len(asked) > 1:
         plain = next(ended).report
         bare = {*_checks(plain, "fail"), *_checks(plain, "warn")}
         wrong += [f"shown in one of two runs: {check}" for check in sorted(bare ^ set(known))]
     state = "differs" if wrong else "as listed"
-    entries = len(document["deviations"])
+    checks = len(document["checks"])
     print(
-        f"{state:<9}  {profile:<36} profile: {len(known)} checks deviate, as {entries} entries say"
+        f"{state:<9}  {profile:<36} profile: {len(known)} of {checks} checks deviate, as "
+        f"{len(entries)} entries say"
     )
     for line in wrong:
         print(f"           {line}")

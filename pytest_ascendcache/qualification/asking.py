@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.killed import OF_NODES
 from pytest_ascendcache.qualification.runs import Asked, Named, SuiteRuns
 
 _HANGS = 15
 """Seconds after which a run of a defect that never ends is killed."""
+_SAMPLED = 12
+"""One in so many of the checks that show nothing of a profile is run of it."""
 _SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
 """Rules that must not notice a defect it takes this kind of interruption to find."""
 
@@ -58,7 +62,27 @@ def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills
     if full or not recorded:
         return on_the_reference(arguments_of(defect, full, runs))
     nodes = [each.node for each in recorded]
-    return Named(("--ascend-cache", *settings_of(defect), "--ascend-strict", *nodes))
+    narrowed = {type for each in recorded for type in each.types.split()}
+    types = sorted(narrowed) if all(each.types for each in recorded) else ()
+    return Named(("--ascend-cache", *settings_of(defect), "--ascend-strict", *nodes), (*types,))
+
+
+def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Kills) -> list[Asked]:
+    """The runs of a profile: all of the suite, or the cheapest check that shows each entry of its
+    list and a sample of the others."""
+    shown = matrix.shown_by(profile, known, runs.checks)
+    entries = {each.origin for each in load_deviations(profile)}
+    if full or set(shown) != entries:
+        return [on_the_reference(each) for each in profile_runs(profile, full)]
+    telling = {each.check for each in shown.values()}
+    others = [
+        check
+        for check, rule in sorted(runs.checks.items())
+        if check not in telling and not rule.startswith(OF_NODES)
+    ]
+    chosen = sorted({*telling, *others[::_SAMPLED]})
+    options = (f"--ascend-deviations={profile}", f"--ascend-profile={profile}")
+    return [Named(("--ascend-cache", *options, *map(matrix.node_of, chosen)))]
 
 
 def profile_runs(profile: str, full: bool) -> list[list[str]]:

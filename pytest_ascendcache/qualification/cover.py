@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from pytest_ascendcache.conformance.costs import runs_of
+from pytest_ascendcache.conformance.costs import life_of, runs_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills
 
@@ -18,11 +18,13 @@ from pytest_ascendcache.qualification.matrix import Kills
 @dataclass(frozen=True)
 class Candidate:
     """A check that may be chosen: its name below the suite, the rule it judges, and what it costs
-    (in runs of the toolchain, or in seconds: in the unit of the limit; more than 0)."""
+    (in runs of the toolchain, or in seconds: in the unit of the limit; more than 0). Checks of one
+    ``life`` look at the same runs: they are chosen together, for the sum of their costs."""
 
     check: str
     rule: str
     cost: float
+    life: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,24 @@ class Cover:
         return self.noticed / self.known if self.known else 0.0
 
 
+@dataclass(frozen=True)
+class _Portion:
+    """Candidates that are chosen together."""
+
+    checks: list[Candidate]
+
+    @property
+    def cost(self) -> float:
+        return sum(each.cost for each in self.checks)
+
+    @property
+    def rules(self) -> set[str]:
+        return {each.rule for each in self.checks}
+
+    def notices(self, notices: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        return frozenset().union(*(notices.get(each.check, ()) for each in self.checks))
+
+
 def candidates_of(
     rules: Mapping[str, str],
     capabilities: frozenset[Capability],
@@ -58,7 +78,7 @@ def candidates_of(
     """
     known = load_rules()
     return [
-        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check)
+        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check, life_of(check))
         for check, rule in rules.items()
         if known[rule].capabilities <= capabilities
     ]
@@ -84,23 +104,26 @@ def cover(
     ``notices`` as :func:`noticed_by` gives it. What is left of the limit when no check notices
     anything new goes to the cheapest of the rest.
     """
-    left = sorted(candidates, key=lambda each: (each.cost, each.check))
+    together: dict[str, list[Candidate]] = {}
+    for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
+        together.setdefault(each.life or each.check, []).append(each)
+    left = sorted(map(_Portion, together.values()), key=lambda each: each.cost)
     chosen: list[Candidate] = []
     seen: set[str] = set()
     touched: set[str] = set()
     spent = 0.0
 
-    def gain(each: Candidate) -> float:
-        new = len(notices.get(each.check, frozenset()) - seen)
-        return (new + (each.rule not in touched)) / each.cost
+    def gain(portion: _Portion) -> float:
+        new = len(portion.notices(notices) - seen)
+        return (new + len(portion.rules - touched)) / portion.cost
 
     while left := [each for each in left if spent + each.cost <= limit]:
         best = max(left, key=gain)  # of equals the first: the cheapest
         left.remove(best)
-        chosen.append(best)
+        chosen += best.checks
         spent += best.cost
-        seen |= notices.get(best.check, frozenset())
-        touched.add(best.rule)
+        seen |= best.notices(notices)
+        touched |= best.rules
     return Cover(
         chosen=tuple(each.check for each in chosen),
         candidates=len(candidates),

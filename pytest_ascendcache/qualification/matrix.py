@@ -11,12 +11,14 @@ record.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.conformance.costs import life_of
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.faults import CrashKind
@@ -35,13 +37,18 @@ BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 @dataclass(frozen=True, order=True)
 class Kill:
     """A check that noticed: runs of the toolchain it took, those to see the harm included, its
-    name below the suite, its rule, the harm it saw and the kind of interruption it took."""
+    name below the suite, its rule, the harm it saw and the kind of interruption it took.
+
+    A check of generated operators notices with those of some ``types`` alone, where the record has
+    them: names with blanks between them.
+    """
 
     runs: int
     check: str
     rule: str
     harm: str
     crash: str
+    types: str = ""
 
     @property
     def node(self) -> str:
@@ -85,7 +92,8 @@ def write(kills: Kills, path: Path = KILLS) -> None:
 
 
 def _fields(kill: Kill) -> dict[str, Any]:
-    return {name: value for name, value in vars(kill).items() if name != "check"}
+    lacking = {"check"} if kill.types else {"check", "types"}
+    return {name: value for name, value in vars(kill).items() if name not in lacking}
 
 
 def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
@@ -97,22 +105,48 @@ def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
 
 def noticing(report: Mapping[str, Any]) -> list[Kill]:
     """The checks of a run that found fault, whatever their rules; the cheapest first."""
-    return sorted(_kill(check) for check in report["checks"] if check["verdict"] in BROKEN)
+    lives = _runs_of_lives(report)
+    return sorted(_kill(check, lives) for check in report["checks"] if check["verdict"] in BROKEN)
 
 
 def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]]:
     """The checks of a run of a vendor's profile that show each entry of the list of that name."""
     found: dict[str, list[Kill]] = {}
+    lives = _runs_of_lives(report)
     for check in report["checks"]:
         if check["verdict"] == Verdict.KNOWN_DEVIATION.value:
-            found.setdefault(f"{VENDOR}{check['deviation']['entry']}", []).append(_kill(check))
+            name = f"{VENDOR}{check['deviation']['entry']}"
+            found.setdefault(name, []).append(_kill(check, lives))
     return {name: tuple(sorted(kills)) for name, kills in found.items()}
 
 
-def _kill(check: Mapping[str, Any]) -> Kill:
+def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill]:
+    """The cheapest check that is ``there`` for each entry of a vendor's list, by the entry's name;
+    without those of which no such check is known."""
+    known_checks = set(there)
+    found = {}
+    for name, kills in known.items():
+        usable = [each for each in kills if each.check in known_checks]
+        if name.startswith(f"{VENDOR}{profile},") and usable:
+            found[name.removeprefix(VENDOR)] = min(usable)
+    return found
+
+
+def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:
+    """Runs of each life: its first check counts them, and each of the others takes them alone."""
+    runs: Counter[str] = Counter()
+    for check in report["checks"]:
+        if life := life_of(check["check"].removeprefix(SUITE_NODES)):
+            runs[life] += check["evidence"]["starts"]
+    return runs
+
+
+def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
+    name = check["check"].removeprefix(SUITE_NODES)
+    runs = lives.get(life_of(name), check["evidence"]["starts"])
     return Kill(
-        runs=check["evidence"]["starts"] + check["evidence"]["harm_starts"],
-        check=check["check"].removeprefix(SUITE_NODES),
+        runs=runs + check["evidence"]["harm_starts"],
+        check=name,
         rule=check["rule"],
         harm=check["harm"],
         crash=check["evidence"]["crash"],

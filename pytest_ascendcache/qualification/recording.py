@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
+from pytest_ascendcache.combinations.generated import FAMILIES
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
@@ -19,6 +23,9 @@ from pytest_ascendcache.qualification.killed import Killed
 from pytest_ascendcache.qualification.loading import load_profiles
 from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
 from pytest_ascendcache.toolchains.installed import OF_ATC
+
+_GENERATED = "cache_mode/test_generated.py::"
+"""What the names of the checks of generated operators begin with."""
 
 
 def record(defects: list[Defect], jobs: int, anew: bool) -> int:
@@ -52,9 +59,43 @@ def record(defects: list[Defect], jobs: int, anew: bool) -> int:
         whole = [on_the_reference([*asked[each], "--ascend-strict"]) for each in nothing]
         for defect, ended in zip(nothing, runs(whole), strict=True):
             unnoticed += not _keep(defect, ended)
+        narrow(defects, runs)
     finally:
         runs.close()
     return 1 if unnoticed else 0
+
+
+def narrow(defects: Sequence[Defect], runs: SuiteRuns) -> None:
+    """Store of which types generated operators need to be for a check to notice a defect: those
+    that it names, where a run with no others is seen to notice it too."""
+    found = [
+        (defect, kill)
+        for defect in defects
+        for kill in matrix.cheapest(
+            defect, matrix.read().get(matrix.name_of(defect), ()), runs.checks
+        )
+        if kill.check.startswith(_GENERATED)
+    ]
+    asked = [("--ascend-cache", *settings_of(defect), kill.node) for defect, kill in found]
+    named = [_types(ended.report) for ended in runs(map(Named, asked))]
+    again = runs(Named(*each) for each in zip(asked, named, strict=True))
+    for (defect, kill), types, ended in zip(found, named, again, strict=True):
+        seen = {(each.check, each.harm) for each in matrix.noticing(ended.report)}
+        enough = types and (kill.check, kill.harm) in seen
+        if enough:
+            known, name = matrix.read(), matrix.name_of(defect)
+            narrowed = replace(kill, types=" ".join(types))
+            kills = [narrowed if each.check == kill.check else each for each in known[name]]
+            matrix.write({**known, name: tuple(kills)})
+        said = " ".join(types) if enough else "every type there is"
+        print(f"{matrix.name_of(defect)} is noticed with {said}", flush=True)
+
+
+def _types(report: Mapping[str, Any]) -> tuple[str, ...]:
+    """The types of operators that the messages of broken checks name."""
+    broken = [each for each in report["checks"] if each["verdict"] in matrix.BROKEN]
+    words = set(re.findall(r"\w+", " ".join(each["message"] for each in broken)))
+    return tuple(sorted(words & {family.type for family in FAMILIES}))
 
 
 def _record_profiles(runs: SuiteRuns) -> None:
@@ -69,12 +110,15 @@ def _record_profiles(runs: SuiteRuns) -> None:
         print(f"{len(found):>4} entries of the list {name} are shown", flush=True)
 
 
+_BROAD = ("cache_mode/test_lives.py::", "cache_mode/test_generated.py::")
+"""Checks that may notice a defect of any rule."""
 WIDE = 120
 """Runs of the selection that :func:`record_wide` asks."""
 
 
 def record_wide(defects: Sequence[Defect], jobs: int) -> int:
-    """Have the most telling checks for an atc look at every defect, and store which notice it.
+    """Have the most telling checks for an atc, and the broadest, look at every defect, and store
+    which notice it.
 
     The record has no more than a few checks for each defect, and those of the rules it claims to
     break; what a selection really notices is more.
@@ -82,7 +126,9 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     runs, known = SuiteRuns(jobs), matrix.read()
     try:
         candidates = candidates_of(runs.checks, OF_ATC)
-        chosen = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
+        telling = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
+        broad = [each for each in runs.checks if each.startswith(_BROAD)]
+        chosen = dict.fromkeys([*broad, *telling])
         nodes = [matrix.node_of(each) for each in chosen]
         rules = load_rules()
         judged = [

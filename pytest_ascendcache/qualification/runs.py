@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
+from pytest_ascendcache.conformance.kit import generated
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.nodes import Unavailable, enter
 from pytest_ascendcache.processes.forked import ForkLauncher
@@ -60,9 +61,13 @@ def import_what_runs_import() -> None:
 
 @dataclass(frozen=True)
 class Named:
-    """A run of checks by their names; where one of them does not exist, it has no verdicts."""
+    """A run of checks by their names; where one of them does not exist, it has no verdicts.
+
+    Of generated operators it has those of these ``types`` only, where it names some.
+    """
 
     arguments: tuple[str, ...]
+    types: tuple[str, ...] = ()
 
     def __call__(self, _: Path) -> list[str]:
         """See ``Asked``."""
@@ -175,6 +180,8 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[
     scene = directory / "scene"
     scene.mkdir()
     given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *asked(scene))
+    if isinstance(asked, Named):
+        generated.narrow(asked.types)
     sys.exit(pytest.main(given, plugins=[_SharedServer(server), *plugins]))
 
 

@@ -13,6 +13,7 @@ that share the socket do not mix: each brings its own descriptors.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import io
 import json
@@ -94,6 +95,15 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
 
 def preload() -> None:
     """Import what compiles need, and use it once, so that children need not."""
+    _load()
+    # A collection in a child would copy every page of the parent's objects.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+@functools.cache
+def _load() -> None:
     import encodings.cp437
     import encodings.idna
 
@@ -107,10 +117,6 @@ def preload() -> None:
     assert all((encodings, evaluation, compiler, build, execute, pool))
     carried_archive()
     _touch()
-    # A collection in a child would copy every page of the parent's objects.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
 
 
 def _touch() -> None:

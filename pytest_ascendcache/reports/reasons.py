@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from pytest_ascendcache.reports.requests import combination, deciding
@@ -21,6 +22,7 @@ _DIGITS = re.compile(r"\b((?:te_)?[A-Za-z]\w*?_)?([0-9a-f]{8})[0-9a-f]{24,}(_\w+
 _TEMPORARY = re.compile(r"[._]\d+[._][0-9a-f_]{8,}(?=\.temp)")
 ENDING = re.compile(r"^(.*(?:ended with exit status \d+|was ended by signal \d+)): ")
 _SANDBOX = re.compile(r"/\S*?/ascendcache\d*/\d+-[A-Za-z0-9-]*")
+_OF_A_LIFE = re.compile(r"run \d+, ")
 _IDLE = re.compile(r"(\w): (\d+) s")
 _GONE = re.compile(r"^(none|[a-z]+) gone$")
 _LIMIT = re.compile(r"\((.*)\)$")
@@ -57,8 +59,18 @@ def reason(check: Mapping[str, Any], levels: Mapping[str, str] | None = None) ->
     told = _told(check)
     if check["verdict"] in ("not applicable", "undecided", "error"):
         return told
+    if _OF_A_LIFE.match(check["message"]):
+        return shortened(_first_of_a_life(check["message"]))
     context = _context(check, levels or {})
     return shortened(f"with {context}: {told}" if context else told)
+
+
+def _first_of_a_life(message: str) -> str:
+    """The first thing that is wrong in a life of many runs: which run it was tells the request."""
+    first, *lines = message.splitlines()
+    rest = list(takewhile(lambda line: not _OF_A_LIFE.match(line.strip()), lines))
+    told = "; ".join(line.strip().removeprefix("observed: ") for line in rest)
+    return f"{first}: {told}"
 
 
 def _told(check: Mapping[str, Any]) -> str:

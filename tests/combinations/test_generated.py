@@ -10,6 +10,7 @@ import pytest
 
 from pytest_ascendcache.combinations.differences import between, differences
 from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
+from pytest_ascendcache.conformance.kit import generated as kit
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.edges import edge_inputs, judged_elements
 from pytest_ascendcache.operators.semantics import OPERATOR_TYPES, evaluate, has_semantics
@@ -101,3 +102,13 @@ def test_edges_are_there_and_the_last_element_is_none():
     assert judged_elements(spec, [x], exact).all()
     exact.flat[-1] = np.nan
     assert not judged_elements(spec, [x], exact).flat[-1], "NaN that no input explains"
+
+
+def test_operators_are_narrowed_to_types_and_are_the_same() -> None:
+    every = kit.generated("pairwise")
+    kit.narrow(["Cast", "Exp"])
+    try:
+        assert kit.generated("pairwise") == tuple(e for e in every if e.type in ("Cast", "Exp"))
+    finally:
+        kit.narrow(())
+    assert kit.generated("pairwise") == every

@@ -26,7 +26,14 @@ def _program(path: Path, script: str = "exit 1") -> Path:
 # --- which toolchain ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("found_by", ["PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH", "home"])
+@pytest.mark.parametrize(
+    "found_by",
+    [
+        *("PATH", "home"),
+        pytest.param("ASCEND_TOOLKIT_HOME", marks=pytest.mark.nightly),
+        pytest.param("ASCEND_HOME_PATH", marks=pytest.mark.nightly),
+    ],
+)
 def test_the_reference_is_not_judged_by_default_beside_a_real_toolchain(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, found_by: str
 ) -> None:

@@ -21,6 +21,8 @@ BROKEN = {
 }
 """What breaks rules of every kind of check: plain, by cell, racing, of ranks, of packages."""
 
+CACHE_MODE = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
+
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
@@ -38,7 +40,7 @@ def _broken(report: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize(
     "breaker",
-    [pytest.param(each, marks=pytest.mark.nightly if "profile" in each else ()) for each in BROKEN],
+    [pytest.param(each, marks=() if "rank" in each else pytest.mark.nightly) for each in BROKEN],
 )
 def test_every_line_of_a_run_breaks_its_promise_again_by_itself(
     suite: pytest.Pytester, breaker: str
@@ -65,8 +67,9 @@ def test_a_line_works_in_a_shell_that_does_not_know_the_environment(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    rule = "--ascend-rule=cache-mode/enable-stores"
-    result = suite.runpytest_subprocess("--ascend-cache", "--ascend-defect=stores-nothing", rule)
+    check = f"{CACHE_MODE}::test_enable_stores_a_valid_entry[add]"
+    defect = ("--ascend-cache", "--ascend-defect=stores-nothing")
+    result = suite.runpytest_subprocess(*defect, "--pyargs", check)
     line = next(each for each in result.outlines if each.startswith("repeat "))
     command = line.removeprefix("repeat").strip()
     assert command.startswith(f"{sys.executable} -m pytest --ascend-cache")

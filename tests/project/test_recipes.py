@@ -116,6 +116,7 @@ def test_every_recipe_installs_the_plugin_from_where_it_can_be_had(name: str) ->
     assert all(each.startswith('"$PYTEST_ASCENDCACHE"') for each in installed), installed
 
 
+@pytest.mark.nightly  # test_docs.py builds a wheel by day
 def test_the_install_line_builds_the_plugin_from_its_repository(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     for each in ("pyproject.toml", "README.md", "LICENSE"):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_ascendcache.combinations.generated import FAMILIES
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.asking import first_asked, first_of_profile
 from pytest_ascendcache.qualification.loading import load_defects
 from pytest_ascendcache.qualification.matrix import VENDOR, Kill
+from pytest_ascendcache.qualification.runs import Named
 
 A, B = "cache-mode/enable-stores", "robust/stress"
 DEFECT = replace(load_defects()["stores-nothing"], breaks=(A,), harm=None)
@@ -68,8 +73,49 @@ def test_a_record_tells_enough_where_every_rule_has_a_check() -> None:
     assert not matrix.tells(DEFECT, [kill("gone", 1)], ["one"])
 
 
+def _runs(*checks: str) -> Any:
+    """What is asked of the suite's runs when it is decided what to ask."""
+    return SimpleNamespace(checks=dict.fromkeys(checks, A), files=lambda _: [PACKAGE])
+
+
+def test_generated_operators_are_narrowed_to_the_types_of_every_check() -> None:
+    one, other = replace(kill("a.py::b", 1), types="Exp Add"), kill("a.py::c", 2, B)
+    defect, runs = replace(DEFECT, breaks=(A, B)), _runs("a.py::b", "a.py::c")
+    for kills, types in (
+        ((one, replace(other, types="Mul")), ("Add", "Exp", "Mul")),
+        ((one, other), ()),
+    ):
+        asked = first_asked(defect, False, runs, {DEFECT.name: kills})
+        assert isinstance(asked, Named)
+        assert asked.types == types
+
+
+def test_recorded_types_are_types_of_generated_operators() -> None:
+    recorded = {each for kills in matrix.read().values() for each in kills if each.types}
+    assert recorded
+    known = {family.type for family in FAMILIES}
+    assert {word for each in recorded for word in each.types.split()} <= known
+    assert {each.check.partition("::")[0] for each in recorded} == {"cache_mode/test_generated.py"}
+
+
+def test_a_profile_is_a_sample_only_where_each_entry_of_its_list_has_a_check() -> None:
+    known = {name: kills for name, kills in matrix.read().items() if VENDOR in name}
+    there = [each.check for kills in known.values() for each in kills]
+    others = [f"a.py::other{number:03}" for number in range(36)]
+    (asked,) = first_of_profile("cann", False, _runs(*there, *others), known)
+    assert isinstance(asked, Named)
+    nodes = [each for each in asked.arguments if "::" in each]
+    assert len(nodes) < len({*there, *others}) / 2
+    assert 0 < sum("other" in each for each in nodes) < len(others) / 2
+    first, *_ = known
+    lacking = {name: kills for name, kills in known.items() if name != first}
+    assert not isinstance(first_of_profile("cann", False, _runs(*there), lacking)[0], Named)
+    assert len(first_of_profile("cann", True, _runs(*there), known)) == 2
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     kills = {"one": (kill("a.py::b[c/d]", 1, harm="hang"), kill("a.py::e", 2, B, crash="killed"))}
+    kills["two"] = (replace(kill("a.py::f", 3), types="Add Exp"),)
     matrix.write(kills, tmp_path / "kills.json")
     assert matrix.read(tmp_path / "kills.json") == kills
     assert matrix.read(tmp_path / "none.json") == {}

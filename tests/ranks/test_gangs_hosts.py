@@ -117,7 +117,7 @@ def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, projec
     ("way", "fate"),
     [
         ("by_ssh", "cut_off"),
-        ("by_sockets", "freeze"),
+        pytest.param("by_sockets", "freeze", marks=pytest.mark.nightly),
         pytest.param("by_ssh", "freeze", marks=pytest.mark.nightly),
         pytest.param("by_sockets", "cut_off", marks=pytest.mark.nightly),
     ],

@@ -26,19 +26,21 @@ from pytest_ascendcache.stress.history import Doing, Fault, Job, Setting
 from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
+SMALL = ("--ascend-ranks=2", "--ascend-stress-operators=2")
+"""What makes every step cheap, of which shortening a history takes hundreds."""
 
 
 def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         *RANDOM,
-        "--ascend-stress-steps=12",
+        "--ascend-stress-steps=6",
         "--ascend-stress-seed=3",
         "--ascend-stress-history=h.jsonl",
     )
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*stress: seed 3, 4 ranks x 8 operators, * 0 violations"])
     history = read_history(pytester.path / "h.jsonl")
-    assert history.steps >= 12
+    assert history.steps >= 6
     assert violations(history) == []
     again = pytester.runpytest_subprocess(
         *RANDOM, "--ascend-stress-replay=h.jsonl", "--ascend-stress-history=again.jsonl"
@@ -51,10 +53,11 @@ def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytest
 def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
         *RANDOM,
+        *SMALL,
         "--ascend-strict",
         "--ascend-stress=600",
         "--ascend-stress-steps=60",
-        "--ascend-stress-seed=1",
+        "--ascend-stress-seed=2",
         "--ascend-stress-history=h.jsonl",
         "--ascend-defect=force-reaches-other-ranks",
     )
@@ -65,7 +68,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
             "*shortest history that still fails: * steps*",
             "*carry it out again: --ascend-stress-replay=*h.shortest.jsonl",
             "harm *files outside touched: directory of another in round *: rank*",
-            "repeat *--ascend-stress=600 --ascend-stress-steps=60 --ascend-stress-seed=1 *",
+            "repeat *--ascend-stress=600 --ascend-stress-steps=60 --ascend-stress-seed=2 *",
         ]
     )
     history = read_history(pytester.path / "h.jsonl")
@@ -90,7 +93,9 @@ ON_NODES = (
 )
 
 
-@pytest.mark.parametrize("defect", ["", "a-taken-name-is-noted-as-broken"])
+@pytest.mark.parametrize(
+    "defect", ["", pytest.param("a-taken-name-is-noted-as-broken", marks=pytest.mark.nightly)]
+)
 def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str) -> None:
     """A rank looks for names too early and is killed; a rank on another node makes them."""
     operators = tuple(each.name for each in population(2))
@@ -114,7 +119,9 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
         assert rounds[3].later == Later(3, 0, rounds[3].deliveries[0].kernels, (True,))
 
 
-@pytest.mark.parametrize("defect", ["", "list-rests-on-its-lock"])
+@pytest.mark.parametrize(
+    "defect", [pytest.param("", marks=pytest.mark.nightly), "list-rests-on-its-lock"]
+)
 def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) -> None:
     """A rank stands in the middle of an install; one on another node installs something else."""
     operators = tuple(each.name for each in population(1))

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -222,6 +223,11 @@ def judged(pytester: pytest.Pytester, python: Path, *arguments: str, toolchain: 
     )
 
 
+def by_night(*values: Any) -> Any:
+    """A case like others that are tried by day."""
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
 def verdicts(pytester: pytest.Pytester, field: str = "verdict") -> dict[str, str]:
     report = json.loads((pytester.path / "report.json").read_text())
     return {each["check"].rpartition("::")[2]: each[field] for each in report["checks"]}
@@ -365,7 +371,7 @@ def test_a_new_fault_of_a_listed_check_fails(
     ("fault", "check", "harm"),
     [
         ("narrow-key", "test_what_is_changed_is_compiled[constant]", "wrong-result"),
-        ("dies-of-damage", "test_a_damaged_file_heals[flipped-mindir]", "unusable"),
+        by_night("dies-of-damage", "test_a_damaged_file_heals[flipped-mindir]", "unusable"),
         ("trained-for-all", "test_inference_does_not_run_what_was_trained", "wrong-result"),
     ],
 )
@@ -389,9 +395,9 @@ def test_a_fault_is_found(
 @pytest.mark.parametrize(
     ("fault", "check", "verdict"),
     [
-        ("keeps-release", "test_what_another_release_cached_is_compiled_anew", "warn"),
+        by_night("keeps-release", "test_what_another_release_cached_is_compiled_anew", "warn"),
         ("any-jit-level", "test_another_jit_level_is_compiled", "warn"),
-        ("quiet-switch", "test_an_odd_switch_is_taken_or_named[true]", "warn"),
+        by_night("quiet-switch", "test_an_odd_switch_is_taken_or_named[true]", "warn"),
     ],
 )
 def test_a_fault_without_harm_is_told(
@@ -416,8 +422,8 @@ def test_a_fault_without_harm_is_told(
 @pytest.mark.parametrize(
     ("fault", "verdict", "harm"),
     [
-        ("", "pass", None),
-        ("dies-of-damage", "fail", "unusable"),
+        by_night("", "pass", None),
+        by_night("dies-of-damage", "fail", "unusable"),
         ("trusts-bytes", "fail", "wrong-result"),
     ],
 )

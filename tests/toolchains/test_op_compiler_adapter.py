@@ -47,6 +47,7 @@ def test_a_command_is_judged_by_its_packages(suite: pytest.Pytester) -> None:
     assert verdicts["static-kernel/mode"] == "not applicable"
 
 
+@pytest.mark.nightly  # test_command_is_judged has the adapter by day
 def test_names_of_twelve_digits_are_a_known_kind(suite: pytest.Pytester) -> None:
     """They are accepted as names; that those of one second collide is a finding of its own."""
     command = suite.path / "op_compiler"

@@ -93,7 +93,11 @@ cp "$CCACHE_DIR/o" "$last"
 @pytest.mark.parametrize(
     ("script", "broken"),
     [
-        (NEVER_HITS, ["enable_reuses", "enable_reuses_what_force_stored"]),
+        pytest.param(
+            NEVER_HITS,
+            ["enable_reuses", "enable_reuses_what_force_stored"],
+            marks=pytest.mark.nightly,
+        ),
         (ALWAYS_HITS, ["a_change_is_compiled*type*", "disable_leaves_the_cache_alone"]),
     ],
 )

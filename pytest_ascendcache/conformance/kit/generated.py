@@ -39,9 +39,22 @@ Fresh = Mapping[OperatorSpec, Run]
 """Operators the toolchain compiles -> the run that compiled each without a cache."""
 
 
+_narrowed: set[str] = set()
+
+
+def narrow(types: Iterable[str]) -> None:
+    """Have this process generate operators of these types alone; of all where there are none.
+
+    ``ci/qualify`` does, for a defect that a record says is noticed with them.
+    """
+    _narrowed.clear()
+    _narrowed.update(types)
+
+
 def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
     """The operators of a run with this ``--ascend-matrix``, with their neighbours or without."""
-    return generate(PASSES[matrix], near=near)
+    every = generate(PASSES[matrix], near=near)
+    return tuple(each for each in every if not _narrowed or each.type in _narrowed)
 
 
 def shuffled(operators: Iterable[OperatorSpec], seed: int) -> list[OperatorSpec]:

@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.static_kernel.client.cards import Alone, Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run
+from pytest_ascendcache.reference.static_kernel.installed import ATTEMPTS
 from pytest_ascendcache.reference.static_kernel.leases import VARIABLE, Holder
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME
 
@@ -81,9 +82,13 @@ class PackagePolicy:
         return packages
 
     def claim(self, fs: Fs, opp: Path, package: Path) -> Owned:
-        """Put this process's name on a package that is about to be installed."""
+        """Put this process's name on a package that is about to be installed.
+
+        Raises:
+            StaticKernelError: where the directory of names is gone whenever it was made.
+        """
         record = opp / OWNERS / package.stem / _own_name()
-        while True:
+        for _ in range(ATTEMPTS):
             fs.make_directories("owner.mkdir", record.parent)
             try:
                 fs.write_new("owner.record", record, f"{package}\n".encode())
@@ -92,6 +97,9 @@ class PackagePolicy:
             except FileExistsError:
                 pass  # it has installed this one before
             return Owned(package, record)
+        raise StaticKernelError(
+            f"{record.parent} does not stay: it was made {ATTEMPTS} times; see what removes it."
+        )
 
     def install(self, owned: Owned, environ: Mapping[str, str], cards: Cards) -> None:
         """Run a package.

@@ -3,10 +3,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include "boundary.h"
-#include "settings.h"
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+bool serves();
 
 namespace {
 Options given;
@@ -77,7 +78,7 @@ std::string key(const Operator &wanted) {
   return name;
 }
 std::shared_ptr<Kernel> match(const Operator &wanted, const std::string &name) {
-  return mode() == "disable" || !SERVES ? nullptr : kernel(directory() / (name + ".json"));
+  return mode() == "disable" || !serves() ? nullptr : kernel(directory() / (name + ".json"));
 }
 std::shared_ptr<Kernel> store(const std::string &metadata_path) {
   const fs::path from = metadata_path;

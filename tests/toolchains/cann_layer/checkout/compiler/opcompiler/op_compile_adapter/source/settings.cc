@@ -1,0 +1,5 @@
+#include "settings.h"
+
+bool serves() {
+  return SERVES;
+}
