@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
-from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.errors import AtcError, invalid_path
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     SurroundingsPolicy,
@@ -13,6 +14,7 @@ from pytest_ascendcache.reference.incremental.surroundings import (
 )
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
+DIRECTORY = "cache-mode/directory-precedence"
 LISTED = "debug/list-bypasses-listed"
 PRECISION = "impl-mode/precision-file"
 LOCKS = "shared/node-local-locks"
@@ -29,6 +31,14 @@ class TheVersionIsReadOnce(PurgePolicy):
     def stamp(self, fs, path):
         self.read = self.read or (super().stamp(fs, path),)
         return self.read[0]
+
+
+@defect(DIRECTORY, overrides=DirectoryPolicy.root, found_later=True)
+def a_run_without_the_option_fails(self, right, option, environ):
+    """Without --op_compiler_cache_dir a run fails."""
+    if not option:
+        raise invalid_path("", "--op_compiler_cache_dir", "it is missing")
+    return right(option, environ)
 
 
 @defect(LISTED, overrides=DebugPolicy.parse, found_later=True)
