@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.entry import StorePolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.errors import AtcError, invalid_path
@@ -15,6 +16,7 @@ from pytest_ascendcache.reference.incremental.surroundings import (
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 DIRECTORY = "cache-mode/directory-precedence"
+HEALS = "robust/heals-damaged-entry"
 LISTED = "debug/list-bypasses-listed"
 PRECISION = "impl-mode/precision-file"
 LOCKS = "shared/node-local-locks"
@@ -39,6 +41,13 @@ def a_run_without_the_option_fails(self, right, option, environ):
     if not option:
         raise invalid_path("", "--op_compiler_cache_dir", "it is missing")
     return right(option, environ)
+
+
+@defect(HEALS, overrides=StorePolicy.clear, found_later=True)
+def what_stands_for_metadata_stays(self, right, fs, path):
+    """What stands in the place of metadata is not removed before it is replaced."""
+    if path.suffix != ".json":
+        right(fs, path)
 
 
 @defect(LISTED, overrides=DebugPolicy.parse, found_later=True)
