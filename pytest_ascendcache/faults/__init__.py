@@ -1,7 +1,7 @@
 """Faults brought into a cache from outside: damage, interruptions, errors. It knows no rules."""
 
 from pytest_ascendcache.faults.crash import CrashKind, CrashState, after_all, crash_states
-from pytest_ascendcache.faults.damage import DAMAGES, Damage
+from pytest_ascendcache.faults.damage import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.faults.gate import Gate
 from pytest_ascendcache.faults.plan import Action, FaultPlan, FaultPoints, FaultRoute
 from pytest_ascendcache.faults.strace import SINGLE_CALLS, Strace, find_strace
@@ -10,6 +10,7 @@ from pytest_ascendcache.faults.tree import Tree
 
 __all__ = [
     "DAMAGES",
+    "METADATA_REPLACED",
     "SINGLE_CALLS",
     "Act",
     "Action",

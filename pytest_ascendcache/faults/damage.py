@@ -52,12 +52,13 @@ def _flip(position: float) -> Callable[[bytes], bytes]:
     return edit
 
 
-def _instead(make: Callable[[Path], None]) -> Callable[[Entry], None]:
-    """Put something in the object's place."""
+def _instead(make: Callable[[Path], None], metadata: bool = False) -> Callable[[Entry], None]:
+    """Put something in the object's place, or the metadata's."""
 
     def apply(entry: Entry) -> None:
-        entry.object_path.unlink()
-        make(entry.object_path)
+        path = entry.metadata_path if metadata else entry.object_path
+        path.unlink()
+        make(path)
 
     return apply
 
@@ -99,3 +100,12 @@ DAMAGES = (
     Damage("name-of-another", _fields(binFileName="te_other_" + "0" * 64)),
 )
 """Every kind of damage, named for what it leaves."""
+
+METADATA_REPLACED = (
+    Damage("metadata-a-directory", _instead(Path.mkdir, metadata=True)),
+    Damage(
+        "metadata-a-dangling-link",
+        _instead(lambda path: path.symlink_to("nowhere"), metadata=True),
+    ),
+)
+"""What else may stand in the metadata's place; stress runs do not draw these."""

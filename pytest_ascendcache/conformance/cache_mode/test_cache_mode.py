@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.probes import PROBES
 
@@ -320,6 +321,19 @@ def _needs_cache_path(cache: CacheUnderTest) -> None:
         pytest.skip(f"{cache.edition} has no ASCEND_CACHE_PATH")
 
 
+def _used(
+    cache: CacheUnderTest,
+    operator: OperatorSpec,
+    where: str,
+    named: Path | None,
+    environment: Mapping[str, str] | None = None,
+) -> Run:
+    """A compile whose directory is named in another way than the control's, which has succeeded."""
+    run = cache.attempt(operator, mode=ENABLE, cache_dir=named, environment=environment)
+    assert run.succeeded, f"with {where} the compile {run.result.ending}"
+    return run
+
+
 @rule("cache-mode/directory-precedence")
 def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
     other = cache.sandbox / "from_environment"
@@ -346,10 +360,10 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
     other = cache.elsewhere(cache.sandbox / "from_environment")
     other.root.mkdir()  # most editions say that it has to exist
     environment = {"ASCEND_CACHE_PATH": str(other.root)}
-    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == Outcome(COMPILED, STORED)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
-    run = other.compile(add, mode=ENABLE, cache_dir=None, environment=environment)
+    run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == Outcome(REUSED, KEPT)
 
 
@@ -385,15 +399,15 @@ def test_a_relative_directory_is_below_the_working_directory(
 @rule("cache-mode/directory-precedence")
 def test_home_is_the_default(cache: CacheUnderTest, add: OperatorSpec) -> None:
     home = cache.elsewhere(_home(cache))
-    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(COMPILED, STORED)
-    assert home.compile(add, mode=ENABLE, cache_dir=None)[add] == Outcome(REUSED, KEPT)
+    assert _used(home, add, "HOME alone", None)[add] == Outcome(COMPILED, STORED)
+    assert _used(home, add, "HOME alone", None)[add] == Outcome(REUSED, KEPT)
 
 
 @rule("cache-mode/directory-precedence")
 def test_missing_directory_is_created(cache: CacheUnderTest, add: OperatorSpec) -> None:
     deep: Path = cache.sandbox / "a" / "b" / "c"
     other = cache.elsewhere(deep)
-    run = other.compile(add, mode=ENABLE, cache_dir=deep)
+    run = _used(other, add, "a directory that is missing", deep)
     assert run[add] == Outcome(COMPILED, STORED)
 
 

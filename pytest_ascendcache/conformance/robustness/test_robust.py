@@ -20,13 +20,13 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     rule,
 )
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.faults import DAMAGES, Action, Damage, Tree
+from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Action, Damage, Tree
 from pytest_ascendcache.observation import CacheUnderTest, NetworkUnderTest, Run, probe_network
 from pytest_ascendcache.operators import OperatorSpec
 
 
 @rule("robust/heals-damaged-entry")
-@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.name)
+@pytest.mark.parametrize("damage", [*DAMAGES, *METADATA_REPLACED], ids=lambda damage: damage.name)
 def test_a_damaged_entry_heals(cache: CacheUnderTest, add: OperatorSpec, damage: Damage) -> None:
     cache.warm(add)
     damage.apply(cache.entry(add))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.conformance.kit.bystanders import holder
 from pytest_ascendcache.conformance.kit.clients import NETWORK, OTHER, standing_client
 from pytest_ascendcache.conformance.kit.nodes import profiles
 from pytest_ascendcache.conformance.kit.packages import differences, faults_of
@@ -271,6 +272,38 @@ def test_two_nodes_change_what_is_installed_at_once(
                 _works(held.result(), f"{where}; the first")
             _works(done, f"{where}; the second")
             _installed(kernels, backing / "opp", after, f"{where};")
+
+    _told(kernels, ascend_mounts, story)
+
+
+@rule("shared/node-local-locks")
+@profiles(NodeProfile.NFS_NOLOCK)
+def test_a_node_takes_what_another_gives_up(
+    kernels: StaticKernelsUnderTest, ascend_mounts: Mounts
+) -> None:
+    """A process installs a package, and lives, while the last one that used it uninstalls it on
+    another node: it stays until both have uninstalled it."""
+    _need(kernels, Capability.FAULT_POINTS)
+    package = kernels.package(*NETWORK.operators)
+
+    def story(nodes: Nodes, one_view: bool) -> None:
+        backing, views = nodes.directory()
+        one, kernels.opp = (view / "opp" for view in (views[0], views[0 if one_view else -1]))
+        _forget(backing, views)
+        _installs(kernels, package, one)
+        command = kernels.interruption(package, "uninstall", one)
+        for at in _moments(command, one_view):
+            _forget(backing, views)
+            command.before.write(backing / "opp")
+            where = f"one node uninstalls and stands before {at}, another installs the same"
+            with command.held(at) as held, holder(kernels, package) as process:
+                installed = process.begin()
+                held.release()
+                _works(held.result(), f"{where}; the first")
+                assert installed == 0, f"{where}; the second ended with exit status {installed}"
+                _installed(kernels, backing / "opp", [package], f"{where};")
+                assert process.end() == 0, f"{where}; the second cannot uninstall"
+            _installed(kernels, backing / "opp", [], f"{where}, and uninstalls;")
 
     _told(kernels, ascend_mounts, story)
 
