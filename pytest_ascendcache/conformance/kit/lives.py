@@ -235,7 +235,7 @@ def _settle(name: str, life: Life) -> None:
     entry = Entry(f"te_add_{'0' * 64}", CacheLayout(decoy).soc(cache.options.soc))
     entry.directory.mkdir(parents=True)
     for path in (entry.object_path, entry.metadata_path):
-        path.write_bytes(b"an entry of somebody else's")
+        path.write_bytes(b"an entry of another user")
     life.guarded[Aspect.PLACE] = decoy
     if name == "accidents":
         place = cache.sandbox / "kept/here"
