@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.defects.entries import WINDOW
 from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
@@ -100,6 +102,7 @@ def entries_withdrawn_unlocked() -> Policies:
         def replace_pair(
             self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
         ) -> None:
+            time.sleep(WINDOW)  # others look before this one stores
             was_there = entry.metadata.exists()
             super().replace_pair(fs, entry, data, metadata)
             if was_there:
