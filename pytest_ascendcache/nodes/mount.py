@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import select
 import shutil
@@ -105,10 +105,16 @@ def _command(profile: NodeProfile, backing: Path, point: Path, control: Path) ->
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
         raise Unavailable(f"{_DEVICE} is missing or closed to this user: no FUSE on this machine")
     if not profile.by_bindfs:
-        if importlib.util.find_spec("mfusepy") is None:
+        try:
+            importlib.import_module("mfusepy")
+        except ImportError:
             raise Unavailable(
                 "Python's mfusepy is not installed; pip install 'pytest-ascendcache[nodes]'"
-            )
+            ) from None
+        except (OSError, AttributeError):  # it is missing, or too old
+            raise Unavailable(
+                "mfusepy finds no libfuse that it can use; apt-get install libfuse2"
+            ) from None
         wishes = [str(backing), str(point), str(control), profile.value]
         return [sys.executable, "-I", str(_REFUSING), *wishes]
     program = shutil.which("bindfs")

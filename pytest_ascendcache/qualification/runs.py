@@ -48,13 +48,17 @@ Asked = Callable[[Path], list[str]]
 
 
 def import_what_runs_import() -> None:
-    """Import what a run imports when it comes to it, so that children forked from here need not."""
+    """Import what a run imports when it comes to it, so that children forked from here need not.
+
+    What cannot be imported on this machine is left to the run that needs it.
+    """
     import pytest_ascendcache
 
     for module in pkgutil.walk_packages(pytest_ascendcache.__path__, "pytest_ascendcache."):
         # Suite and programs: the first is imported by collecting it, the others are run.
         if not module.name.startswith(PACKAGE) and not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+            with contextlib.suppress(ImportError, OSError):  # a library of the system, too
+                importlib.import_module(module.name)
     for name in ("deepdiff", "numpy"):
         importlib.import_module(name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import subprocess
@@ -94,6 +95,26 @@ def test_a_program_that_cannot_mount_is_no_node(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Unavailable, match=r"bindfs|FUSE|root"):
         mounted_nodes(NodeProfile.ONE_MOUNT, 2, tmp_path)
+
+
+_LACKING = """
+from pytest_ascendcache.nodes import lacking
+from pytest_ascendcache.qualification.runs import import_what_runs_import
+import_what_runs_import()
+print(lacking())
+"""
+
+
+def test_a_machine_without_libfuse_lacks_nodes_and_nothing_else() -> None:
+    environment = {**os.environ, "FUSE_LIBRARY_PATH": "/nowhere/libfuse.so.2"}
+    said = subprocess.run(
+        [sys.executable, "-c", _LACKING],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search("libfuse2|bindfs|FUSE|root", said.stdout)
 
 
 _MOUNTS = """

@@ -201,9 +201,9 @@ class Cluster:
 
 
 def _sshd() -> Path:
-    """An sshd that is installed, or the one that ``ci/sshd`` fetches."""
-    places = f"{os.environ.get('PATH', '')}:/usr/sbin:{sys.prefix}/sshd/usr/sbin"
+    """An sshd that is installed, or the one that ``ci/tools`` fetches."""
+    places = f"{os.environ.get('PATH', '')}:/usr/sbin:{sys.prefix}/tools/usr/sbin"
     found = shutil.which("sshd", path=places)
     if found is None or not all(map(shutil.which, ("ssh", "ssh-keygen"))):
-        pytest.skip("no sshd is installed; apt-get install openssh-server, or run ci/sshd")
+        pytest.skip("no sshd is installed; apt-get install openssh-server, or run ci/test")
     return Path(found)
