@@ -225,7 +225,7 @@ def accidents(life: Life) -> None:
     )
     limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
-        edit_ini(cache, ini(4, 50), Spelling("\r\n", " "))
+        edit_ini(cache, ini(4, 50))
     life.link(operators[-1], ".o")
     life.lure(operators[-2])
     life.age(-60.0, oldest=operators[-2:])
