@@ -133,14 +133,16 @@ def implementations(life: Life) -> None:
         "high precision by a file",
         operators,
         ENABLE,
-        **_oddly(Spelling("\r\n", " ", mark=True, between="\r\n"), [*precise, *again]),
+        **_oddly(
+            Spelling("\r\n", " ", between="\r\n# a note\r\n"), [*precise, *again], "[ByOpType]"
+        ),
     )
     life.run(
         "high performance by a file, against the option beside it",
         operators,
         ENABLE,
         select_implmode=SelectMode.HIGH_PRECISION,
-        **_oddly(Spelling(around="\t", trailing=" ", between="# a note\n"), fast, "[ByOpType]"),
+        **_oddly(Spelling(around="\t", trailing=" ", mark=True), fast),
     )
     first, second = operators[:2]
     by_name = {
