@@ -89,20 +89,44 @@ def test_a_list_means_its_items_however_it_is_written(
     """Listed operators compile and their entries stay; the others are served, in an edition that
     excepts them."""
     _prepare(cache, four)
+    _judge_list(cache, four, switches, listed, spelling, list_first)
+
+
+@rule("debug/list-bypasses-listed")
+def test_a_list_in_which_everything_is_odd(
+    cache: CacheUnderTest, four: tuple[OperatorSpec, ...]
+) -> None:
+    """Also a node that is like a listed one but for its name follows the mode."""
+    cache.warm(*four)
+    operators = (*four, four[0].named("probe_add_2"))
+    listed = ("probe_add", "PROBE_MUL", "OpType::LEAKYRELU", "OpType::Leaky", "OpType::Exp")
+    odd = Spelling("\r\n", comma=", ", ended=False, between="# a note\n", trailing=" ")
+    _judge_list(cache, operators, ("dump_cce",), listed, odd, list_first=True)
+
+
+def _judge_list(
+    cache: CacheUnderTest,
+    operators: tuple[OperatorSpec, ...],
+    switches: tuple[str, ...],
+    listed: tuple[str, ...],
+    spelling: Spelling,
+    list_first: bool,
+) -> None:
     lines = [("op_debug_config", ",".join(switches)), ("op_debug_list", ",".join(listed))]
     path = cache.work / f"list{next(_numbers)}.cfg"
 
     def attempt(text: str) -> Run:
         path.write_bytes(text.encode())
-        return cache.attempt(*four, mode=ENABLE, debug_file=path)
+        return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
     run = taken(spelling.write(lines[::-1] if list_first else lines).decode(), attempt)
     config = DebugConfig(switches, listed)
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
-    reading = {4: ": as if everything were listed", 0: ": as if nothing were listed"}.get(
-        sum(run[each].delivered is COMPILED for each in four), ""
-    )
-    for each in four:
+    reading = {
+        len(operators): ": as if everything were listed",
+        0: ": as if nothing were listed",
+    }.get(sum(run[each].delivered is COMPILED for each in operators), "")
+    for each in operators:
         under = is_under_debug(options, each.type, each.name, cache.edition)
         ways = {True: (COMPILED,), False: (REUSED,), None: (COMPILED, REUSED)}[under]
         expected = [Outcome(way, KEPT) for way in ways]

@@ -147,6 +147,8 @@ class Spelling:
         return (b"\xef\xbb\xbf" if self.mark else b"") + text.encode()
 
 
+PLAIN = Spelling()
+
 ODDITIES = (
     Spelling(end="\r\n"),
     Spelling(end="\r\n", ended=False),
