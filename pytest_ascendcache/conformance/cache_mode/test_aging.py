@@ -701,7 +701,7 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
 
 
 def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
-    """Ten entries of 160 KB, eight of them over 1 MB, of which next to nothing may stay under 1 %."""
+    """Ten entries of 160 KB, eight of them over 1 MB, of which 1 % may stay: none."""
     cache.marks = False
     return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
 
