@@ -98,10 +98,11 @@ def test_a_list_in_which_everything_is_odd(
 ) -> None:
     """Also a node that is like a listed one but for its name follows the mode."""
     cache.warm(*four)
-    operators = (*four, four[0].named("probe_add_2"))
+    twin = four[0].named("probe_add_2")
+    cache.learn(twin, cache.entry(four[0]).stem, cache.options)
     listed = ("probe_add", "PROBE_MUL", "OpType::LEAKYRELU", "OpType::Leaky", "OpType::Exp")
     odd = Spelling("\r\n", comma=", ", ended=False, between="# a note\n", trailing=" ")
-    _judge_list(cache, operators, ("dump_cce",), listed, odd, list_first=True)
+    _judge_list(cache, (*four, twin), ("dump_cce",), listed, odd, list_first=True)
 
 
 def _judge_list(

@@ -21,6 +21,7 @@ from pytest_ascendcache.conformance.kit.shelf import (
     ini_values,
     rest_entry,
 )
+from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE
 from pytest_ascendcache.contract import expected_limits, other_soc
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
@@ -45,7 +46,8 @@ def aging(life: Life) -> None:
         limits.hold("by half a file", Aspect.HALVES, ini=size, given=(600, 20))
         limits.hold("by half a file beside both", Aspect.HALVES, ini=ratio, given=(8, 20))
         both, off = ini_values(8, 80), ini_values(-1, 50)
-        limits.hold("by the file", Aspect.SOURCES, ini=both, given=(500, 20))
+        odd = Spelling("\r\n", " ")
+        limits.hold("by the file", Aspect.SOURCES, ini=both, given=(500, 20), spelling=odd)
         limits.hold("at -1", Aspect.OFF, ini=off, given=(8, 20), shelf=limits.large(), renews=False)
         bad, none = ini_values("-2", 20), ini_values(8, 0)
         limits.hold("by a bad size", Aspect.BAD, ini=bad, shelf=limits.large())
@@ -108,11 +110,12 @@ class _Limits:
         shelf: Shelf | None = None,
         renews: bool | None = None,
         new: bool = False,
+        spelling: Spelling = PLAIN,
     ) -> None:
         """One run under these limits of the file and the environment, by which a shelf ages: ten
         entries of 960 KB, where none is given. ``renews`` says whether the hit of the run does."""
         life, cache = self._life, self._cache
-        self._write(ini or {})
+        self._write(ini or {}, spelling)
         shelf = shelf or self._shelf().lay(_TEN, 960 * KILOBYTE, *_HOURS)
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.age(-60.0, only=(FIRST, SECOND, THIRD))
@@ -149,12 +152,12 @@ class _Limits:
         elif not renews and not strict and after != before:
             self._life.say(aspect, "the reuse renewed the access time")
 
-    def _write(self, ini: Mapping[str, str]) -> None:
+    def _write(self, ini: Mapping[str, str], spelling: Spelling) -> None:
         """Put values below those lines that the toolchain wrote; none is as it wrote them."""
         if not self._cache.edition.ini:
             return
         named = self._cache.edition.ini_values(ini)
-        lines = "".join(f"{key}={value}\n" for key, value in named.items()).encode()
+        lines = spelling.write(list(named.items())) if named else b""
         made = self._made or {self._cache.layout.ini_candidates[-1]: f"{_SECTION}\n".encode()}
         for path, text in made.items():
             path.write_bytes(text.rstrip() + b"\n" + lines)

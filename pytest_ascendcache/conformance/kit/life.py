@@ -497,6 +497,7 @@ class Life:
                     f"observed: the kernel of {seen}\nexpected: that of {key.mode or 'no mode'}"
                 )
                 self._say(aspect, told, differs, str(operator))
+                self.entries.pop(key, None)  # what was stored is another's
 
     def _kernel_key(self, operator: OperatorSpec, asked: CompileOptions) -> Any:
         debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)

@@ -133,14 +133,16 @@ def implementations(life: Life) -> None:
         "high precision by a file",
         operators,
         ENABLE,
-        **_oddly(Spelling("\r\n", " ", mark=True, between="\r\n"), [*precise, *again]),
+        **_oddly(
+            Spelling("\r\n", " ", between="\r\n# a note\r\n"), [*precise, *again], "[ByOpType]"
+        ),
     )
     life.run(
         "high performance by a file, against the option beside it",
         operators,
         ENABLE,
         select_implmode=SelectMode.HIGH_PRECISION,
-        **_oddly(Spelling(around="\t", trailing=" ", between="# a note\n"), fast, "[ByOpType]"),
+        **_oddly(Spelling(around="\t", trailing=" ", mark=True), fast),
     )
     first, second = operators[:2]
     by_name = {
@@ -225,7 +227,7 @@ def accidents(life: Life) -> None:
     )
     limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
-        edit_ini(cache, ini(4, 50), Spelling("\r\n", " "))
+        edit_ini(cache, ini(4, 50))
     life.link(operators[-1], ".o")
     life.lure(operators[-2])
     life.age(-60.0, oldest=operators[-2:])

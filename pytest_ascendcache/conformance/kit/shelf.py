@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot
-from pytest_ascendcache.conformance.kit.texts import PLAIN, Spelling
 from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
@@ -174,7 +173,7 @@ def ini_values(size: object = None, ratio: object = None) -> dict[str, str]:
     return {name: str(value) for name, value in given.items() if value is not None}
 
 
-def edit_ini(cache: CacheUnderTest, values: Mapping[str, str], spelling: Spelling = PLAIN) -> None:
+def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
     """Do as the document says: open the generated file and add values to its section.
 
     Keys are those of the default edition; they are written as the edition that is judged by has
@@ -188,8 +187,8 @@ def edit_ini(cache: CacheUnderTest, values: Mapping[str, str], spelling: Spellin
     path = found[0] if found else cache.layout.ini_candidates[-1]
     text = path.read_text() if found else "[op_compiler_cache]\n"
     named = cache.edition.ini_values(values)
-    lines = spelling.write(list(named.items()))
-    path.write_bytes(f"{text.rstrip()}{spelling.end}".encode() + lines)
+    lines = "".join(f"{key}={value}\n" for key, value in named.items())
+    path.write_text(f"{text.rstrip()}\n{lines}")
 
 
 @lru_cache(maxsize=64)
