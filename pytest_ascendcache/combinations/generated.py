@@ -159,9 +159,21 @@ def _near_orders(order: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         yield (*order[:place], order[place + 1], order[place], *order[place + 2 :])
 
 
+def _near_lists(numbers: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
+    """Lists with one number moved a little, late ones among them, one less or one more."""
+    for place in range(len(numbers)):
+        yield (*numbers[:place], numbers[place] + _STEP / 2, *numbers[place + 1 :])
+    yield numbers[:-1]
+    yield (*numbers, numbers[-1] + _STEP)
+
+
+_STEP = 1 / 16
+"""Between two numbers of a list; float16 has all of them, and what lies halfway between two."""
+
 _NEARLY: Mapping[str, Callable[[Any], Iterator[Any]]] = {
     "shape": _near_shapes,
     "perm": _near_orders,
+    "boundaries": _near_lists,
 }
 """Parameters that are changed a little; the others are drawn anew."""
 
@@ -480,6 +492,33 @@ def _batch_norm(kind: str, values: Values) -> OperatorSpec:
     return OperatorSpec(kind, (x, *(vector,) * 4), (x,), given)
 
 
+def _bucketize(kind: str, values: Values) -> OperatorSpec:
+    x = TensorDesc.of(values["dtype"], *values["shape"])
+    y = TensorDesc.of("int32", *values["shape"])
+    given = (
+        Attribute("boundaries", "list_float", values["boundaries"]),
+        Attribute("right", "bool", values["right"]),
+    )
+    return OperatorSpec(kind, (x,), (y,), given)
+
+
+def _steps(count: int, *moved: int) -> tuple[float, ...]:
+    """A list of so many numbers around 0; those at some places are moved half a step, up and
+    down by turns."""
+    numbers = [(place - count // 2) * _STEP for place in range(count)]
+    for number, place in enumerate(moved):
+        numbers[place] += _STEP / 2 if number % 2 == 0 else -_STEP / 2
+    return tuple(numbers)
+
+
+_LISTS = (
+    *(_steps(12, *moved) for moved in ((), (0,), (8,), (11,), (3, 10))),
+    *(_steps(40, *moved) for moved in ((), (0,), (17,), (39,), (19, 38))),
+)
+"""Long lists of which two differ in a number or two: early, amid, late, or so that the sum is one.
+Five of each length, as :func:`groups` has in different groups."""
+
+
 def _along(values: Values) -> tuple[tuple[TensorDesc, ...], TensorDesc, int] | None:
     """Parts along an axis, the tensor that they make, and the axis."""
     shape, axis = values["shape"], values["axis"]
@@ -749,6 +788,11 @@ FAMILIES = (
                 "extents": _one_of((1, 2), (2, 1), (3,), (1, 1, 1), (5, 3)),
             },
             build,
+            # Many parts, of which only late ones differ.
+            tuple(
+                {"shape": (2, 3), "axis": 1, "extents": (*(1,) * 9, *last, 1, 1)}
+                for last in ((1, 2), (2, 1))
+            ),
         )
         for kind, build in (("ConcatD", _concat), ("SplitVD", _split))
     ),
@@ -793,6 +837,17 @@ FAMILIES = (
             "index": _one_of("int32", "int64"),
         },
         _slice,
+    ),
+    Family(
+        "Bucketize",
+        {
+            "dtype": _one_of(*_FLOATS),
+            "shape": _shape(long=False),
+            "boundaries": _one_of((0.5,), (-0.5, 0.25, 1.0), _steps(20)),
+            "right": _one_of(False, True),
+        },
+        _bucketize,
+        tuple({"shape": (4, 31), "boundaries": each} for each in _LISTS),
     ),
 )
 """One family a type; together they hold every type with reference semantics."""

@@ -1,4 +1,5 @@
-"""What the checks of the suite cost, as recorded: in runs of the toolchain, and asleep.
+"""What the checks of the suite cost, as recorded: in runs of the toolchain, and asleep; and what
+they need of a toolchain.
 
 ``starts.json`` has the runs of each function of the suite, as counted on the reference. For
 functions that start several kinds of process, of another toolchain, it has a pair under the
@@ -8,9 +9,14 @@ toolchain's name and theirs: their time in that of its shortest run, and seconds
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 from functools import cache
 from pathlib import Path
+
+from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.contract import Capability, load_rules
 
 _LIVES = "cache_mode/test_lives.py::"
 UNKNOWN = 2.0
@@ -31,6 +37,28 @@ def life_of(check: str) -> str:
     """The function whose cases look at the same runs; empty for a check with runs of its own."""
     function = check.partition("[")[0]
     return function if function.startswith(_LIVES) else ""
+
+
+_OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}
+"""What fixtures need beyond the rule of a check that is about several kinds of cache."""
+
+
+@cache
+def needs_of(check: str) -> frozenset[Capability]:
+    """What a check needs of a toolchain, named below the suite.
+
+    Where its cases have rules of their own, what those need is left out."""
+    name = check.partition("[")[0]
+    module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
+    function = getattr(module, name.partition("::")[2], None)
+    if function is None:
+        return frozenset()
+    parameters = inspect.signature(function).parameters
+    needed = {need for fixture, need in _OF_FIXTURES.items() if fixture in parameters}
+    for mark in getattr(function, "pytestmark", ()):
+        if mark.name == "ascend_rule" and mark.args[0] in load_rules():
+            needed |= load_rules()[mark.args[0]].capabilities
+    return frozenset(needed)
 
 
 def _cost(check: str, toolchain: str) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from pytest_ascendcache.contract.aging import (
     CacheLimits,
     expected_aging,
     expected_limits,
+    possible_limits,
 )
 from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
@@ -72,5 +73,6 @@ __all__ = [
     "list_excepts",
     "load_rules",
     "other_soc",
+    "possible_limits",
     "rules_for",
 ]

@@ -6,7 +6,7 @@ environment variables, in the edition that is given; the default one where none 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -92,6 +92,37 @@ def expected_limits(
     return CacheLimits(
         unset.megabytes if size is None else size, unset.ratio if ratio is None else ratio
     )
+
+
+_LONGEST = 20
+"""Characters of a number that nobody can take for something else."""
+
+
+def possible_limits(
+    ini: Mapping[str, str] | None,
+    environment: Mapping[str, str],
+    edition: Edition | None = None,
+) -> frozenset[CacheLimits]:
+    """Which limits a run may go by: the document does not say whether a number may have a sign,
+    blanks around it, or more digits than anybody needs. In the file and in the environment it may
+    count or not; it is not another number. Zeros in front do not matter: numbers are decimal.
+    """
+    files = [None] if ini is None else [_read(ini, _odd_counts), _read(ini, _odd_does_not_count)]
+    variables = [_read(environment, each) for each in (_odd_counts, _odd_does_not_count)]
+    return frozenset(expected_limits(file, each, edition) for file in files for each in variables)
+
+
+def _read(values: Mapping[str, str], reading: Callable[[str], str]) -> dict[str, str]:
+    return {name: reading(value) for name, value in values.items()}
+
+
+def _odd_counts(text: str) -> str:
+    bare = text.strip(" \t")
+    return bare[1:] if bare[:1] == "+" and bare[1:2].isdigit() else bare
+
+
+def _odd_does_not_count(text: str) -> str:
+    return text if _odd_counts(text) == text and len(text) <= _LONGEST else ""
 
 
 def _size(text: str | None) -> int | None:

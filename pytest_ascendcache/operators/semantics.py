@@ -296,6 +296,13 @@ def _ints(spec: OperatorSpec, name: str, length: int | None = None) -> tuple[int
     return numbers
 
 
+def _floats(spec: OperatorSpec, name: str) -> Array:
+    value = spec.attribute(name)
+    if not isinstance(value, tuple):
+        raise ValueError(f"the attribute {name} is {value!r}; write a list of numbers")
+    return np.array(value, np.float32).astype(np.float64)
+
+
 def _required(spec: OperatorSpec, name: str, length: int | None = None) -> tuple[int, ...]:
     numbers = _ints(spec, name, length)
     if numbers is None:
@@ -407,6 +414,13 @@ def _gelu_v2(spec: OperatorSpec, x: Array) -> Array:
 
 def _select(_spec: OperatorSpec, condition: Array, yes: Array, no: Array) -> Array:
     return np.where(condition != 0, yes, no)
+
+
+def _bucketize(spec: OperatorSpec, x: Array) -> Array:
+    boundaries = _floats(spec, "boundaries")
+    right = spec.attribute("right") is None or _flag(spec, "right")
+    reached = x[..., None] >= boundaries if right else x[..., None] > boundaries
+    return np.asarray(np.sum(reached, axis=-1, dtype=np.float64))
 
 
 def _accumulate(_spec: OperatorSpec, *given: Array | None) -> Array:
@@ -739,6 +753,8 @@ _OPERATORS: dict[str, _Operator] = {
     "SplitVD": _Operator(_split),
     "GatherV2": _Operator(_gather, 3, 3, domain=_place, index_input=2),
     "StridedSliceV2": _Operator(_slice, 5, 5),
+    # What has lists as long as anybody likes.
+    "Bucketize": _Operator(_bucketize),
 }
 
 OPERATOR_TYPES = frozenset(_OPERATORS)

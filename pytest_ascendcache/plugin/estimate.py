@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections import Counter
 from collections.abc import Iterable
 
-from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
-from pytest_ascendcache.conformance.costs import asleep_of, runs_of
-from pytest_ascendcache.contract import Capability, load_rules
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.conformance.costs import asleep_of, needs_of, runs_of
+from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.plugin.session import AscendSession
 from pytest_ascendcache.toolchains import ToolchainError
 
@@ -81,19 +80,9 @@ def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability])
     needed = (
         number * runs_of(function)
         for function, number in functions.items()
-        if _needs(function) <= capabilities
+        if needs_of(function) <= capabilities
     )
     return round(sum(needed))
-
-
-def _needs(function: str) -> frozenset[Capability]:
-    """What the rule of a check needs of a toolchain; workers tell no more of it than its name."""
-    name = function.partition("::")[2]
-    module = importlib.import_module(f"{PACKAGE}.{module_of(function)}")
-    for mark in getattr(getattr(module, name, None), "pytestmark", ()):
-        if mark.name == "ascend_rule" and mark.args[0] in load_rules():
-            return load_rules()[mark.args[0]].capabilities
-    return frozenset()
 
 
 def duration(seconds: float) -> str:

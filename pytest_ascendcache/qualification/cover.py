@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from pytest_ascendcache.conformance.costs import life_of, runs_of
+from pytest_ascendcache.conformance.costs import life_of, needs_of, runs_of
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills
 
@@ -80,7 +80,7 @@ def candidates_of(
     return [
         Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check, life_of(check))
         for check, rule in rules.items()
-        if known[rule].capabilities <= capabilities
+        if known[rule].capabilities | needs_of(check) <= capabilities
     ]
 
 

@@ -48,7 +48,7 @@ def run(kind, *inputs, outputs=(), **values):
 
 def test_every_type_is_named_here_or_in_a_fixture():
     assert {"Add", "Conv2D", "LayerNorm", "SoftmaxV2"} <= OPERATOR_TYPES
-    assert len(OPERATOR_TYPES) == 62
+    assert len(OPERATOR_TYPES) == 63
 
 
 SIGMOID_OF_1 = 1 / (1 + math.exp(-1))
@@ -84,6 +84,8 @@ SIGMOID_OF_1 = 1 / (1 + math.exp(-1))
         ("GeluV2", {"approximate": "tanh"}, [1], [0.8411919906082768]),
         ("Erf", {}, [0, 1, -1], [0, 0.8427007929497149, -0.8427007929497149]),
         ("ReduceMinD", {"axes": (0,)}, [3, -1, 2], -1),
+        ("Bucketize", {"boundaries": (0.0, 1.0, 2.0)}, [-1, 0, 1.5, 2, 9], [0, 1, 2, 3, 3]),
+        ("Bucketize", {"boundaries": (0.0, 1.0), "right": False}, [0, 1, 2], [0, 1, 2]),
         ("SplitVD", {"size_splits": (2, 1), "split_dim": 0}, [4, 5, 6], [4, 5]),
     ],
 )

@@ -16,9 +16,11 @@ MB, 50 %) is told with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,9 +62,10 @@ from pytest_ascendcache.contract import (
 )
 from pytest_ascendcache.contract.aging import HALF_AN_HOUR, MEGABYTE
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.observation import CacheUnderTest
+from pytest_ascendcache.faults import Act, Action, FaultPlan
+from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 TEN, SIX = "abcdefghij", "abcdef"
 HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
@@ -232,6 +235,29 @@ def test_an_idle_entry_goes_over_the_limit(cache: CacheUnderTest, add: OperatorS
     shelf = Shelf(cache).lay("a", 8 * MEGABYTE, 2000 / HOUR).lay("b", MEGABYTE, 0)
     run = cache.compile(add, mode=ENABLE, environment=environment(8, 100))
     shelf.check(run, CacheLimits(8, 100), goes="a")
+
+
+CLOCKS = (
+    *(-2.0, -24 * 40, 60 / HOUR, 2000 / HOUR, 36.0, 24 * 400, 24 * 365 * 15, None),
+    *(-24 * 365 * 14, -24 * 365 * 84),
+)
+"""Hours since the last access by clocks that were set otherwise: ``None`` is back to 1970, and the
+last two are ahead to where seconds no longer fit into 31 and 32 bits."""
+
+
+@rule("aging/needs-both")
+@pytest.mark.parametrize(("ratio", "goes"), [(1, "defgh"), (90, "fgh")])
+def test_times_of_any_clock_are_told_apart(
+    cache: CacheUnderTest, add: OperatorSpec, ratio: int, goes: str
+) -> None:
+    """Files that were copied, restored, or written by another host: however far back or ahead a
+    time is, what is idle for hours or decades goes, and what lies ahead is not idle."""
+    _needs_an_order(cache)
+    cache.warm(add)
+    hours = [time.time() / HOUR if each is None else each for each in CLOCKS]
+    shelf = Shelf(cache).lay(TEN, ITEM, *hours)
+    run = cache.compile(add, mode=ENABLE, environment=environment(8, ratio))
+    shelf.check(run, CacheLimits(8, ratio), goes=goes)
 
 
 def _needs_an_order(cache: CacheUnderTest) -> None:
@@ -620,6 +646,69 @@ def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -
     run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     shelf.check(run, CacheLimits(8, 50), goes=TEN[:8])
     assert [path.name for path in files if not path.exists()] == [], "it was not idle, and is gone"
+
+
+@rule("aging/orphans")
+def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    cache.warm(add)
+    shelf = _over_a_megabyte(cache)
+    barred = shelf.entry("b").object_path
+    barred.unlink()
+    barred.mkdir()
+    (barred / "part").write_bytes(bytes(KILOBYTE))
+    linked = shelf.entry("d").object_path
+    linked.unlink()
+    linked.symlink_to(cache.sandbox / "nowhere")
+    nine_hours_ago = time.time() - 9 * HOUR
+    os.utime(linked, (nine_hours_ago, nine_hours_ago), follow_symlinks=False)
+    run = cache.attempt(add, mode=ENABLE, environment=environment(1, 1))
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _all_went_but(shelf, "bd", "the object of b is a directory, that of d a link")
+
+
+@rule("aging/orphans")
+def test_an_entry_that_cannot_be_removed_keeps_no_other(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
+) -> None:
+    """The first file that is to go may not: all other idle entries go in the same run."""
+    try:
+        route = toolchain.fault_route()
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    if Action.EACCES not in route.actions:
+        pytest.skip(f"{toolchain.name}: no file can be kept from being removed")
+    cache.warm(add)
+    shelf = _over_a_megabyte(cache)
+    request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
+
+    def age(plan: FaultPlan) -> Run:
+        shelf.rest()  # what was put back is as new
+        return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
+
+    aging = Interruption(cache.root, cache.sandbox / "record", route, age)
+    removals = [
+        (each, name)
+        for each in aging.operations
+        for name in TEN
+        if each.act is Act.REMOVE and shelf.entry(name).stem in each.path
+    ]
+    if not removals:
+        raise NotDecidable("no removal of an idle entry was seen")
+    at, kept = removals[0]
+    run = aging.strike(Action.EACCES, at)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    _all_went_but(shelf, kept, f"{Action.EACCES.value} at {at}")
+
+
+def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
+    """Ten entries of 160 KB, eight of them over 1 MB, of which 1 % may stay: none."""
+    cache.marks = False
+    return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
+
+
+def _all_went_but(shelf: Shelf, kept: str, why: str) -> None:
+    stays = "".join(each for each in TEN if each not in kept and any(shelf.there(each)))
+    assert stays == "", f"{why}: of the entries that are idle too, {stays} stay"
 
 
 # --- what the mount does --------------------------------------------------------------------

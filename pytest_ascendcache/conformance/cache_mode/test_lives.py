@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pytest_ascendcache.conformance.kit import lives as stories
+from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.life import Aspect, Life
 from pytest_ascendcache.conformance.kit.lives import Caches, Lives
 from pytest_ascendcache.conformance.kit.vocabulary import rule
@@ -21,8 +22,18 @@ RULES = {
     Aspect.OUTCOMES: "combinations/outcome",
     Aspect.KERNELS: "cache-mode/transparent",
     Aspect.NUMBERS: "combinations/numbers",
+    Aspect.MODES: "impl-mode/precision-file",
+    Aspect.TYPES: "impl-mode/type-list",
+    Aspect.INERT: "cache-mode/disable-is-inert",
     Aspect.HEALING: "robust/heals-damaged-entry",
     Aspect.AGING: "aging/oldest-first",
+    Aspect.SOURCES: "aging/ini-beats-environment",
+    Aspect.HALVES: "aging/ini-needs-both-keys",
+    Aspect.BAD: "aging/bad-values",
+    Aspect.OFF: "aging/minus-one",
+    Aspect.RENEWS: "aging/hit-renews",
+    Aspect.CHIPS: "aging/per-soc",
+    Aspect.CREATED: "aging/creates-ini",
     Aspect.UPGRADE: "robust/upgrade-stamp",
     Aspect.PRIVATE: "security/private-modes",
     Aspect.LINKS: "security/no-symlink-follow",
@@ -45,14 +56,14 @@ def asks(*aspects: Aspect) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("aspect", cases)
 
 
-@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE, Aspect.PLACE)
+@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE, Aspect.PLACE, Aspect.INERT)
 def test_a_cache_lives_through_every_mode(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.modes, ascend_evidence, aspect)
 
 
-@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS)
+@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS, Aspect.MODES, Aspect.TYPES)
 def test_a_cache_lives_with_both_implementations(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
@@ -74,6 +85,24 @@ def test_a_cache_lives_through_accidents(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.accidents, ascend_evidence, aspect)
+
+
+@asks(
+    Aspect.OUTCOMES,
+    Aspect.KERNELS,
+    Aspect.AGING,
+    Aspect.SOURCES,
+    Aspect.HALVES,
+    Aspect.BAD,
+    Aspect.OFF,
+    Aspect.RENEWS,
+    Aspect.CHIPS,
+    Aspect.CREATED,
+)
+def test_a_cache_lives_within_changing_limits(
+    lives: Lives, ascend_evidence: Evidence, aspect: Aspect
+) -> None:
+    _judge(lives, aging, ascend_evidence, aspect)
 
 
 def _judge(lives: Lives, story: Callable[[Life], None], evidence: Evidence, aspect: Aspect) -> None:

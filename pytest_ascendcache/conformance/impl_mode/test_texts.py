@@ -86,8 +86,23 @@ def _plain(spelling: Spelling, section: str) -> str:
     return (types + (b"" if spelling.ended else spelling.end.encode()) + names).decode()
 
 
+OTHER_TYPES = (
+    *("Gelu", "Mish", "Sigmoid", "FastGelu", "RealDiv", "Log", "Swish", "Rsqrt", "Reciprocal"),
+    *("Pow", "Erf", "SoftmaxV2", "LayerNorm", "BatchMatMul", "ReduceMeanD"),
+)
+"""Types that make a list or a file long, before those that are compiled."""
+
+
+def _long() -> str:
+    """A file in which the lines that count come late."""
+    modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
+    others = [(kind, HIGH_PERFORMANCE) for kind in OTHER_TYPES]
+    return Spelling().write([*others, *zip(TYPES, modes, strict=True)]).decode()
+
+
 @rule("impl-mode/precision-file")
 @texts(20)
+@each_of([{"content": _long()}])
 @each_of({"content": _plain(each, section)} for each in ODDITIES for section in ("", "[ByOpType]"))
 @given(content=_files())
 def test_a_precision_file_means_its_lines_however_it_is_written(
@@ -114,6 +129,7 @@ def test_a_precision_file_means_its_lines_however_it_is_written(
 
 @rule("impl-mode/type-list")
 @texts(12)
+@each_of([{"listed": [*OTHER_TYPES, *TYPES[:2]]}])
 @given(
     listed=st.lists(
         st.one_of(st.sampled_from(TYPES), *(near(kind) for kind in TYPES)), min_size=1, max_size=4

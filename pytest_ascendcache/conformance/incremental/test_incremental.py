@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_ascendcache.caches import RankKernel, Snapshot, read_kernel_meta
+from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
@@ -395,6 +396,48 @@ def test_operators_of_one_type_are_told_apart(network: NetworkUnderTest) -> None
     steep = replace(LEAKY, name="steep", attributes=(("negative_slope", "float", 4.0),))
     for _ in range(2):
         assert network.attempt(network.request(probe_network(LEAKY, steep))).wrong == {}
+
+
+WIDE = (
+    *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
+    *("ConcatD", "SplitVD", "Bucketize"),
+)
+"""Types whose numbers are told apart whatever they are: attributes, lists, many tensors."""
+
+
+def wide_network(operators: Sequence[OperatorSpec]) -> Network:
+    """Operators side by side, each with data of its own."""
+    from pytest_ascendcache.operators.semantics import sample_inputs
+
+    tensors: dict[str, TensorDesc] = {}
+    constants: dict[str, tuple[float, ...]] = {}
+    nodes = []
+    for each in operators:
+        given = tuple(f"{each.name}_input{number}" for number, _ in enumerate(each.inputs))
+        made = tuple(f"{each.name}_output{number}" for number, _ in enumerate(each.outputs))
+        described = zip((*given, *made), (*each.inputs, *each.outputs), strict=True)
+        tensors |= {name: replace(tensor, name=name) for name, tensor in described}
+        data = sample_inputs(each, seed=1)
+        constants |= {name: tuple(x.ravel().tolist()) for name, x in zip(given, data, strict=True)}
+        nodes.append(Node(each, given, made))
+    outputs = tuple(name for node in nodes for name in node.outputs)
+    return Network("wide", tensors, constants, tuple(nodes), outputs)
+
+
+@rule("incremental/compiles-changed-only")
+def test_many_operators_that_differ_in_a_field_are_told_apart(network: NetworkUnderTest) -> None:
+    """Many generated operators in one network: each has a kernel of its own from the first
+    run on, the outputs are right, and the second run has nothing left to compile."""
+    families = tuple(each for each in FAMILIES if each.type in WIDE)
+    wide = wide_network(generate(seed=2, families=families))
+    first = network.attempt(network.request(wide))
+    if not first.succeeded:
+        raise NotDecidable(f"a run of generated operators {first.result.ending}")
+    second = network.attempt(network.request(wide))
+    assert (first.wrong, second.wrong) == ({}, {}), "a kernel of another operator is used"
+    own = expected_compiles(wide.operators, Scenario(), ())
+    assert len(first.stored) == len(own), f"{len(first.stored)} kernels of {len(own)} are kept"
+    assert (second.stored, second.disturbed) == (frozenset(), {}), "the second run compiles"
 
 
 @rule("incremental/result-correct")

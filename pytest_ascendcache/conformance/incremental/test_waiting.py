@@ -1,7 +1,9 @@
 """From when, and how long, ranks wait for each other. Source: document M, common questions.
 
 No clock is looked at. A rank of another gang that waits in vain, with a timeout of its own, is the
-measure of how much time has passed: see :func:`_passes`.
+measure of how much time has passed: see :func:`_passes`. Ranks have the longest timeout there is
+where waits are rehearsed, and the measure is made of shorter ones, so that a timeout that is not
+waited for in full is told from one that is.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pytest_ascendcache.conformance.kit.gangs import (
     wait_until,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.contract.ranks import LONGEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
 from pytest_ascendcache.observation import (
     NetworkRun,
@@ -32,15 +35,23 @@ from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError, TrainRequest
 
 TIMEOUT = 600
-"""``HCCL_CONNECT_TIMEOUT`` of the ranks that are judged."""
+"""``HCCL_CONNECT_TIMEOUT`` of the ranks that are judged, where their waits are real."""
 
 
-def _passes(network: NetworkUnderTest, watch: Watch, timeout: int, second: float) -> None:
-    """Let a timeout pass: that of a rank 1 whose rank 0 never comes."""
+def _longest(second: float) -> tuple[int, float]:
+    """The timeout to judge, and how long a second of it lasts: as long in all as a short one."""
+    if second == 1.0:
+        return TIMEOUT, second
+    return LONGEST_WAIT, second * TIMEOUT / LONGEST_WAIT
+
+
+def _passes(network: NetworkUnderTest, watch: Watch, seconds: int, second: float) -> None:
+    """Let time pass: twice the timeout of a rank 1 whose rank 0 never comes."""
     own = {"MS_COMPILER_CACHE_PATH": str(network.site / "clock")}
-    with meeting_place(2, timeout) as gang:
-        request = network.request(NETWORK, 1, gang, own, second=second)
-        ended_without(wait(watch, watch.start(request), second, timeout), 0)
+    for timeout in (seconds // 2, seconds - seconds // 2):
+        with meeting_place(2, timeout) as gang:
+            request = network.request(NETWORK, 1, gang, own, second=second)
+            ended_without(wait(watch, watch.start(request), second, timeout), 0)
 
 
 @rule("ranks/partial-deletion")
@@ -51,16 +62,17 @@ def test_an_arrival_does_not_renew_the_patience_of_others(
     """Of three ranks one waits, another comes later, the last one never: the first one ends when
     its own timeout has passed."""
 
-    def story(second: float) -> None:
-        with meeting_place(3, TIMEOUT) as gang, network.watch() as watch:
+    def story(told: float) -> None:
+        timeout, second = _longest(told)
+        with meeting_place(3, timeout) as gang, network.watch() as watch:
             requests = [network.request(NETWORK, rank, gang, second=second) for rank in range(2)]
             waiting = watch.start(requests[first])
             wait_until(lambda: len(published(network, first)) == 2)
-            _passes(network, watch, TIMEOUT * 6 // 10, second)
+            _passes(network, watch, timeout * 6 // 10, second)
             watch.start(requests[1 - first])
             wait_until(lambda: len(published(network, 1 - first)) == 2)
-            _passes(network, watch, TIMEOUT * 65 // 100, second)
-            run = watch.wait(waiting, TIMEOUT * second / 10)
+            _passes(network, watch, timeout * 65 // 100, second)
+            run = watch.wait(waiting, timeout * second / 10)
         assert run.result.returncode is not None, (
             f"rank {first} still waits when one and a quarter of its timeout has passed: the "
             f"arrival of rank {1 - first} has renewed it"

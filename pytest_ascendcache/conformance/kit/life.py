@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
 from pytest_ascendcache.conformance.kit.shelf import Shelf
 from pytest_ascendcache.contract import (
@@ -53,8 +54,18 @@ class Aspect(str, Enum):
     OUTCOMES = "outcomes"
     KERNELS = "kernels"
     NUMBERS = "numbers"
+    MODES = "modes"
+    TYPES = "types"
+    INERT = "inert"
     HEALING = "healing"
     AGING = "aging"
+    SOURCES = "sources"
+    HALVES = "halves"
+    BAD = "bad"
+    OFF = "off"
+    RENEWS = "renews"
+    CHIPS = "chips"
+    CREATED = "created"
     UPGRADE = "upgrade"
     PRIVATE = "private"
     LINKS = "links"
@@ -119,7 +130,9 @@ class Life:
     undecided: dict[Aspect, str] = field(default_factory=dict)
     judged: set[Aspect] = field(default_factory=set)
     _fresh: dict[Any, str] = field(default_factory=dict)
+    _of_mode: dict[Key, str] = field(default_factory=dict)
     _number: int = 0
+    _version: int = 0
 
     def run(
         self,
@@ -129,21 +142,39 @@ class Life:
         *,
         anew: bool = False,
         shelf: tuple[Shelf, CacheLimits] | None = None,
+        about: Aspect = Aspect.AGING,
         environment: Mapping[str, str] | None = None,
+        plainly: Mapping[str, Any] | None = None,
+        where: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """One run, judged. ``anew`` says that a new version voids all that is there; ``shelf``
-        is what ages, by which limits."""
+        """One run, judged.
+
+        ``anew`` says that a new version voids all that is there; ``shelf`` is what ages, by which
+        limits, ``about`` which what is wrong of it fails; ``plainly`` are options that say the same
+        in plain writing, for a toolchain that refuses them as they are written; ``where`` is how
+        this run is told the directory.
+        """
         self._number += 1
+        self._version += anew
         told = f"run {self._number}, {what}"
         asked = self.cache.options.but(cache_mode=mode, **options)
         for operator in operators:
             own = self.entries.get(self.key(operator, asked))
             self.cache.learn(operator, None if own is None else own.stem, asked)
         before = {aspect: Snapshot.take(path) for aspect, path in self.guarded.items()}
-        variables = {**self.given.get("environment", {}), **(environment or {})}
-        given = {**self.given, "environment": variables}
+        told_so = self.given if where is None else where
+        variables = {**told_so.get("environment", {}), **(environment or {})}
+        given = {**told_so, "environment": variables}
+        nothing = not self.cache.root.exists()
         run = self.cache.attempt(*operators, mode=mode, **given, **options)
+        if plainly and not run.succeeded:
+            asked = replace(asked, **plainly)
+            plain = self.cache.attempt(*operators, mode=mode, **given, **{**options, **plainly})
+            if plain.succeeded:
+                ending = run.result.ending
+                self._say(Aspect.MODES, told, f"written plainly, it is taken; refused: {ending}")
+            run = plain
         for aspect, snapshot in before.items():
             changes = snapshot.disturbed(Snapshot.take(self.guarded[aspect]))
             for path, change in changes.items():
@@ -158,8 +189,9 @@ class Life:
             self._judge(told, run, operator, asked, anew)
         self._judge_kernels(told, run, asked, variables)
         self._judge_files(told, run, asked)
+        self._judge_inert(told, asked, nothing)
         if shelf is not None:
-            self._judge_aging(told, run, *shelf)
+            self._judge_aging(about, told, run, *shelf)
 
     def key(self, operator: OperatorSpec, options: CompileOptions) -> Key:
         """Whose entry an operator has under these options."""
@@ -172,9 +204,9 @@ class Life:
 
     def damage(self, operator: OperatorSpec, damage: Damage) -> None:
         """Spoil the entry of an operator, of the chip under test and the default mode."""
-        own = self._entry(operator)
-        if own is not None and own.state is EntryState.VALID:
-            damage.apply(Entry(own.stem, self.cache.layout.soc(self.cache.options.soc)))
+        entry, own = self.entry(operator), self._entry(operator)
+        if entry is not None and own is not None:
+            damage.apply(entry)
             own.state = EntryState.DAMAGED
 
     def link(self, operator: OperatorSpec, *suffixes: str) -> None:
@@ -186,8 +218,9 @@ class Life:
                 path.rename(moved)
                 path.symlink_to(moved)
 
-    def lure(self, operator: OperatorSpec) -> None:
-        """Copy a valid entry out of the cache, and have its metadata name the copy."""
+    def lure(self, operator: OperatorSpec, *, other: bool = False) -> None:
+        """Copy a valid entry out of the cache, and have its metadata name the copy; the digest
+        too, where that is of ``other`` bytes than the object in the cache."""
         entry = self._lead_away(Aspect.NAMES, operator)
         if entry is not None:
             outside = self.guarded[Aspect.NAMES]
@@ -195,20 +228,42 @@ class Life:
                 shutil.copy2(path, outside)
             name = os.path.relpath(outside / entry.stem, entry.directory)
             fields = {**entry.metadata, "binFileName": name}
+            if other:
+                copy = outside / entry.object_path.name
+                copy.write_bytes(flipped(copy.read_bytes()))
+                fields["sha256"] = sha256(copy.read_bytes())
             entry.metadata_path.write_text(json.dumps(fields))
+
+    def learn_modes(self, operators: Sequence[OperatorSpec], **modes: CompileOptions) -> None:
+        """Compile fresh kernels of each mode, as options that are written plainly ask for it."""
+        for asked in modes.values():
+            found = self._digests(operators, asked, {})
+            for each in operators:
+                self._of_mode[self.key(each, asked)] = found[each]
+                self._fresh[self._kernel_key(each, asked)] = found[each]
+
+    def are_alike(self, operator: OperatorSpec, *options: CompileOptions) -> bool:
+        """Whether an operator has one kernel under these options, as was learned of modes."""
+        return len({self._of_mode.get(self.key(operator, each)) for each in options}) == 1
+
+    def learn_kernels(self, *operators: OperatorSpec) -> None:
+        """Compile fresh kernels of operators, all in one run."""
+        asked = self.cache.options
+        for each, digest in self._digests(operators, asked, {}).items():
+            self._fresh[self._kernel_key(each, asked)] = digest
 
     def _lead_away(self, aspect: Aspect, operator: OperatorSpec) -> Entry | None:
         """The valid entry of an operator, of which nothing more is said, and a guarded
         directory; ``None`` where there is no such entry."""
-        own = self._entry(operator)
-        if own is None or own.state is not EntryState.VALID:
+        entry, own = self.entry(operator), self._entry(operator)
+        if entry is None or own is None:
             return None
         own.state = None
         directory = self.cache.sandbox / f"outside_{aspect.value}"
         directory.mkdir(exist_ok=True)
         self.guarded[aspect] = directory
         self.judged.add(aspect)
-        return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
+        return entry
 
     def _give_up_damaged(self) -> None:
         """Remove the entries that are damaged, so that what else is to come is not hidden by
@@ -221,18 +276,47 @@ class Life:
                         _remove(path)
                 del self.entries[key]
 
+    def entry(self, operator: OperatorSpec) -> Entry | None:
+        """The valid entry of an operator, of the chip under test and the default mode."""
+        own = self._entry(operator)
+        if own is None or own.state is not EntryState.VALID:
+            return None
+        return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
+
     def _entry(self, operator: OperatorSpec) -> Own | None:
         return self.entries.get(self.key(operator, self.cache.options))
 
-    def age(self, *seconds: float, oldest: Iterable[OperatorSpec] = ()) -> None:
-        """Set the times of files to so many seconds from now, in turn; ``oldest`` to a year ago."""
-        owned = (self._entry(each) for each in oldest)
-        old = {own.stem for own in owned if own is not None}
+    def age(
+        self,
+        *seconds: float,
+        oldest: Iterable[OperatorSpec] = (),
+        only: Iterable[OperatorSpec] | None = None,
+    ) -> None:
+        """Set the times of files to so many seconds from now, in turn; ``oldest`` to a year ago;
+        of all entries, or ``only`` of those of some operators."""
+        old = self._stems(oldest)
         files = sorted(self.cache.layout.kernel_cache.rglob("te_*"))
+        if only is not None:
+            chosen = self._stems(only)
+            files = [path for path in files if path.stem in chosen]
         for number, path in enumerate(files):
             ago = -_YEAR if path.stem in old else seconds[number // 2 % len(seconds)]
             when = time.time() + ago
             os.utime(path, (when, when), follow_symlinks=False)
+
+    def _stems(self, operators: Iterable[OperatorSpec]) -> set[str]:
+        owned = (self._entry(each) for each in operators)
+        return {own.stem for own in owned if own is not None}
+
+    def say(self, aspect: Aspect, what: str) -> None:
+        """Note something wrong after the last run."""
+        self._say(aspect, f"run {self._number}", what)
+
+    def gone(self, seen: str, expected: str, what: str) -> None:
+        """Whether what was laid beside the life's own entries went with another version."""
+        if seen != expected:
+            differs = f"observed: {seen or 'nothing'} gone\nexpected: {expected}"
+            self._say(Aspect.UPGRADE, f"run {self._number}, {what}", differs)
 
     # Judging.
 
@@ -272,7 +356,7 @@ class Life:
         if anew and state is not EntryState.NONE:
             # Whether the old entry goes first or is overwritten is not told apart.
             allowed = {Outcome(COMPILED, fate) for fate in (Fate.STORED, REWRITTEN)}
-        elif state is None:
+        elif state is None or (own is None and self._shares(operator, key)):
             allowed = set()
         else:
             allowed = self._allowed(asked, debug, state)
@@ -289,6 +373,10 @@ class Life:
             differs = f"observed: {outcome}\nexpected: {Outcome(COMPILED, REWRITTEN)}"
             self._say(Aspect.HEALING, told, differs, str(operator))
         self._remember(key, own, outcome, stem)
+
+    def _shares(self, operator: OperatorSpec, key: Key) -> bool:
+        """Whether it is left open if an operator shares the entry of one of its modes."""
+        return key.mode is None and self.tables is not None and self.tables.has_two(operator)
 
     def _allowed(
         self,
@@ -353,7 +441,7 @@ class Life:
         self, told: str, run: Run, asked: CompileOptions, variables: Mapping[str, str]
     ) -> None:
         """Each delivered kernel against a fresh one of the same options, and its numbers."""
-        keys = {each: self._kernel_key(each, asked, variables) for each in run.operators}
+        keys = {each: self._kernel_key(each, asked) for each in run.operators}
         missing = [each for each, key in keys.items() if key not in self._fresh]
         try:
             if missing:
@@ -371,6 +459,7 @@ class Life:
         except NotDecidable as reason:
             self.undecided.setdefault(Aspect.KERNELS, f"{told}: {reason}")
             return
+        self._judge_modes(told, asked, delivered)
         self.judged.add(Aspect.KERNELS)
         for each in wrong:
             self._say(Aspect.KERNELS, told, "not the kernel of a fresh compile", str(each))
@@ -383,14 +472,39 @@ class Life:
             except NotDecidable as reason:
                 self.undecided.setdefault(Aspect.NUMBERS, f"{told}: {reason}")
 
-    def _kernel_key(
-        self, operator: OperatorSpec, asked: CompileOptions, variables: Mapping[str, str]
-    ) -> Any:
+    def _judge_modes(
+        self, told: str, asked: CompileOptions, delivered: Mapping[OperatorSpec, str]
+    ) -> None:
+        """Whether each delivered kernel is of the mode that the options give its operator."""
+        if asked.debug_level or asked.debug_config is not None:
+            return
+        aspect = Aspect.MODES if asked.precision_file is not None else Aspect.TYPES
+        if aspect is Aspect.TYPES and asked.implmode_types is None:
+            return
+        for operator, digest in delivered.items():
+            key = self.key(operator, asked)
+            others = {
+                other.mode
+                for other, known in self._of_mode.items()
+                if replace(other, mode=key.mode) == key and known == digest
+            }
+            if key not in self._of_mode or not others:
+                continue
+            self.judged.add(aspect)
+            if key.mode not in others:
+                seen = " and ".join(sorted(each or "no mode" for each in others))
+                differs = (
+                    f"observed: the kernel of {seen}\nexpected: that of {key.mode or 'no mode'}"
+                )
+                self._say(aspect, told, differs, str(operator))
+                self.entries.pop(key, None)  # what was stored is another's
+
+    def _kernel_key(self, operator: OperatorSpec, asked: CompileOptions) -> Any:
         debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
         key = self.key(operator, asked)
         if debug is False:
-            return key, tuple(sorted(variables.items()))
-        return key, operator.name, replace(asked, cache_mode=None)
+            return key, self._version
+        return key, self._version, operator.name, replace(asked, cache_mode=None)
 
     def _digests(
         self,
@@ -413,19 +527,34 @@ class Life:
                 self._say(Aspect.PRIVATE, told, "left in the working directory", left.name)
             _remove(left)
 
-    def _judge_aging(self, told: str, run: Run, shelf: Shelf, limits: CacheLimits) -> None:
-        self.judged.add(Aspect.AGING)
+    def _judge_inert(self, told: str, asked: CompileOptions, nothing: bool) -> None:
+        """A run without the cache does not make it."""
+        if asked.effective_mode is CacheMode.DISABLE and nothing:
+            self.judged.add(Aspect.INERT)
+            if self.cache.root.exists():
+                self._say(Aspect.INERT, told, "the directory was made")
+
+    def _judge_aging(
+        self, about: Aspect, told: str, run: Run, shelf: Shelf, limits: CacheLimits
+    ) -> None:
+        self.judged.add(about)
         aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
         if not aging.allows(gone):
             self._say(
-                Aspect.AGING,
+                about,
                 told,
                 f"observed: of idle entries {''.join(sorted(gone)) or 'none'} gone\n"
                 f"expected: {''.join(sorted(aging.must_go)) or 'none'} "
                 f"({limits.megabytes} MB, {limits.ratio} %)",
             )
         if torn:
-            self._say(Aspect.AGING, told, f"half of an aged entry was left behind: {torn}")
+            self._say(about, told, f"half of an aged entry was left behind: {torn}")
+
+
+def flipped(data: bytes) -> bytes:
+    """The same bytes but for one bit in their first quarter."""
+    place = len(data) // 4
+    return data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :]
 
 
 def _listed(subjects: Sequence[str]) -> str:

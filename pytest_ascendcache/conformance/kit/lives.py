@@ -6,7 +6,8 @@ that a key that leaves out what they differ in serves the wrong kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,8 +15,11 @@ import pytest
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
 from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
+from pytest_ascendcache.conformance.kit.surroundings import LONG
+from pytest_ascendcache.conformance.kit.texts import Spelling, plainly
 from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
 from pytest_ascendcache.contract import (
     CacheLimits,
@@ -27,39 +31,12 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.faults import DAMAGES
+from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED
 from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 YEAR = 365 * 86400.0
 
-
-def _operator(
-    kind: str, *shapes: tuple[int, ...], dtype: str = "float32", out: int = 0, **attributes: Any
-) -> OperatorSpec:
-    tensors = tuple(TensorDesc.of(dtype, *shape) for shape in shapes)
-    kinds = {float: "float", int: "int", bool: "bool", tuple: "list_int"}
-    given = tuple(Attribute(k, kinds[type(v)], v) for k, v in attributes.items())
-    return OperatorSpec(kind, tensors, (tensors[out],), given)
-
-
-NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
-    (_operator("Add", (4, 8), (4, 8)), _operator("Mul", (4, 8), (4, 8))),
-    (_operator("Sub", (6, 4), (6, 4)), _operator("Sub", (4, 6), (4, 6))),
-    (_operator("Relu", (4, 8)), _operator("Relu", (4, 8), dtype="float16")),
-    (_operator("Mul", (5, 8), (1, 8)), _operator("Mul", (5, 8), (5, 1))),
-    (_operator("Sub", (3, 8), (3, 8)), _operator("Sub", (1, 8), (3, 8), out=1)),
-    (_operator("SoftmaxV2", (4, 8), axes=(-1,)), _operator("SoftmaxV2", (4, 8), axes=(0,))),
-    (
-        _operator("LeakyRelu", (4, 8), negative_slope=0.1),
-        _operator("LeakyRelu", (4, 8), negative_slope=0.10001),
-    ),
-    (_operator("Abs", (1, 2, 3, 4, 5)), _operator("Abs", (1, 2, 3, 5, 4))),
-    (_operator("Exp", (70000,)), _operator("Exp", (70000 - 65536,))),
-    (_operator("Neg", (2, 1, 8)), _operator("Neg", (2, 8))),
-)
-"""Two operators each that differ in one field."""
 
 FIRST = named((pair[0] for pair in NEIGHBOURS), "first_")
 SECOND = named((pair[1] for pair in NEIGHBOURS), "second_")
@@ -68,7 +45,10 @@ SECOND = named((pair[1] for pair in NEIGHBOURS), "second_")
 def modes(life: Life) -> None:
     """Every mode, with debug switches between, over neighbours."""
     third = named((each for pair in NEIGHBOURS for each in pair), "Again")
-    life.run("enable on nothing", FIRST, ENABLE)
+    ways = _ways(life)
+    life.learn_kernels(*FIRST, *SECOND, *_NEW)
+    life.run("disable before anything", FIRST[:4], DISABLE)
+    life.run("enable on nothing", FIRST, ENABLE, where=ways["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
     life.run(
         "enable of neighbours of what is there, elsewhere",
@@ -83,15 +63,44 @@ def modes(life: Life) -> None:
     if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
         beside["debug_config"] = listed
         life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **beside)
-    life.run("enable after it", (*FIRST, *SECOND, *_NEW), ENABLE)
+    life.run("enable after it", (*FIRST, *SECOND, *_NEW), ENABLE, where=ways["no home"])
     life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
     life.age(-YEAR, 7200.0)
-    life.run("force", third[::2], FORCE)
-    life.run("force again", third[::4], FORCE)
-    life.run("enable at last", third, ENABLE)
+    _litter(life)
+    life.run("force", third[::2], FORCE, where=ways["empty variable"])
+    life.run("force again", third[::4], FORCE, where=ways["variable"])
+    life.run("enable at last", third, ENABLE, where=ways["whole path"])
 
 
-_NEW = named((_operator("Relu", (9, 3)), _operator("Tanh", (9, 3))), "new")
+def _ways(life: Life) -> dict[str, dict[str, Any]]:
+    """The one directory, told in other ways than the life's own.
+
+    Source: document C, op_cache_dir: the option goes before the variable, and that before HOME.
+    """
+    cache = life.cache
+    place, variables = str(cache.root), life.given.get("environment", {})
+    relative = os.path.relpath(place, cache.work)
+    found: dict[str, dict[str, Any]] = {
+        "home": {"cache_dir": None},
+        "no home": {"cache_dir": place, "environment": variables, "unset": frozenset({"HOME"})},
+        "empty variable": {"cache_dir": None, "environment": {_VARIABLE: ""}},
+        "variable": {"cache_dir": None, "environment": {_VARIABLE: relative}},
+        "whole path": {"cache_dir": place, "environment": variables},
+    }
+    if not cache.edition.cache_path:
+        found["empty variable"] = found["variable"] = found["home"]
+    return found
+
+
+def _litter(life: Life) -> None:
+    """Directories of a user among the entries."""
+    for name in ("a_copy", "mine", "Z-old"):
+        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
+        inner.mkdir(parents=True)
+        (inner / "a_note").write_text("a user's")
+
+
+_NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 
 def implementations(life: Life) -> None:
@@ -99,49 +108,90 @@ def implementations(life: Life) -> None:
     tables = life.tables
     if tables is None:
         raise NotDecidable("the toolchain's tables of implementation modes cannot be read")
-    kinds = ("Exp", "Gelu", "Tanh", "Sqrt")
-    found = [_operator(kind, (4, 32), dtype="float16") for kind in kinds]
+    kinds = ("Exp", "Gelu", "Tanh", "Sqrt", "SoftmaxV2")
+    found = [operator_of(kind, (4, 32), dtype="float16") for kind in kinds]
     two = [each for each in found if tables.has_two(each)]
-    one = [_operator("Mul", (4, 32), (4, 32), dtype="float16"), _operator("Exp", (4, 32))]
+    one = [operator_of("Mul", (4, 32), (4, 32), dtype="float16"), operator_of("Exp", (4, 32))]
     operators = tuple(
         each.named(f"block_{each.type}_{each.inputs[0].dtype.name}") for each in (*two, *one)
     )
     if len(two) < 2:
         raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
-    types = sorted({each.type for each in operators})
+    types = [each.type for each in two] + ["Mul"]
+    # Of two lines for one type the first counts.
+    again = [(two[-1].type, HIGH_PERFORMANCE)]
     precise, fast = (
-        PrecisionFile.of(dict.fromkeys(types, mode)) for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
+        [(kind, mode) for kind in types] for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
     )
-    life.run("high precision by file", operators, ENABLE, precision_file=precise)
-    life.run("high performance by file", operators, ENABLE, precision_file=fast)
-    first, second = operators[:2]
-    by_name = {second.name: HIGH_PERFORMANCE, first.name: HIGH_PRECISION}
-    file = PrecisionFile.of({**dict.fromkeys(types, HIGH_PERFORMANCE)}, by_name)
-    # Its last line has no end.
-    file = PrecisionFile(file.content.rstrip("\n"))
+    told = {mode: _told(lines) for mode, lines in {"precise": precise, "fast": fast}.items()}
+    modes = {mode: life.cache.options.but(precision_file=file) for mode, file in told.items()}
+    modes["none"] = life.cache.options.but(
+        select_implmode=SelectMode.HIGH_PRECISION, implmode_types=("Mul",)
+    )
+    life.learn_modes(operators, **modes)
     life.run(
-        "one by name, against the options beside the file",
+        "high precision by a file",
         operators,
         ENABLE,
-        precision_file=file,
+        **_oddly(
+            Spelling("\r\n", " ", between="\r\n# a note\r\n"), [*precise, *again], "[ByOpType]"
+        ),
+    )
+    life.run(
+        "high performance by a file, against the option beside it",
+        operators,
+        ENABLE,
+        select_implmode=SelectMode.HIGH_PRECISION,
+        **_oddly(Spelling(around="\t", trailing=" ", mark=True), fast),
+    )
+    first, second = operators[:2]
+    by_name = {
+        second.name: HIGH_PERFORMANCE,
+        f"scope/{second.name}": HIGH_PRECISION,
+        first.name: HIGH_PRECISION,
+    }
+    file = PrecisionFile.of(dict(fast), by_name)
+    life.run(
+        "one by name, in a last line that has no end, against the options beside the file",
+        operators,
+        ENABLE,
+        precision_file=PrecisionFile(file.content.rstrip("\n")),
+        plainly={"precision_file": file},
         select_implmode=SelectMode.HIGH_PRECISION,
         implmode_types=tuple(types),
     )
-    listed = (first.type, second.type)
+    # What is not listed shows by a mode that it has not got by itself.
+    by_itself = life.are_alike(first, modes["none"], modes["precise"])
+    other = SelectMode.HIGH_PERFORMANCE if by_itself else SelectMode.HIGH_PRECISION
     life.run(
-        "high precision by a list of types",
-        (first, second, operators[-1]),
+        f"{other.value} by a list of types",
+        operators,
         ENABLE,
-        select_implmode=SelectMode.HIGH_PRECISION,
-        implmode_types=listed,
+        select_implmode=other,
+        implmode_types=(second.type, first.type[:-1], f"{first.type}2", "Mul"),
     )
     every = SelectMode.HIGH_PERFORMANCE_FOR_ALL
     life.run("high performance for all", operators, ENABLE, select_implmode=every)
     chip = other_soc(life.cache.toolchain.soc, OTHER_SOC)
     if not life.cache.lacks(chip, operators[-1]):
-        life.run("another chip", operators, ENABLE, precision_file=precise, soc=chip)
-        life.run("force there", (first,), FORCE, precision_file=fast, soc=chip)
-    life.run("high precision again", operators, ENABLE, precision_file=precise)
+        life.run("another chip", operators, ENABLE, precision_file=told["precise"], soc=chip)
+        life.run("force there", (first,), FORCE, precision_file=told["precise"], soc=chip)
+    life.run("high precision again", operators, ENABLE, precision_file=told["precise"])
+
+
+def _told(lines: Sequence[tuple[str, str]]) -> PrecisionFile:
+    return PrecisionFile.of(dict(lines))
+
+
+def _oddly(
+    spelling: Spelling, lines: Sequence[tuple[str, str]], section: str = ""
+) -> dict[str, Any]:
+    """Options with a precision file that is written oddly, and the same written plainly."""
+    text = spelling.write(lines, section).decode()
+    return {
+        "precision_file": PrecisionFile(text),
+        "plainly": {"precision_file": PrecisionFile(plainly(text))},
+    }
 
 
 def accidents(life: Life) -> None:
@@ -161,7 +211,7 @@ def accidents(life: Life) -> None:
     for operator, damage in zip(operators, _DAMAGES, strict=False):
         life.damage(operator, damage)
     life.link(operators[-1], ".o", ".json")
-    life.lure(operators[-2])
+    life.lure(operators[-2], other=True)
     life.run("enable on damaged entries", operators, ENABLE)
     life.age(-60.0)
     shelf = Shelf(cache).lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
@@ -196,12 +246,22 @@ def accidents(life: Life) -> None:
     life.run("force beside halves", operators[:2], FORCE)
     if change is not None:
         change.apply()
+        third = Shelf(cache, _THIRD).lay("x", 16 * KILOBYTE, 0.1)
         life.run("enable of another version", operators[1:4], ENABLE, anew=True)
-    life.run("enable at last", operators, ENABLE)
+        life.gone(third.gone(), "x", f"entries of {_THIRD}")
+    life.age(-60.0)
+    shelf.lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+    life.run(
+        "enable over the limit at last",
+        operators,
+        ENABLE,
+        shelf=(shelf, limits),
+        environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
+    )
 
 
 def _damage(*names: str) -> tuple[Any, ...]:
-    by_name = {each.name: each for each in DAMAGES}
+    by_name = {each.name: each for each in (*DAMAGES, *METADATA_REPLACED)}
     return tuple(by_name[each] for each in names)
 
 
@@ -217,9 +277,11 @@ _DAMAGES = _damage(
     "object-empty",
     "metadata-empty",
 )
-_ODD = _damage("digest-a-number", "metadata-null", "name-missing")
+_ODD = _damage("digest-a-number", "metadata-null", "name-missing", "metadata-a-directory")
 _IDLE = "abcde"
 """Entries nobody asks for: 8000 KB, the last two of them used within half an hour."""
+_THIRD = "Ascend910B3"
+"""A chip for which nothing is compiled; the toolchain is not asked for it."""
 _HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
 
 
@@ -236,8 +298,11 @@ def _settle(name: str, life: Life) -> None:
     entry.directory.mkdir(parents=True)
     for path in (entry.object_path, entry.metadata_path):
         path.write_bytes(b"an entry of another user")
+    # Limits of a directory that is not used: everything idle would go.
+    for each in CacheLayout(decoy).ini_candidates:
+        each.write_text("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n")
     life.guarded[Aspect.PLACE] = decoy
-    if name == "accidents":
+    if name in ("accidents", "aging"):
         place = cache.sandbox / "kept/here"
         place.mkdir(parents=True)
         (cache.sandbox / "linked").symlink_to(place)
@@ -248,10 +313,10 @@ def _settle(name: str, life: Life) -> None:
         given = {"cache_dir": None, "environment": {_VARIABLE: str(place)}}
     else:
         # HOME lies deeper than the working directory, so that they do not lead to one place.
-        cache.home = cache.sandbox / "home" / "of" / "a-user"
+        cache.home = cache.sandbox / "算子_home-1.0" / LONG
         cache.home.mkdir(parents=True)
-        place = cache.sandbox / "算子_cache-1.0" / "deep"
-        given = {"cache_dir": f"../{place.parent.name}/{place.name}"}
+        place = cache.home / "atc_data"
+        given = {"cache_dir": os.path.relpath(place, cache.work)}
     if cache.edition.cache_path and given["cache_dir"] is not None:
         given["environment"] = {_VARIABLE: str(decoy)}
     cache.root, cache.layout = place, CacheLayout(place)

@@ -61,6 +61,12 @@ class Shelf:
             self._laid[name] = (size, ago * HOUR)
         return self
 
+    def rest(self) -> None:
+        """Set the ages again, of whatever is there."""
+        for name, (_, ago) in self._laid.items():
+            for path in self._directory.glob(f"{self.entry(name).stem}*"):
+                rest(path, ago)
+
     def entry(self, name: str) -> Entry:
         """The entry of a name; a stem as the layout makes them."""
         return Entry(f"te_shelf_{hashlib.sha256(name.encode()).hexdigest()}", self._directory)

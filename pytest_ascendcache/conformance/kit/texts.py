@@ -147,6 +147,8 @@ class Spelling:
         return (b"\xef\xbb\xbf" if self.mark else b"") + text.encode()
 
 
+PLAIN = Spelling()
+
 ODDITIES = (
     Spelling(end="\r\n"),
     Spelling(end="\r\n", ended=False),
@@ -229,6 +231,8 @@ def lists_of(words: Sequence[str], most: int = 4) -> st.SearchStrategy[tuple[str
 
 
 NUMBERS = ("-1", "1", "2", "3", "50", "99", "100", "300", "500", "600")
+ODD_NUMBERS = ("0310", "066", "0580", "019", "+310", "+66", " 310", f"{'0' * 40}310", "9" * 30)
+"""Texts that are one number or none, and for some parser another one: octal, cut short, wrapped."""
 NO_NUMBERS = (
     "",
     "0",
@@ -250,7 +254,8 @@ NO_NUMBERS = (
 
 def limits() -> st.SearchStrategy[dict[str, Any]]:
     """Values of ``op_cache.ini`` by key: both valid as often as not, else missing or bad."""
-    size, ratio = st.sampled_from(NUMBERS), st.sampled_from(["1", "50", "99", "100"])
+    size = st.sampled_from((*NUMBERS, *ODD_NUMBERS))
+    ratio = st.sampled_from(["1", "50", "066", "99", "100"])
     any_value = st.one_of(size, st.sampled_from(NO_NUMBERS))
     return st.one_of(
         st.fixed_dictionaries({INI_SIZE: size, INI_RATIO: ratio}),

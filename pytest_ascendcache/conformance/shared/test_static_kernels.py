@@ -162,6 +162,43 @@ def test_a_node_that_looked_too_early_installs(
     _told(kernels, ascend_mounts, story)
 
 
+@rule("shared/late-names")
+@profiles(NodeProfile.NFS_DEFAULT, NodeProfile.NFS_NOLOCK, NodeProfile.STALE_HANDLES)
+def test_a_node_that_looked_too_early_keeps_the_order(
+    kernels: StaticKernelsUnderTest, ascend_mounts: Mounts
+) -> None:
+    """It sees the directory of packages, and looked there for their list before another node wrote
+    one: what it installs comes last, and of the others the last one comes last as before."""
+    shared = probe_network("Neg").operators
+    kinds = {"pk": "Abs", "a.kernel": "Exp", "later": "Relu"}
+    packages = {
+        name: kernels.package(*probe_network(kind).operators, *shared, name=name)
+        for name, kind in kinds.items()
+    }
+    kernels.install(*packages.values())
+    names = [path.relative_to(kernels.opp) for path in sorted(kernels.opp.rglob("*"))]
+    last = packages.pop("later")
+
+    def story(nodes: Nodes, one_view: bool) -> None:
+        for order in (list(packages.values()), list(packages.values())[::-1]):
+            backing, views = nodes.directory()
+            first, late = views[0], views[0 if one_view else -1]
+            beside = InstalledKernels(backing).ai_core / "README"
+            beside.parent.mkdir(parents=True)
+            beside.write_text("Packages of the team\n")
+            for each in names:
+                (late / each).exists()
+            for each in order:
+                _installs(kernels, each, first)
+            result = kernels.attempt(kernels.installation(last, late))
+            _works(result, "an install on a node that looked too early")
+            _installed(kernels, backing, [*order, last], "after an install on each node")
+            _works(_uninstall(kernels, last.stem, late), "an uninstall on the second node")
+            _installed(kernels, backing, order, "after an uninstall on the second node")
+
+    _told(kernels, ascend_mounts, story)
+
+
 @rule("shared/node-local-locks")
 @profiles(NodeProfile.NO_LOCKS, NodeProfile.NFS_NOLOCK)
 def test_nodes_install_in_turns_without_each_others_locks(

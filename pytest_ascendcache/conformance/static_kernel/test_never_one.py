@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations, permutations
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,11 @@ from pytest_ascendcache.observation import StaticKernelsUnderTest, state_of
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import ToolchainError
 
-TYPES = ("SoftmaxV2", "MatMulV2", "BatchMatMul", "TransposeD", "Flatten", "LayerNorm", "Exp")
-"""Types with flags, lists, negative and float attributes."""
+TYPES = (
+    *("SoftmaxV2", "MatMulV2", "BatchMatMul", "TransposeD", "Flatten", "LayerNorm", "Exp"),
+    "Bucketize",
+)
+"""Types with flags, lists, long lists, negative and float attributes."""
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -70,6 +73,41 @@ def test_of_three_packages_with_one_key_the_last_counts(
         result = kernels.attempt(kernels.removal(gone.stem))
         assert result.succeeded, f"uninstalling {gone.stem} {result.ending}"
     assert kernels.installed.index() == {}
+
+
+MANY = ("pk9", "a.kernel", "Zk", "pk10", "b_2", "pk")
+"""Names of packages in the order of their installs: not that of letters, of numbers or of length,
+and neither of these backwards."""
+
+
+@rule("static-kernel/install-idempotent")
+def test_many_packages_count_in_the_order_of_their_installs(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """Any two of them share a key of their own, so one index tells the order of all: while they
+    are installed, when the first and one amid them go, and when that one comes back."""
+    pairs = {pair: operator("Abs", 2, 2 + n) for n, pair in enumerate(combinations(MANY, 2))}
+    packages = {
+        name: kernels.package(*(each for pair, each in pairs.items() if name in pair), name=name)
+        for name in MANY
+    }
+    alone = {name: kernels.alone(package) for name, package in packages.items()}
+    installed: list[str] = []
+
+    def in_order(doing: str) -> None:
+        wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
+        assert wrong == [], f"{doing}: installed in this order are {installed}"
+
+    for name in (*MANY, MANY[2]):
+        if name in installed:
+            for gone in (name, MANY[0]):
+                result = kernels.attempt(kernels.removal(gone))
+                assert result.succeeded, f"uninstalling {gone} {result.ending}"
+                installed.remove(gone)
+                in_order(f"{gone} is uninstalled")
+        kernels.install(packages[name])
+        installed.append(name)
+        in_order(f"{name} is installed")
 
 
 @rule("static-kernel/install-idempotent")

@@ -92,7 +92,7 @@ def names_are_followed(self, right, fs, entry, *_):
     try:
         data = path.read_bytes() if path else b""
         digest = json.loads(entry.metadata.read_bytes())["sha256"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
     return data if self.digest_matches(data, digest) else None
 

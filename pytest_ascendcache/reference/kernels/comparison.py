@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pytest_ascendcache.reference.kernels.layout import broadcast_shape, broadcast_strides
-from pytest_ascendcache.reference.kernels.operator import NUMBERS, WIDE, KernelContext
+from pytest_ascendcache.reference.kernels.operator import FLOATS, NUMBERS, WIDE, KernelContext
 from pytest_ascendcache.reference.kernels.registry import register
 from pytest_ascendcache.reference.kernels.trace import Value, select
 
@@ -74,6 +74,21 @@ def clip_by_value(op: KernelContext) -> None:
         return select(x > high, high, x)
 
     _broadcast(op, op.input(0).dtype, clip)
+
+
+@register("Bucketize", dtypes=FLOATS, attributes=("boundaries", "dtype", "right"))
+def bucketize(op: KernelContext) -> None:
+    """How many of ``boundaries`` lie below x; with ``right``, which is the default, how many x
+    does not lie below. NaN lies above none."""
+    boundaries, right = op.numbers("boundaries"), op.flag("right", default=True)
+
+    def count(x: Value) -> Value:
+        total = op.trace.word(0)
+        for each in boundaries:
+            total = total + _truth(op, x >= each if right else x > each)
+        return total
+
+    _broadcast(op, "int32", count)
 
 
 @register("AccumulateNV2", dtypes=NUMBERS, attributes=("N",), inputs=(1, 64))

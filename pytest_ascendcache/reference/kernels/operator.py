@@ -247,6 +247,20 @@ class KernelContext:
             self._bad_attribute(name, value, kind)
         return tuple(whole)
 
+    def numbers(self, name: str) -> tuple[float, ...]:
+        """A required list_float attribute of finite numbers; a single one stands for a list of
+        one."""
+        value = self._attribute(name, None, "a list_float")
+        items = value if isinstance(value, tuple) else (value,)
+        found = tuple(
+            float(each)
+            for each in items
+            if isinstance(each, (int, float)) and not isinstance(each, bool)
+        )
+        if len(found) != len(items) or not all(abs(each) <= 3.4e38 for each in found):
+            self._bad_attribute(name, value, "a list_float of finite numbers")
+        return found
+
     def constant_integers(self, position: int, name: str) -> tuple[int, ...] | None:
         """The list that CANN passes either as the constant input ``position`` or as the
         attribute ``name``; ``None`` where neither is given."""
