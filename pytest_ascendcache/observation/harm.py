@@ -35,10 +35,10 @@ _KEPT = ("kept", "stored", "reused")
 
 
 def leave_out() -> None:
-    """Have this process look for no harm of what is broken anyway: that takes more runs than many a
-    check does.
+    """Have this process look for no harm of what is broken anyway, and for no shorter history:
+    that takes more runs than many a check does.
 
-    ``ci/qualify`` does, for a defect that claims none.
+    ``ci/qualify`` does, for a defect that claims no harm.
     """
     global _is_looked_for
     _is_looked_for = False

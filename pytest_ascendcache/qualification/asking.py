@@ -88,7 +88,7 @@ def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Ki
     others = [
         check
         for check, rule in sorted(runs.checks.items())
-        if check not in telling and not rule.startswith(OF_NODES)
+        if check not in telling and not rule.startswith((OF_NODES, STRESS_RULE))
     ]
     chosen = sorted({*telling, *others[::_SAMPLED]})
     options = (f"--ascend-deviations={profile}", f"--ascend-profile={profile}")

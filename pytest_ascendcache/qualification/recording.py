@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_ascendcache.combinations.generated import FAMILIES
+from pytest_ascendcache.conformance import STRESS_RULE
 from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
@@ -125,9 +126,9 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     """
     runs, known = SuiteRuns(jobs), matrix.read()
     try:
-        candidates = candidates_of(runs.checks, OF_ATC)
-        telling = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
-        broad = [each for each in runs.checks if each.startswith(_BROAD)]
+        checks = {check: rule for check, rule in runs.checks.items() if rule != STRESS_RULE}
+        telling = cover(candidates_of(checks, OF_ATC), noticed_by(known, checks), WIDE).chosen
+        broad = [each for each in checks if each.startswith(_BROAD)]
         chosen = dict.fromkeys([*broad, *telling])
         nodes = [matrix.node_of(each) for each in chosen]
         rules = load_rules()

@@ -42,8 +42,8 @@ from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
-_NODES = "--ascend-nodes=2"
-"""What has the checks of several nodes collected."""
+_ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress-steps=1")
+"""What has those checks collected that need asking for."""
 _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
@@ -111,7 +111,7 @@ class SuiteRuns:
             contextlib.redirect_stdout(io.StringIO()) as said,
             tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as empty,
         ):
-            reference = ("--ascend-cache", "--ascend-toolchain=reference", _NODES, PACKAGE)
+            reference = ("--ascend-cache", "--ascend-toolchain=reference", *_ASKED_FOR, PACKAGE)
             collect = [*_arguments(Path(empty), *reference), "--collect-only", "-s"]
             pytest.main(collect, plugins=[index])
         if not index.files:
