@@ -10,6 +10,7 @@ from typing import Any
 from pytest_ascendcache.combinations.generated import FAMILIES
 from pytest_ascendcache.conformance import STRESS_RULE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.asking import (
@@ -100,9 +101,10 @@ def _types(report: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _record_profiles(runs: SuiteRuns) -> None:
-    """Store which checks show which entry of the vendors' lists, where nothing is known of them."""
+    """Store which checks show which entry of the vendors' lists, where some is shown by none."""
     for name in load_profiles():
-        if any(each.startswith(f"{matrix.VENDOR}{name},") for each in matrix.read()):
+        entries = {each.origin for each in load_deviations(name)}
+        if entries == set(matrix.shown_by(name, matrix.read(), runs.checks)):
             continue
         (arguments,) = profile_runs(name, full=False)
         (ended,) = runs([on_the_reference(arguments)])
