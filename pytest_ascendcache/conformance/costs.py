@@ -45,13 +45,14 @@ _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.O
 
 @cache
 def needs_of(check: str) -> frozenset[Capability]:
-    """What a check needs of a toolchain, named below the suite.
+    """What a check needs of a toolchain, named below the suite: nothing where there is none.
 
     Where its cases have rules of their own, what those need is left out."""
     name = check.partition("[")[0]
-    module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
-    function = getattr(module, name.partition("::")[2], None)
-    if function is None:
+    try:
+        module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
+        function = getattr(module, name.partition("::")[2])
+    except (ModuleNotFoundError, AttributeError):
         return frozenset()
     parameters = inspect.signature(function).parameters
     needed = {need for fixture, need in _OF_FIXTURES.items() if fixture in parameters}
