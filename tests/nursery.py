@@ -24,6 +24,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from pytest_ascendcache.reference.fork import exit_with
+
 _SERVERS = ("pytest_ascendcache.reference.forkserver", "pytest_ascendcache.qualification.defective")
 _HIGH = 200
 """Above every descriptor that a program is given by number."""
@@ -162,7 +164,7 @@ def _mind(document: int, status: int, *given: int) -> NoReturn:
         request = json.load(file)
     program = os.fork()
     if program == 0:
-        _be(request, given)
+        exit_with(lambda: _be(request, given))
     for each in given:
         os.close(each)
     with socket.socket(fileno=status) as asker, contextlib.suppress(BrokenPipeError):
@@ -171,29 +173,18 @@ def _mind(document: int, status: int, *given: int) -> NoReturn:
     os._exit(0)
 
 
-def _be(request: Mapping[str, Any], given: Sequence[int]) -> NoReturn:
+def _be(request: Mapping[str, Any], given: Sequence[int]) -> int:
     """Be the program that was asked for."""
-    code = 1
-    try:
-        high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in given]
-        os.closerange(3, _HIGH)
-        for number, each in zip(request["streams"], high, strict=True):
-            os.dup2(each, number)
-            os.close(each)
-        os.chdir(request["directory"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        tempfile.tempdir = None
-        code = _server(*request["command"]) if request["command"] else _worker()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code & 0xFF)
+    high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in given]
+    os.closerange(3, _HIGH)
+    for number, each in zip(request["streams"], high, strict=True):
+        os.dup2(each, number)
+        os.close(each)
+    os.chdir(request["directory"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    tempfile.tempdir = None
+    return _server(*request["command"]) if request["command"] else _worker()
 
 
 def _server(module: str, *arguments: str) -> int:

@@ -18,8 +18,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
+
+from pytest_ascendcache.reference.fork import exit_with
 
 
 class WarmPytest:
@@ -97,7 +100,7 @@ def main() -> int:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 requests.close()
                 answers.close()
-                _be_pytest(request)
+                exit_with(partial(_be_pytest, request))
             status = _wait(child, answers)
             with contextlib.suppress(BrokenPipeError):
                 answers.send(str(status).encode())
@@ -157,40 +160,29 @@ def _wait(child: int, answers: socket.socket) -> int:
         os.close(descriptor)
 
 
-def _be_pytest(request: dict[str, Any]) -> NoReturn:
+def _be_pytest(request: dict[str, Any]) -> int:
     """Be ``python -m pytest`` in the asked directory and environment."""
-    code = 70
-    try:
-        os.setpgid(0, 0)
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        os.chdir(request["directory"])
-        for stream, name in ((1, "output"), (2, "errors")):
-            file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            os.dup2(file, stream)
-            os.close(file)
-        tempfile.tempdir = None
-        import pytest
+    os.setpgid(0, 0)
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    os.chdir(request["directory"])
+    for stream, name in ((1, "output"), (2, "errors")):
+        file = os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(file, stream)
+        os.close(file)
+    tempfile.tempdir = None
+    import pytest
 
-        sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
-        sys.path.insert(0, request["directory"])
-        # xdist gives its workers the path it found when it was imported.
-        from xdist.plugin import _sys_path
+    sys.argv = [str(Path(pytest.__file__).with_name("__main__.py")), *request["arguments"]]
+    sys.path.insert(0, request["directory"])
+    # xdist gives its workers the path it found when it was imported.
+    from xdist.plugin import _sys_path
 
-        _sys_path.insert(0, request["directory"])
-        from nursery import forked
+    _sys_path.insert(0, request["directory"])
+    from nursery import forked
 
-        with forked():
-            code = int(pytest.main(request["arguments"]))
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code & 0xFF)
+    with forked():
+        return int(pytest.main(request["arguments"]))
 
 
 if __name__ == "__main__":

@@ -28,8 +28,25 @@ _WORDS = ("output", "words", "said")
 _NAMING = ("named", "_names")
 """Names the suite gives to what a toolchain printed, and to looking for names in it."""
 
+_is_looked_for = True
+
 _LOST = ("removed", "absent", "rewritten", "compiled")
 _KEPT = ("kept", "stored", "reused")
+
+
+def leave_out() -> None:
+    """Have this process look for no harm of what is broken anyway, and for no shorter history:
+    that takes more runs than many a check does.
+
+    ``ci/qualify`` does, for a defect that claims no harm.
+    """
+    global _is_looked_for
+    _is_looked_for = False
+
+
+def is_looked_for() -> bool:
+    """Whether the harm of a broken promise is told where the verdict does not need it."""
+    return _is_looked_for
 
 
 def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sighting | None:

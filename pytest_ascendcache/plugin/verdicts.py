@@ -16,7 +16,7 @@ from pytest_ascendcache.contract.deviations import Fault
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.verdict import broken_promise
 from pytest_ascendcache.observation import Evidence, NotDecidable
-from pytest_ascendcache.observation.harm import observed_harm
+from pytest_ascendcache.observation.harm import is_looked_for, observed_harm
 from pytest_ascendcache.plugin.collection import SuiteModule
 from pytest_ascendcache.plugin.stash import EVIDENCE, GANG, ascend_session_of, settings_of
 from pytest_ascendcache.ranks import GangAborted, RankLost
@@ -186,6 +186,8 @@ def _harm(
     exception = call.excinfo.value if call.excinfo is not None else None
     broken = isinstance(exception, (AssertionError, pytest.fail.Exception))
     if report.when != "call" or not (broken or isinstance(exception, ToolchainError)):
+        return None
+    if broken and not is_looked_for():
         return None
     seen = observed_harm(evidence, message, _statement(item, call))
     if seen is None or not (broken or seen.harm.fails):

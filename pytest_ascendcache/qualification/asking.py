@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from pytest_ascendcache.conformance import PACKAGE, STRESS_RULE
 from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
@@ -34,10 +36,14 @@ def arguments_of(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool =
     chosen = settings_of(defect)
     if full:
         return [*chosen, PACKAGE]
-    judged = [*defect.breaks, *_SIMPLER.get(defect.crash, ()), *defect.keeps]
+    judged = [*defect.breaks, *_must_not_notice(defect)]
     first = ["--ascend-strict", "--exitfirst"] if exit_first and len(judged) == 1 else []
     rules = [f"--ascend-rule={rule}" for rule in judged]
     return [*chosen, *first, *rules, *runs.files(judged)]
+
+
+def _must_not_notice(defect: Defect) -> list[str]:
+    return [*_SIMPLER.get(defect.crash, ()), *defect.keeps]
 
 
 def settings_of(defect: Defect) -> list[str]:
@@ -56,15 +62,19 @@ def settings_of(defect: Defect) -> list[str]:
 
 
 def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills) -> Asked:
-    """The first run of a defect: the cheapest checks that are known to notice it, if there are
-    any; otherwise as :func:`arguments_of`."""
-    recorded = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
-    if full or not recorded:
+    """The first run of a defect: the cheapest checks that are known to notice it, and of rules that
+    must not notice it those that notice other defects, if all of them have any; otherwise as
+    :func:`arguments_of`."""
+    noticing = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
+    apart = [matrix.telling(rule, known, runs.checks) for rule in _must_not_notice(defect)]
+    if full or not all([noticing or not defect.breaks, *apart]):
         return on_the_reference(arguments_of(defect, full, runs))
-    nodes = [each.node for each in recorded]
+    recorded = sorted({*noticing, *chain.from_iterable(apart)})
+    nodes = dict.fromkeys(each.node for each in recorded)
     narrowed = {type for each in recorded for type in each.types.split()}
     types = sorted(narrowed) if all(each.types for each in recorded) else ()
-    return Named(("--ascend-cache", *settings_of(defect), "--ascend-strict", *nodes), (*types,))
+    arguments = ("--ascend-cache", *settings_of(defect), "--ascend-strict", *nodes)
+    return Named(arguments, (*types,), harm=defect.harm is not None)
 
 
 def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Kills) -> list[Asked]:
@@ -78,7 +88,7 @@ def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Ki
     others = [
         check
         for check, rule in sorted(runs.checks.items())
-        if check not in telling and not rule.startswith(OF_NODES)
+        if check not in telling and not rule.startswith((OF_NODES, STRESS_RULE))
     ]
     chosen = sorted({*telling, *others[::_SAMPLED]})
     options = (f"--ascend-deviations={profile}", f"--ascend-profile={profile}")

@@ -21,7 +21,6 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.conformance.costs import life_of
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.verdict import Verdict
-from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.qualification.catalogue import Defect
 
@@ -161,11 +160,8 @@ def tells(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
 
 def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> list[Kill]:
     """The cheapest checks that show all a defect claims: each rule it breaks, its harm, and the
-    simplest interruption that finds it. None where no record, or no such check, is ``there``; and
-    where rules must not notice it, which takes all of their checks.
+    simplest interruption that finds it. None where no record, or no such check, is ``there``.
     """
-    if defect.keeps or defect.crash == CrashKind.POWER_LOSS.value:
-        return []
     known = set(there)
     usable = [each for each in kills if each.check in known and defect.crash in ("", each.crash)]
     chosen = [min((e for e in usable if e.rule == rule), default=None) for rule in defect.breaks]
@@ -173,3 +169,13 @@ def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> lis
         chosen.append(min((e for e in usable if e.harm == defect.harm.value), default=None))
     found = [each for each in chosen if each is not None]
     return sorted(set(found)) if len(found) == len(chosen) else []
+
+
+def telling(rule: str, known: Kills, there: Iterable[str]) -> set[Kill]:
+    """The checks of a rule that are known to notice something: the cheapest for each defect."""
+    usable = set(there)
+    by_defect = [
+        [each for each in kills if each.rule == rule and each.check in usable]
+        for kills in known.values()
+    ]
+    return {min(kills) for kills in by_defect if kills}

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_ascendcache.combinations.generated import FAMILIES
+from pytest_ascendcache.conformance import STRESS_RULE
 from pytest_ascendcache.contract import load_rules
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.asking import (
@@ -99,9 +101,10 @@ def _types(report: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _record_profiles(runs: SuiteRuns) -> None:
-    """Store which checks show which entry of the vendors' lists, where nothing is known of them."""
+    """Store which checks show which entry of the vendors' lists, where some is shown by none."""
     for name in load_profiles():
-        if any(each.startswith(f"{matrix.VENDOR}{name},") for each in matrix.read()):
+        entries = {each.origin for each in load_deviations(name)}
+        if entries == set(matrix.shown_by(name, matrix.read(), runs.checks)):
             continue
         (arguments,) = profile_runs(name, full=False)
         (ended,) = runs([on_the_reference(arguments)])
@@ -125,9 +128,9 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
     """
     runs, known = SuiteRuns(jobs), matrix.read()
     try:
-        candidates = candidates_of(runs.checks, OF_ATC)
-        telling = cover(candidates, noticed_by(known, runs.checks), WIDE).chosen
-        broad = [each for each in runs.checks if each.startswith(_BROAD)]
+        checks = {check: rule for check, rule in runs.checks.items() if rule != STRESS_RULE}
+        telling = cover(candidates_of(checks, OF_ATC), noticed_by(known, checks), WIDE).chosen
+        broad = [each for each in checks if each.startswith(_BROAD)]
         chosen = dict.fromkeys([*broad, *telling])
         nodes = [matrix.node_of(each) for each in chosen]
         rules = load_rules()

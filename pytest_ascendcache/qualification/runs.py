@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import inspect
 import io
 import json
 import multiprocessing
@@ -29,8 +30,11 @@ import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.conformance.kit import generated
+from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
+from pytest_ascendcache.language import texts
 from pytest_ascendcache.nodes import Unavailable, enter
+from pytest_ascendcache.observation import harm
 from pytest_ascendcache.processes.forked import ForkLauncher
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.qualification import defective
@@ -38,8 +42,8 @@ from pytest_ascendcache.qualification.reach import CHECK, DIRECTORY, REACHED
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
-_NODES = "--ascend-nodes=2"
-"""What has the checks of several nodes collected."""
+_ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress-steps=1")
+"""What has those checks collected that need asking for."""
 _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
@@ -61,17 +65,23 @@ def import_what_runs_import() -> None:
                 importlib.import_module(module.name)
     for name in ("deepdiff", "numpy"):
         importlib.import_module(name)
+    # What is read once a process: rules, texts, and for tracebacks where every module comes from.
+    load_rules()
+    texts()
+    inspect.getmodule(import_what_runs_import.__code__)
 
 
 @dataclass(frozen=True)
 class Named:
     """A run of checks by their names; where one of them does not exist, it has no verdicts.
 
-    Of generated operators it has those of these ``types`` only, where it names some.
+    Of generated operators it has those of these ``types`` only, where it names some. Without
+    ``harm`` none is looked for where a promise is broken, whatever harm there is.
     """
 
     arguments: tuple[str, ...]
     types: tuple[str, ...] = ()
+    harm: bool = True
 
     def __call__(self, _: Path) -> list[str]:
         """See ``Asked``."""
@@ -101,7 +111,7 @@ class SuiteRuns:
             contextlib.redirect_stdout(io.StringIO()) as said,
             tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as empty,
         ):
-            reference = ("--ascend-cache", "--ascend-toolchain=reference", _NODES, PACKAGE)
+            reference = ("--ascend-cache", "--ascend-toolchain=reference", *_ASKED_FOR, PACKAGE)
             collect = [*_arguments(Path(empty), *reference), "--collect-only", "-s"]
             pytest.main(collect, plugins=[index])
         if not index.files:
@@ -184,14 +194,20 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[
     scene = directory / "scene"
     scene.mkdir()
     given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *asked(scene))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     if isinstance(asked, Named):
         generated.narrow(asked.types)
+        if not asked.harm:
+            harm.leave_out()
     sys.exit(pytest.main(given, plugins=[_SharedServer(server), *plugins]))
 
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
     fixed = ["-q", "-p", "no:cacheprovider", "-c", os.devnull]
-    fixed += ["-p", "no:randomly"]  # what finds a defect first is told
+    # No other plugins (see _run): what finds a defect first is told, and has to stay the first; and
+    # to look for them takes time.
+    fixed += ["-p", "xdist", "-p", "ascendcache"]
+    fixed += ["--tb=line"]  # nobody reads more, and sources take longer to show than many a check
     fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
     return [*fixed, *arguments]
 

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 FAMILIES = {
@@ -53,6 +54,7 @@ class Request:
         return " ".join([self.mode or "no cache mode", *given])
 
 
+@lru_cache(maxsize=1024)
 def request_of(command: str) -> Request:
     """The request in a step's command line."""
     try:

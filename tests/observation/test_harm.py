@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 
 import pytest
 
+from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.observation.evidence import Sighting
@@ -105,3 +107,13 @@ def test_a_package_that_is_installed_and_refused_says_nothing_of_others(
         *("--pyargs", "pytest_ascendcache.conformance.static_kernel", "-k", "installing_twice"),
     )
     result.stdout.fnmatch_lines(["warn 1 *static-kernel/install-idempotent*", "harm *lost work*"])
+
+
+def test_a_promise_is_broken_also_where_no_harm_is_looked_for(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(quick="from pytest_ascendcache.observation import harm\nharm.leave_out()")
+    check = f"{PACKAGE}.cache_mode.test_cache_mode::test_enable_stores_a_valid_entry[add]"
+    arguments = ("--ascend-cache", "--ascend-defect=stores-nothing", "--ascend-report=report.json")
+    pytester.runpytest_subprocess("-p", "quick", *arguments, "--pyargs", check)
+    (judged,) = json.loads((pytester.path / "report.json").read_text())["checks"]
+    assert (judged["verdict"], judged["harm"]) == ("fail", None)
+    assert judged["evidence"]["harm_starts"] == 0

@@ -51,10 +51,9 @@ def test_what_shows_the_claimed_harm_and_interruption_is_tried() -> None:
     [
         replace(DEFECT, breaks=(A, B)),
         replace(DEFECT, harm=Harm.HANG),
-        replace(DEFECT, keeps=(B,)),
         replace(DEFECT, crash=CrashKind.POWER_LOSS.value),
     ],
-    ids=["a rule without record", "a harm nobody saw", "a rule must not notice", "nor simpler"],
+    ids=["a rule without record", "a harm nobody saw", "an interruption nobody made"],
 )
 def test_where_the_record_does_not_do_every_check_is_asked(defect: object) -> None:
     assert chosen(defect, kill("cheap", 2)) == []
@@ -88,6 +87,35 @@ def test_generated_operators_are_narrowed_to_the_types_of_every_check() -> None:
         asked = first_asked(defect, False, runs, {DEFECT.name: kills})
         assert isinstance(asked, Named)
         assert asked.types == types
+
+
+def test_a_rule_that_must_not_notice_is_asked_by_the_checks_that_notice_others() -> None:
+    own, sharp, dear, gone = (
+        kill("a.py::own", 1),
+        kill("a.py::sharp", 2, B),
+        kill("a.py::dear", 9, B),
+        kill("a.py::gone", 1, B),
+    )
+    kept = replace(DEFECT, keeps=(B,))
+    runs = _runs("a.py::own", "a.py::sharp", "a.py::dear")
+    known = {DEFECT.name: (own,), "one": (gone, sharp, dear), "other": (dear,)}
+    asked = first_asked(kept, False, runs, known)
+    assert isinstance(asked, Named)
+    nodes = [each.rpartition(":")[2] for each in asked.arguments if "::" in each]
+    assert nodes == ["own", "sharp", "dear"]
+    alone = first_asked(replace(kept, breaks=()), False, runs, known)
+    assert isinstance(alone, Named)
+    assert not any("own" in each for each in alone.arguments)
+    # All of its checks are asked where none is known.
+    assert not isinstance(first_asked(kept, False, runs, {DEFECT.name: (own,)}), Named)
+
+
+def test_harm_is_looked_for_where_a_defect_claims_some() -> None:
+    runs, known = _runs("a.py::own"), {DEFECT.name: (kill("a.py::own", 1, harm="hang"),)}
+    for harm in (None, Harm.HANG):
+        asked = first_asked(replace(DEFECT, harm=harm), False, runs, known)
+        assert isinstance(asked, Named)
+        assert asked.harm is (harm is not None)
 
 
 def test_recorded_types_are_types_of_generated_operators() -> None:

@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
+from pytest_ascendcache.reference.fork import exit_with
+
 
 @contextlib.contextmanager
 def standin_server() -> Iterator[Path]:
@@ -69,7 +71,7 @@ def _serve(connection: socket.socket) -> NoReturn:
         child = os.fork()
         if child == 0:
             connection.close()
-            _run(*descriptors)
+            exit_with(lambda: _run(*descriptors))
         descriptor = os.pidfd_open(child)
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
@@ -80,35 +82,24 @@ def _serve(connection: socket.socket) -> NoReturn:
     os._exit(0)
 
 
-def _run(document: int, *streams: int) -> NoReturn:
+def _run(document: int, *streams: int) -> int:
     """Be the stand-in with the client's arguments, environment, directory and streams."""
-    code = 70
-    try:
-        os.setpgid(0, 0)
-        with os.fdopen(document, "rb") as file:
-            file.seek(0)
-            request = json.load(file)
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        os.closerange(3, 1024)
-        os.chdir(request["directory"])
-        os.umask(request["umask"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        sys.argv = request["arguments"]
-        tempfile.tempdir = None
-        import atc
+    os.setpgid(0, 0)
+    with os.fdopen(document, "rb") as file:
+        file.seek(0)
+        request = json.load(file)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.closerange(3, 1024)
+    os.chdir(request["directory"])
+    os.umask(request["umask"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = request["arguments"]
+    tempfile.tempdir = None
+    import atc
 
-        code = atc.main()
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        with contextlib.suppress(BaseException):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(code & 0xFF)
+    return atc.main()
 
 
 if __name__ == "__main__":

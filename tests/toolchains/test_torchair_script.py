@@ -38,7 +38,7 @@ NAMES = {
 }
 
 
-BY_DAY = ("leaves", "refused", "again", "ends", "hangs", "signals", "rerun")
+BY_DAY = ("leaves", "refused", "again", "ends", "hangs", "signals", "rerun", "damaged", "nobody")
 """Checks that are seen to pass by day; by night all of them are."""
 
 
@@ -121,8 +121,9 @@ def test_checks_take_turns_at_the_operator_package(
     """Two workers would see each other's packages come and go."""
     turns = machine.path / "turns"
     monkeypatch.setenv("STANDIN_TURNS", str(turns))
-    result = machine.runpytest_subprocess(*JUDGED, "-n", "2", "-k", "a_failure_leaves or one_card")
-    result.stdout.fnmatch_lines(["*: 7 pass, *"])
+    chosen = "one_card or (a_failure_leaves and package)"
+    result = machine.runpytest_subprocess(*JUDGED, "-n", "2", "-k", chosen)
+    result.stdout.fnmatch_lines(["*: 3 pass, *"])
     came = turns.read_text().split()
     assert came == ["begin", "end"] * (len(came) // 2)
 

@@ -24,6 +24,7 @@ RULES = {
     Aspect.NUMBERS: "combinations/numbers",
     Aspect.MODES: "impl-mode/precision-file",
     Aspect.TYPES: "impl-mode/type-list",
+    Aspect.TABLES: "impl-mode/for-all",
     Aspect.INERT: "cache-mode/disable-is-inert",
     Aspect.HEALING: "robust/heals-damaged-entry",
     Aspect.AGING: "aging/oldest-first",
@@ -63,7 +64,14 @@ def test_a_cache_lives_through_every_mode(
     _judge(lives, stories.modes, ascend_evidence, aspect)
 
 
-@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.NUMBERS, Aspect.MODES, Aspect.TYPES)
+@asks(
+    Aspect.OUTCOMES,
+    Aspect.KERNELS,
+    Aspect.NUMBERS,
+    Aspect.MODES,
+    Aspect.TYPES,
+    Aspect.TABLES,
+)
 def test_a_cache_lives_with_both_implementations(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:

@@ -1,7 +1,7 @@
 """A cache whose limits change from run to run, and what each of them lets go.
 
 Beside a few entries of real operators lie those of a shelf, which nobody asks for: idle for hours
-or for half an hour and a little, just used, used in the future, small, large, and of other chips.
+or for about half an hour, in use, of a clock that goes ahead, small, large, and of other chips.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
@@ -39,15 +39,23 @@ def aging(life: Life) -> None:
     life.run("enable on nothing", (FIRST, SECOND), ENABLE)
     limits = _Limits(life)
     limits.are_made()
+    litter(life)
+    limits.hold("by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed())
     limits.hold("by default", Aspect.SOURCES, shelf=limits.large(), renews=True)
-    limits.hold("by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed(), new=True)
     if life.cache.edition.ini:
         size, ratio = ini_values(8), ini_values(None, 80)
-        limits.hold("by half a file", Aspect.HALVES, ini=size, given=(600, 20))
+        limits.hold("by half a file", Aspect.HALVES, ini=size, given=(12, 20))
         limits.hold("by half a file beside both", Aspect.HALVES, ini=ratio, given=(8, 20))
-        both, off = ini_values(8, 80), ini_values(-1, 50)
-        odd = Spelling("\r\n", " ")
-        limits.hold("by the file", Aspect.SOURCES, ini=both, given=(500, 20), spelling=odd)
+        both, off, odd = ini_values(1, 80), ini_values(-1, 50), Spelling("\r\n", " ")
+        limits.hold(
+            "by the file",
+            Aspect.SOURCES,
+            ini=both,
+            given=(500, 20),
+            shelf=limits.in_use(),
+            new=True,
+            spelling=odd,
+        )
         limits.hold("at -1", Aspect.OFF, ini=off, given=(8, 20), shelf=limits.large(), renews=False)
         bad, none = ini_values("-2", 20), ini_values(8, 0)
         limits.hold("by a bad size", Aspect.BAD, ini=bad, shelf=limits.large())
@@ -63,11 +71,13 @@ class _Limits:
         self._cache = life.cache
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
+        self._users = 0
+        self._values: Mapping[str, str] = {}
         self._made = {
             path: path.read_bytes() for path in self._cache.layout.ini_candidates if path.exists()
         }
         shelf = Shelf(self._cache)
-        names = (*_TEN, *_SIX, *"klm")
+        names = (*_TEN, *_SIX, *"klmn")
         self._cache.leave_alone(shelf.entry(name).stem for name in names)
 
     def are_made(self) -> None:
@@ -86,16 +96,23 @@ class _Limits:
         return self._shelf().lay(_SIX, 100 * MEGABYTE, *_HOURS[:6])
 
     def mixed(self) -> Shelf:
-        """Small and large entries, some of them idle for about half an hour, one of the future."""
+        """Small and large entries, used some minutes apart."""
         shelf = self._shelf()
         for number, (name, hours) in enumerate(zip(_TEN, _HOURS, strict=True)):
-            shelf.lay(name, (500 + 160 * (number % 5)) * KILOBYTE, hours)
-        minutes = (HALF_AN_HOUR - 60) / HOUR, (HALF_AN_HOUR + 60) / HOUR, -2.0
-        return shelf.lay("klm", 600 * KILOBYTE, *minutes)
+            shelf.lay(name, (500 + 160 * (number % 5)) * KILOBYTE, 3 + hours / 60)
+        return shelf
+
+    def in_use(self) -> Shelf:
+        """Some that are idle, most of the bytes in use: a minute less than half an hour ago, a
+        minute more, just now, and by a clock that goes ahead."""
+        shelf = self._shelf().lay(_TEN[:4], 960 * KILOBYTE, *_HOURS[:4])
+        minute = 60 / HOUR
+        ago = HALF_AN_HOUR / HOUR - minute, HALF_AN_HOUR / HOUR + minute, minute, -2.0
+        return shelf.lay("klmn", 4 * MEGABYTE, *ago)
 
     def _shelf(self) -> Shelf:
         shelf = Shelf(self._cache)
-        for name in (*_TEN, *_SIX, *"klm"):
+        for name in (*_TEN, *_SIX, *"klmn"):
             for path in (shelf.entry(name).object_path, shelf.entry(name).metadata_path):
                 path.unlink(missing_ok=True)
         return shelf
@@ -124,7 +141,9 @@ class _Limits:
             # To come, where nothing is to be renewed: no mount moves such a time by itself.
             rest_entry(entry, 5 * HOUR if renews else -HOUR)
             before = accessed(entry)
-        variables = environment(*given)
+        self._users += 1
+        user = f"user{self._users}"
+        variables = {**environment(*given), "USER": user, "LOGNAME": user}
         started = int(time.time())
         life.run(
             f"limits {what}",
@@ -154,8 +173,9 @@ class _Limits:
 
     def _write(self, ini: Mapping[str, str], spelling: Spelling) -> None:
         """Put values below those lines that the toolchain wrote; none is as it wrote them."""
-        if not self._cache.edition.ini:
+        if not self._cache.edition.ini or not (ini or self._values):
             return
+        self._values = ini
         named = self._cache.edition.ini_values(ini)
         lines = spelling.write(list(named.items())) if named else b""
         made = self._made or {self._cache.layout.ini_candidates[-1]: f"{_SECTION}\n".encode()}

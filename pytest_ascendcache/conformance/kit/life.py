@@ -56,6 +56,7 @@ class Aspect(str, Enum):
     NUMBERS = "numbers"
     MODES = "modes"
     TYPES = "types"
+    TABLES = "tables"
     INERT = "inert"
     HEALING = "healing"
     AGING = "aging"
@@ -478,8 +479,11 @@ class Life:
         """Whether each delivered kernel is of the mode that the options give its operator."""
         if asked.debug_level or asked.debug_config is not None:
             return
-        aspect = Aspect.MODES if asked.precision_file is not None else Aspect.TYPES
-        if aspect is Aspect.TYPES and asked.implmode_types is None:
+        if asked.precision_file is not None:
+            aspect = Aspect.MODES
+        elif asked.select_implmode is not None:
+            aspect = Aspect.TABLES if asked.implmode_types is None else Aspect.TYPES
+        else:
             return
         for operator, digest in delivered.items():
             key = self.key(operator, asked)
@@ -573,3 +577,11 @@ def _remove(path: Path) -> None:
 def named(operators: Iterable[OperatorSpec], prefix: str) -> tuple[OperatorSpec, ...]:
     """The same operators under other names."""
     return tuple(each.named(f"{prefix}{number}") for number, each in enumerate(operators))
+
+
+def litter(life: Life) -> None:
+    """Put directories of a user among the entries."""
+    for name in ("a_copy", "mine", "Z-old"):
+        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
+        inner.mkdir(parents=True)
+        (inner / "a_note").write_text("a user's")

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
@@ -63,10 +63,11 @@ def modes(life: Life) -> None:
     if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
         beside["debug_config"] = listed
         life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **beside)
-    life.run("enable after it", (*FIRST, *SECOND, *_NEW), ENABLE, where=ways["no home"])
+    everything = (*FIRST, *SECOND, *_NEW)
+    life.run("enable after it", everything, ENABLE, where=ways["no home"], debug_level=0)
     life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
     life.age(-YEAR, 7200.0)
-    _litter(life)
+    litter(life)
     life.run("force", third[::2], FORCE, where=ways["empty variable"])
     life.run("force again", third[::4], FORCE, where=ways["variable"])
     life.run("enable at last", third, ENABLE, where=ways["whole path"])
@@ -92,14 +93,6 @@ def _ways(life: Life) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _litter(life: Life) -> None:
-    """Directories of a user among the entries."""
-    for name in ("a_copy", "mine", "Z-old"):
-        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
-        inner.mkdir(parents=True)
-        (inner / "a_note").write_text("a user's")
-
-
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 
@@ -118,6 +111,7 @@ def implementations(life: Life) -> None:
     if len(two) < 2:
         raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
     types = [each.type for each in two] + ["Mul"]
+    others = [(each, HIGH_PERFORMANCE) for each in ("Abs", "Add", "Neg", "Relu", "Sub", "Maximum")]
     # Of two lines for one type the first counts.
     again = [(two[-1].type, HIGH_PERFORMANCE)]
     precise, fast = (
@@ -142,7 +136,7 @@ def implementations(life: Life) -> None:
         operators,
         ENABLE,
         select_implmode=SelectMode.HIGH_PRECISION,
-        **_oddly(Spelling(around="\t", trailing=" ", mark=True), fast),
+        **_oddly(Spelling(around="\t", trailing=" ", mark=True), [*fast[:1], *others, *fast[1:]]),
     )
     first, second = operators[:2]
     by_name = {
@@ -168,7 +162,7 @@ def implementations(life: Life) -> None:
         operators,
         ENABLE,
         select_implmode=other,
-        implmode_types=(second.type, first.type[:-1], f"{first.type}2", "Mul"),
+        implmode_types=(first.type[:-1], f"{first.type}2", "Abs", "Neg", "Mul", second.type),
     )
     every = SelectMode.HIGH_PERFORMANCE_FOR_ALL
     life.run("high performance for all", operators, ENABLE, select_implmode=every)
@@ -176,7 +170,8 @@ def implementations(life: Life) -> None:
     if not life.cache.lacks(chip, operators[-1]):
         life.run("another chip", operators, ENABLE, precision_file=told["precise"], soc=chip)
         life.run("force there", (first,), FORCE, precision_file=told["precise"], soc=chip)
-    life.run("high precision again", operators, ENABLE, precision_file=told["precise"])
+    plain = SelectMode.HIGH_PRECISION
+    life.run("high precision by its table", operators, ENABLE, select_implmode=plain)
 
 
 def _told(lines: Sequence[tuple[str, str]]) -> PrecisionFile:

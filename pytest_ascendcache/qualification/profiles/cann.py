@@ -42,7 +42,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.cache.limits import RATIO_VARIABLE, LimitPolicy, Limits
 from pytest_ascendcache.reference.debug import DebugConfig, DebugPolicy, DebugRequest
-from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, SelectedModes
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, ModeTable, SelectedModes
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
 from pytest_ascendcache.reference.options import AtcOptions
 from pytest_ascendcache.reference.policies import Policies
@@ -91,7 +91,8 @@ def _names_are_aged() -> Policies:
 
 def _mode_in_key() -> Policies:
     """T27: the mode that is set for an operator's type is in its key, whether or not the operator
-    has that implementation, or any choice at all."""
+    has that implementation, or any choice at all; and a byte order mark is a part of a file's first
+    line, which is no operator's then."""
 
     class Remembers(ImplementationPolicy):
         modes: Mapping[str, str] = {}
@@ -100,6 +101,12 @@ def _mode_in_key() -> Policies:
             selected = super().select(options, environ)
             self.modes = selected.table.by_type
             return selected
+
+        def precision_file(self, path: str) -> ModeTable:
+            table = super().precision_file(path)
+            first, _, others = Path(path).read_text("utf-8").partition("\n")
+            marked = first.startswith("\ufeff")
+            return self.parse(others, path, "op_precision_mode") if marked else table
 
     remembers = Remembers()
 
