@@ -837,6 +837,11 @@ FAMILIES = (
             "index": _one_of("int32", "int64"),
         },
         _slice,
+        # Several constants, of which only the third or the fourth differs.
+        tuple(
+            {"shape": (4, 4), "axis": axis, "range": each}
+            for axis, each in ((0, (3, -5, -1)), (1, (3, -5, -1)), (0, (0, 4, 2)), (0, (0, 4, 3)))
+        ),
     ),
     Family(
         "Bucketize",

@@ -40,6 +40,15 @@ def key_of_eight_items(self, right, operator):
     return [[name, kind, _beginning(value)] for name, kind, value in right(operator)]
 
 
+@defect("cache-mode/key-separates", overrides=KeyPolicy.fields, found_later=True)
+def key_of_one_constant(self, right, inputs):
+    """Of several constant inputs the key takes the value of the first."""
+    fields = right(inputs)
+    for each in [each for each in fields["inputs"] if each["is_const"]][1:]:
+        each["const_value"] = None
+    return fields
+
+
 @defect(
     "incremental/compiles-changed-only",
     what=".info takes the first eight items of an attribute that is a list",
