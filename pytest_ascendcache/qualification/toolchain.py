@@ -142,8 +142,8 @@ def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
     def release(version: str) -> None:
         (package / "version.info").write_text(f"Version={version}\n", encoding="utf-8")
 
-    release("1.0")
-    return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("2.0"))
+    release("8.0.RC1")  # which the next one begins with
+    return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("8.0.RC10"))
 
 
 def _words(module: ModuleType, *arguments: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
@@ -39,6 +39,7 @@ def aging(life: Life) -> None:
     life.run("enable on nothing", (FIRST, SECOND), ENABLE)
     limits = _Limits(life)
     limits.are_made()
+    litter(life)
     limits.hold("by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed())
     limits.hold("by default", Aspect.SOURCES, shelf=limits.large(), renews=True)
     if life.cache.edition.ini:

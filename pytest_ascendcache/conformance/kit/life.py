@@ -577,3 +577,11 @@ def _remove(path: Path) -> None:
 def named(operators: Iterable[OperatorSpec], prefix: str) -> tuple[OperatorSpec, ...]:
     """The same operators under other names."""
     return tuple(each.named(f"{prefix}{number}") for number, each in enumerate(operators))
+
+
+def litter(life: Life) -> None:
+    """Put directories of a user among the entries."""
+    for name in ("a_copy", "mine", "Z-old"):
+        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
+        inner.mkdir(parents=True)
+        (inner / "a_note").write_text("a user's")

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
@@ -67,7 +67,7 @@ def modes(life: Life) -> None:
     life.run("enable after it", everything, ENABLE, where=ways["no home"], debug_level=0)
     life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
     life.age(-YEAR, 7200.0)
-    _litter(life)
+    litter(life)
     life.run("force", third[::2], FORCE, where=ways["empty variable"])
     life.run("force again", third[::4], FORCE, where=ways["variable"])
     life.run("enable at last", third, ENABLE, where=ways["whole path"])
@@ -91,14 +91,6 @@ def _ways(life: Life) -> dict[str, dict[str, Any]]:
     if not cache.edition.cache_path:
         found["empty variable"] = found["variable"] = found["home"]
     return found
-
-
-def _litter(life: Life) -> None:
-    """Directories of a user among the entries."""
-    for name in ("a_copy", "mine", "Z-old"):
-        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
-        inner.mkdir(parents=True)
-        (inner / "a_note").write_text("a user's")
 
 
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")

@@ -15,6 +15,7 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
@@ -110,6 +111,13 @@ def directory_ends_aging(self, right, fs, directory):
         if seen.path.parent != directory and seen.path.parent.suffix == ".o":
             raise OSError(f"{seen.path.parent} is a directory")
         yield seen
+
+
+@defect("robust/upgrade-stamp", overrides=PurgePolicy.upgrade, found_later=True)
+def versions_that_begin_alike(self, right, fs, kernel_cache, stamp):
+    """A toolchain whose version begins with that of the cache counts as the same."""
+    before = (self.stamp(fs, kernel_cache / "version.info") or "").strip()
+    return bool(before and stamp.startswith(before)) or right(fs, kernel_cache, stamp)
 
 
 @defect(
