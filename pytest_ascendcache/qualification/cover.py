@@ -7,7 +7,8 @@ for what it costs; the first check of a rule counts as one defect more.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.conformance.costs import life_of, needs_of, runs_of
@@ -108,27 +109,67 @@ def cover(
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
     left = sorted(map(_Portion, together.values()), key=lambda each: each.cost)
-    chosen: list[Candidate] = []
-    seen: set[str] = set()
-    touched: set[str] = set()
-    spent = 0.0
+    taken = _filled([], left, notices, limit)
+    # What was taken early may say nothing by now that those behind it do not.
+    needed = _without_idle(taken, notices)
+    if len(needed) < len(taken):
+        taken = _filled(needed, [each for each in left if each not in needed], notices, limit)
+    chosen = [each for portion in taken for each in portion.checks]
+    seen = frozenset().union(*(each.notices(notices) for each in taken))
+    touched = {each.rule for each in chosen}
+    return Cover(
+        chosen=tuple(each.check for each in chosen),
+        candidates=len(candidates),
+        cost=sum(each.cost for each in chosen),
+        noticed=len(seen),
+        known=len(frozenset().union(*notices.values())) if notices else 0,
+        silent=tuple(sorted({each.rule for each in candidates} - touched)),
+    )
+
+
+def _filled(
+    taken: Sequence[_Portion],
+    left: Sequence[_Portion],
+    notices: Mapping[str, frozenset[str]],
+    limit: float,
+) -> list[_Portion]:
+    """What was taken, and of the rest what fits and says the most for its cost."""
+    found, rest = list(taken), list(left)
+    spent = sum(each.cost for each in found)
+    seen = set().union(*(each.notices(notices) for each in found))
+    touched = set().union(*(each.rules for each in found))
 
     def gain(portion: _Portion) -> float:
         new = len(portion.notices(notices) - seen)
         return (new + len(portion.rules - touched)) / portion.cost
 
-    while left := [each for each in left if spent + each.cost <= limit]:
-        best = max(left, key=gain)  # of equals the first: the cheapest
-        left.remove(best)
-        chosen += best.checks
+    while rest := [each for each in rest if spent + each.cost <= limit]:
+        best = max(rest, key=gain)  # of equals the first: the cheapest
+        rest.remove(best)
+        found.append(best)
         spent += best.cost
         seen |= best.notices(notices)
         touched |= best.rules
-    return Cover(
-        chosen=tuple(each.check for each in chosen),
-        candidates=len(candidates),
-        cost=spent,
-        noticed=len(seen),
-        known=len(frozenset().union(*notices.values())) if notices else 0,
-        silent=tuple(sorted({each.rule for each in candidates} - touched)),
-    )
+    return found
+
+
+def _without_idle(
+    taken: Sequence[_Portion], notices: Mapping[str, frozenset[str]]
+) -> list[_Portion]:
+    """Those without which a defect or a rule would be missed; the last taken are looked at last."""
+    told = Counter[str]()
+    for each in taken:
+        told.update(_says(each, notices))
+    needed = []
+    for each in taken:
+        says = _says(each, notices)
+        if any(told[one] == 1 for one in says):
+            needed.append(each)
+        else:
+            told.subtract(says)
+    return needed
+
+
+def _says(portion: _Portion, notices: Mapping[str, frozenset[str]]) -> set[str]:
+    """Defects and rules; they have no name in common."""
+    return {*portion.notices(notices), *portion.rules}

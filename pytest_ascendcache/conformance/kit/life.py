@@ -479,12 +479,9 @@ class Life:
         """Whether each delivered kernel is of the mode that the options give its operator."""
         if asked.debug_level or asked.debug_config is not None:
             return
+        aspect = Aspect.TABLES if asked.implmode_types is None else Aspect.TYPES
         if asked.precision_file is not None:
             aspect = Aspect.MODES
-        elif asked.select_implmode is not None:
-            aspect = Aspect.TABLES if asked.implmode_types is None else Aspect.TYPES
-        else:
-            return
         for operator, digest in delivered.items():
             key = self.key(operator, asked)
             others = {

@@ -172,6 +172,7 @@ def implementations(life: Life) -> None:
         life.run("force there", (first,), FORCE, precision_file=told["precise"], soc=chip)
     plain = SelectMode.HIGH_PRECISION
     life.run("high precision by its table", operators, ENABLE, select_implmode=plain)
+    life.run("by default", operators, ENABLE)
 
 
 def _told(lines: Sequence[tuple[str, str]]) -> PrecisionFile:
