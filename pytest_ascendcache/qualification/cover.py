@@ -7,6 +7,7 @@ for what it costs; the first check of a rule counts as one defect more.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ def cover(
     needed = _without_idle(taken, notices)
     if len(needed) < len(taken):
         taken = _filled(needed, [each for each in left if each not in needed], notices, limit)
+    taken.sort(key=lambda each: each.cost)
+    taken = _filled([], taken, notices, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
     seen = frozenset().union(*(each.notices(notices) for each in taken))
     touched = {each.rule for each in chosen}
