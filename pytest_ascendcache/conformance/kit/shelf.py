@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
+    HALF_AN_HOUR,
     INI_RATIO,
     INI_SIZE,
     MEGABYTE,
@@ -41,6 +43,7 @@ class Shelf:
         self._prefix = f"{self._directory.relative_to(cache.root)}/"
         self._cache = cache
         self._laid: dict[str, tuple[int, float]] = {}
+        self._since = time.time()
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
         """Put in one entry a name, of ``size`` bytes in all, last accessed so many hours ago.
@@ -85,9 +88,13 @@ class Shelf:
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
     def expected(self, run: Run, limits: CacheLimits) -> Aging:
-        """Who must be gone after a run, and who must be there."""
+        """Who must be gone after a run, and who must be there. Who comes to half an hour meanwhile
+        may be either: a run may take its time."""
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
-        return expected_aging(entries, self._own(run), limits, self._cache.edition)
+        aging = expected_aging(entries, self._own(run), limits, self._cache.edition)
+        took = time.time() - self._since + 1
+        meanwhile = {each.name for each in entries if each.idle <= HALF_AN_HOUR < each.idle + took}
+        return replace(aging, must_stay=aging.must_stay - meanwhile)
 
     def _own(self, run: Run) -> int:
         """Bytes of the toolchain's own files before the run."""
