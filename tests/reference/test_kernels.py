@@ -555,6 +555,8 @@ def of_models(dtype: str) -> list[tuple[OperatorSpec, Callable[..., object]]]:
         (operator("TileD", [of(3, 2)], of(6, 6), multiples=(2, 3)), lambda x: np.tile(x, (2, 3))),
         (operator("PadV3", [of(2, 3), constant(1, 0, 2, 1), of(1)], of(3, 6)),
          lambda x, _, value: np.pad(x, ((1, 0), (2, 1)), constant_values=value[0])),
+        (operator("Bucketize", [of(3, 5)], tensor("int32", 3, 5), boundaries=(-0.5, 0.0, 1.0)),
+         lambda x: np.searchsorted((-0.5, 0.0, 1.0), x, side="right")),
     ]  # fmt: skip
 
 
