@@ -27,7 +27,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pytest_ascendcache.reference import run
+from pytest_ascendcache.reference import atc, run
 from pytest_ascendcache.reference.faulty import PROGRAMS as POLICY_PROGRAMS
 from pytest_ascendcache.reference.faulty import PolicyProgram, faulty
 from pytest_ascendcache.reference.fork import exit_with, stay_warm, take_output
@@ -60,6 +60,7 @@ def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
 def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
     preload()
+    os.environ.clear()  # every request brings its own
     wakeup_read, wakeup_write = os.pipe()
     os.set_blocking(wakeup_write, False)
     signal.set_wakeup_fd(wakeup_write)
@@ -111,31 +112,42 @@ def _load() -> None:
     from pytest_ascendcache.reference import compiler
     from pytest_ascendcache.reference.incremental import build
     from pytest_ascendcache.reference.kernels import execute
+    from pytest_ascendcache.reference.model import container, conversion, execution
     from pytest_ascendcache.reference.static_kernel import pool
     from pytest_ascendcache.reference.static_kernel.package import carried_archive
 
     assert all((encodings, evaluation, compiler, build, execute, pool))
+    assert all((container, conversion, execution))
     carried_archive()
     _touch()
 
 
 def _touch() -> None:
-    """Store a kernel in a cache and reuse it: what is looked up once a process is known then."""
+    """Compile, store, reuse and run a kernel: what is looked up once a process is known then."""
+    import numpy
+
     from pytest_ascendcache.operators import OperatorSpec, TensorDesc
     from pytest_ascendcache.operators.singleop import write_single_op
-    from pytest_ascendcache.reference import atc
 
     tensor = TensorDesc.of("float16", 2)
+    operator = OperatorSpec("Abs", (tensor,), (tensor,))
     with (
         tempfile.TemporaryDirectory(prefix="ascendcache-warm-") as directory,
         contextlib.redirect_stdout(io.StringIO()),
     ):
-        write_single_op(Path(directory, "op.json"), [OperatorSpec("Abs", (tensor,), (tensor,))])
+        place = Path(directory)
+        write_single_op(place / "op.json", [operator])
         places = {"singleop": "op.json", "output": "out", "op_compiler_cache_dir": "cache"}
-        given = {name: f"{directory}/{place}" for name, place in places.items()}
+        given = {name: str(place / below) for name, below in places.items()}
         given |= {"soc_version": "Ascend910B1", "op_compiler_cache_mode": "enable"}
+        environ = {"HOME": directory}
         for _ in range(2):
-            atc.run([f"--{name}={value}" for name, value in given.items()], {"HOME": directory})
+            atc.run([f"--{name}={value}" for name, value in given.items()], environ)
+        numpy.savez(
+            place / "inputs.npz", allow_pickle=False, **{"0": numpy.zeros(2, numpy.float16)}
+        )
+        (model,) = place.glob("out/*.om")
+        run.run([str(model), str(place / "inputs.npz"), str(place / "outputs.npz")], environ)
 
 
 class _Spare:

@@ -6,6 +6,7 @@ Source: documents C and its neighbours; facts ``cann-operator-cache`` sections 6
 from __future__ import annotations
 
 import argparse
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,6 +214,7 @@ class _Parser(argparse.ArgumentParser):
         raise AtcError("E10001", f"{message[0].upper()}{message[1:]}; see {self.prog} --help.")
 
 
+@functools.cache  # a forked run finds it made
 def _parser(default_cache_mode: str) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="ascendcache-atc",

@@ -6,6 +6,7 @@ Meant to be a throw-away process: a damaged object can end it in any way.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import zipfile
@@ -25,6 +26,17 @@ def main() -> int:
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001 - as atc.run
     """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``: one kernel, with arrays named ``0``, ``1``, ..., or
     a converted model, with arrays named like its inputs and outputs."""
+    given = _parser().parse_args(argv)
+    try:
+        _run(given.model, given.inputs, given.outputs)
+    except (OmError, OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        print(f"ascendcache-run: {error}")
+        return EXIT_FAILED
+    return EXIT_SUCCESS
+
+
+@functools.cache  # a forked run finds it made
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-run",
         description="Runs a converted model, or the kernel of an .om file, on numpy arrays.",
@@ -34,13 +46,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001
         "inputs", type=Path, help=".npz file with arrays 0, 1, ..., of a model by the inputs' names"
     )
     parser.add_argument("outputs", type=Path, help=".npz file to write")
-    given = parser.parse_args(argv)
-    try:
-        _run(given.model, given.inputs, given.outputs)
-    except (OmError, OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        print(f"ascendcache-run: {error}")
-        return EXIT_FAILED
-    return EXIT_SUCCESS
+    return parser
 
 
 def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:

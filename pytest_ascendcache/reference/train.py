@@ -6,6 +6,7 @@ The document's ``test_square.py`` as a command: the network is a file, and its o
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -57,6 +58,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     return EXIT_SUCCESS
 
 
+@functools.cache  # a forked run finds it made
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-train",

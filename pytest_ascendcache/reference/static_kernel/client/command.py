@@ -6,6 +6,7 @@ The document's script as a command: networks are files, and their outputs are pr
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,7 @@ def _config(given: argparse.Namespace) -> CompilerConfig:
     return config
 
 
+@functools.cache  # a forked run finds it made
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-aclgraph",
