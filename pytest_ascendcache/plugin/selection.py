@@ -164,12 +164,8 @@ class Selecting:
     def pytest_testnodedown(self, node: Any) -> None:
         found = getattr(node, "workeroutput", {}).get(NAME)
         if found is not None:
-            self.cover = Cover(
-                **{
-                    name: tuple(value) if isinstance(value, list) else value
-                    for name, value in found.items()
-                }
-            )
+            named = {each: tuple(found[each]) for each in ("chosen", "silent", "ahead")}
+            self.cover = Cover(**{**found, **named})
 
     def document(self) -> dict[str, Any]:
         """What the report says of it; empty where nothing was collected."""

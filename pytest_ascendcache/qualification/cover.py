@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_ascendcache.conformance.costs import life_of, needs_of, runs_of
+from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills
 
@@ -85,10 +85,14 @@ def candidates_of(
     A check is taken to need a run at least: what it shares with others may be left out.
     """
     known = load_rules()
-    return [
-        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check, life_of(check))
+    runs = shares(
+        check
         for check, rule in rules.items()
         if known[rule].capabilities | needs_of(check) <= capabilities
+    )
+    return [
+        Candidate(check, rules[check], max(1.0, needed) * per_run + per_check, life_of(check))
+        for check, needed in runs.items()
     ]
 
 
