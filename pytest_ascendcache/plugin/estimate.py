@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import asleep_of, life_of, needs_of, runs_of, shares
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import positive_control
 from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
-from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
+from pytest_ascendcache.plugin.session import AscendSession
 from pytest_ascendcache.toolchains import ToolchainError
 
 PER_CHECK = 0.04
@@ -34,6 +33,12 @@ STRESS_OPERATOR, STRESS_STEP = 12.0, 1.0
 """Runs that each operator of a stress run needs before and after it, and those a step is worth."""
 
 _REFERENCE = "reference"
+_MEASURED = 3
+"""How often short runs are measured, of which the shortest counts: workers start meanwhile."""
+
+_CONTROL = 4
+"""Runs of the positive control, which every worker does."""
+
 _STRESS = ("stress/", "stress_on_nodes/")
 
 
@@ -59,10 +64,11 @@ def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str
     beside = {each: max(0.0, time[each] - runs[each]) * SHORT for each in applicable}
     starts = sum(runs.values())
     own = sum(beside.values())
+    started = starts + (_CONTROL * workers if workers > 1 else 0)
     cores = os.cpu_count() or 1
     seconds = max(
-        (starts * control.seconds + own) / workers,
-        (starts * control.used + own) / cores,
+        (started * control.seconds + own) / workers,
+        (started * control.used + own) / cores,
         _longest({each: runs[each] * control.seconds + beside[each] for each in applicable}),
     )
     return _told(session, starts, control.seconds, seconds, workers)
@@ -77,14 +83,20 @@ def _of_reference(session: AscendSession, names: list[str], workers: int) -> str
     if not control.compiles:
         return ""
     # Its first runs start the server from which the others are forked.
-    sandbox = session.sandbox("estimate")
-    each = positive_control(session.toolchain, CONTROL_OPERATOR, sandbox).seconds
-    session.discard(sandbox)
+    each = min(_measured_again(session) for _ in range(_MEASURED))
     time = _runs_in(session, names, _REFERENCE, each)
     alone = {name: time[name] * each for name in names}
     seconds = max(sum(alone.values()) / min(workers, os.cpu_count() or 1), _longest(alone))
     starts = sum(_runs_in(session, names, "", each).values())
     return _told(session, starts, each, seconds, workers)
+
+
+def _measured_again(session: AscendSession) -> float:
+    sandbox = session.sandbox("estimate")
+    try:
+        return positive_control(session.toolchain, CONTROL_OPERATOR, sandbox).seconds
+    finally:
+        session.discard(sandbox)
 
 
 def _told(session: AscendSession, starts: float, each: float, seconds: float, workers: int) -> str:

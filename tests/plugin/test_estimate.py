@@ -55,9 +55,9 @@ def told(
     ("workers", "used", "said"),
     [
         (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2 min"),
-        (2, 0.0, "* about 70 s with 2 workers"),
+        (2, 0.0, "* about 74 s with 2 workers"),
         (64, 0.0, "* about 50 s with 64 workers"),  # the longest check
-        (64, 4.0, "* about 70 s with 64 workers"),  # the processors
+        (64, 4.0, "* about 3 min with 64 workers"),  # the processors
     ],
 )
 def test_workers_processors_and_the_longest_check_bound_a_run(
