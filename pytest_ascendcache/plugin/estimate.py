@@ -13,8 +13,9 @@ from collections.abc import Iterable
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import asleep_of, life_of, needs_of, runs_of, shares
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.observation import positive_control
 from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
-from pytest_ascendcache.plugin.session import AscendSession
+from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.toolchains import ToolchainError
 
 PER_CHECK = 0.04
