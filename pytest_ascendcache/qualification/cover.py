@@ -7,6 +7,7 @@ for what it costs; the first check of a rule counts as one defect more.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -50,22 +51,14 @@ class Cover:
         return self.noticed / self.known if self.known else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together."""
+    """Candidates that are chosen together, what they cost, and what they say: the defects that
+    they notice, and their rules, which have no name in common."""
 
     checks: list[Candidate]
-
-    @property
-    def cost(self) -> float:
-        return sum(each.cost for each in self.checks)
-
-    @property
-    def rules(self) -> set[str]:
-        return {each.rule for each in self.checks}
-
-    def notices(self, notices: Mapping[str, frozenset[str]]) -> frozenset[str]:
-        return frozenset().union(*(notices.get(each.check, ()) for each in self.checks))
+    cost: float
+    says: frozenset[str]
 
 
 def candidates_of(
@@ -109,16 +102,17 @@ def cover(
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    left = sorted(map(_Portion, together.values()), key=lambda each: each.cost)
-    taken = _filled([], left, notices, limit)
+    portions = [_portion(checks, notices) for checks in together.values()]
+    left = sorted(portions, key=lambda each: each.cost)
+    taken = _filled([], left, limit)
     # What was taken early may say nothing by now that those behind it do not.
-    needed = _without_idle(taken, notices)
+    needed = _without_idle(taken)
     if len(needed) < len(taken):
-        taken = _filled(needed, [each for each in left if each not in needed], notices, limit)
+        taken = _filled(needed, [each for each in left if each not in needed], limit)
     taken.sort(key=lambda each: each.cost)
-    taken = _filled([], taken, notices, math.inf)  # in their order
+    taken = _filled([], taken, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
-    seen = frozenset().union(*(each.notices(notices) for each in taken))
+    seen = frozenset().union(*(notices.get(each.check, ()) for each in chosen))
     touched = {each.rule for each in chosen}
     return Cover(
         chosen=tuple(each.check for each in chosen),
@@ -130,49 +124,46 @@ def cover(
     )
 
 
-def _filled(
-    taken: Sequence[_Portion],
-    left: Sequence[_Portion],
-    notices: Mapping[str, frozenset[str]],
-    limit: float,
-) -> list[_Portion]:
+def _portion(checks: list[Candidate], notices: Mapping[str, frozenset[str]]) -> _Portion:
+    defects = frozenset().union(*(notices.get(each.check, ()) for each in checks))
+    rules = {each.rule for each in checks}
+    return _Portion(checks, sum(each.cost for each in checks), defects | rules)
+
+
+def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -> list[_Portion]:
     """What was taken, and of the rest what fits and says the most for its cost."""
-    found, rest = list(taken), list(left)
+    found = list(taken)
     spent = sum(each.cost for each in found)
-    seen = set().union(*(each.notices(notices) for each in found))
-    touched = set().union(*(each.rules for each in found))
-
-    def gain(portion: _Portion) -> float:
-        new = len(portion.notices(notices) - seen)
-        return (new + len(portion.rules - touched)) / portion.cost
-
-    while rest := [each for each in rest if spent + each.cost <= limit]:
-        best = max(rest, key=gain)  # of equals the first: the cheapest
-        rest.remove(best)
+    said = set().union(*(each.says for each in found))
+    # What a portion says that is new can only become less: a figure that is still true when its
+    # turn comes is the greatest. Of equals the first comes first: the cheapest.
+    turns = [(-len(each.says - said) / each.cost, number, each) for number, each in enumerate(left)]
+    heapq.heapify(turns)
+    while turns:
+        assumed, number, best = turns[0]
+        if spent + best.cost > limit:  # and will not fit later
+            heapq.heappop(turns)
+            continue
+        gain = -len(best.says - said) / best.cost
+        if gain != assumed:
+            heapq.heapreplace(turns, (gain, number, best))
+            continue
+        heapq.heappop(turns)
         found.append(best)
         spent += best.cost
-        seen |= best.notices(notices)
-        touched |= best.rules
+        said |= best.says
     return found
 
 
-def _without_idle(
-    taken: Sequence[_Portion], notices: Mapping[str, frozenset[str]]
-) -> list[_Portion]:
+def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
     """Those without which a defect or a rule would be missed; the last taken are looked at last."""
     told = Counter[str]()
     for each in taken:
-        told.update(_says(each, notices))
+        told.update(each.says)
     needed = []
     for each in taken:
-        says = _says(each, notices)
-        if any(told[one] == 1 for one in says):
+        if any(told[one] == 1 for one in each.says):
             needed.append(each)
         else:
-            told.subtract(says)
+            told.subtract(each.says)
     return needed
-
-
-def _says(portion: _Portion, notices: Mapping[str, frozenset[str]]) -> set[str]:
-    """Defects and rules; they have no name in common."""
-    return {*portion.notices(notices), *portion.rules}
