@@ -11,14 +11,13 @@ import pytest
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.independent import noticed, selections
 from pytest_ascendcache.qualification.matrix import VENDOR
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
-BUDGETS = (30, 60, 120, 300, 600)
-_CONTROL = 4
 _HEAD = """\
-| runs | checks | rules | seeded defects noticed | CANN's known deviations shown |
-|---:|---:|---:|---:|---:|
+| runs | checks | rules | seeded defects noticed | CANN's deviations | generated changes |
+|---:|---:|---:|---:|---:|---:|
 """
 
 
@@ -41,18 +40,23 @@ def budget_table() -> str:
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
     known = frozenset().union(*notices.values())
+    mutants = noticed().values()
+    every = sum(each.cost for each in candidates)
     lines = [_HEAD]
-    for budget in (*BUDGETS, None):
-        limit = sum(each.cost for each in candidates) if budget is None else budget - _CONTROL
-        found = cover(candidates, notices, limit)
+    chosen = {**selections(rules), None: cover(candidates, notices, every)}
+    for budget, found in chosen.items():
         seen = frozenset().union(*(notices.get(each, frozenset()) for each in found.chosen))
         judged = {rules[each] for each in found.chosen}
         cells = (
-            f"all ({limit:.0f})" if budget is None else str(budget),
+            f"all ({every:.0f})" if budget is None else str(budget),
             str(len(found.chosen)),
             str(len(judged)),
             _share(seen, known, deviations=False),
             _share(seen, known, deviations=True),
+            _of(
+                sum(not each.isdisjoint(found.chosen) for each in mutants),
+                len(mutants),
+            ),
         )
         lines.append(f"| {' | '.join(cells)} |\n")
     return "".join(lines)
@@ -62,6 +66,10 @@ def _share(seen: frozenset[str], known: frozenset[str], deviations: bool) -> str
     some, every = (
         sum(each.startswith(VENDOR) is deviations for each in names) for names in (seen, known)
     )
+    return _of(some, every)
+
+
+def _of(some: int, every: int) -> str:
     return f"{some} of {every} ({some / every:.0%})"
 
 

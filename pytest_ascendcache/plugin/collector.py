@@ -292,9 +292,14 @@ class Collector:
         return [str(each) for each in editions if each.product in judged]
 
     def _matrix(self) -> list[str]:
-        """Which combinations were tried, and what they cover."""
+        """Which combinations were tried, what they cover, and what else was generated."""
         tried = tried_cells(self._records)
-        return ascend_session_of(self._config).plan.describe(tried) if tried else []
+        told = ascend_session_of(self._config).plan.describe(tried) if tried else []
+        if self._records and (chosen := settings_of(self._config).seed):
+            told.append(
+                f"What is generated is that of seed {chosen}; --ascend-seed={chosen} repeats it."
+            )
+        return told
 
     def _answers(self) -> list[str]:
         """What the run says of each release, in one sentence."""

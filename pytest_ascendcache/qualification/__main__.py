@@ -34,6 +34,7 @@ from pytest_ascendcache.qualification.asking import (
 )
 from pytest_ascendcache.qualification.catalogue import Scene
 from pytest_ascendcache.qualification.defective import MISWRITTEN
+from pytest_ascendcache.qualification.independent import record_by_check
 from pytest_ascendcache.qualification.killed import Killed, verdicts_of
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.mutants import all_mutants
@@ -91,6 +92,11 @@ def main() -> int:
         metavar="FILE",
         help="mutants: keep in FILE what became of each, and judge none again that it has; those "
         "that are named here are judged anew",
+    )
+    parser.add_argument(
+        "--by-check",
+        action="store_true",
+        help="mutants: record which of the checks that budgets of runs choose notice each",
     )
     given = parser.parse_args()
     if given.mutants is not None or {*given.names} & {*all_mutants()}:
@@ -178,6 +184,8 @@ def _mutants(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     chosen = chosen_mutants(given.mutants, given.seed) if sampled else named
     runs = SuiteRuns(given.jobs)
     try:
+        if given.by_check:
+            return record_by_check(runs, chosen)
         reach = measured_reach(runs, given.reach)
         return run_mutants(runs, chosen, reach, given.judged, anew=bool(named))
     finally:

@@ -61,6 +61,7 @@ def test_an_empty_value_of_any_option_is_refused(project: pytest.Pytester, optio
         ("--ascend-ranks", ["-1", "0", "1000000000000", "٣", "2.0"]),
         ("--ascend-torchair-cards", ["1", "1000000000000", "two"]),
         ("--ascend-matrix", ["", "everything"]),
+        ("--ascend-seed", ["-1", "1.5", "10000000000", "x"]),
         ("--ascend-start", ["thread"]),
         ("--ascend-soc", ["Ascend 910", "../x"]),
     ],

@@ -27,7 +27,7 @@ esac
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     (tmp_path / "ci").mkdir()
-    for name in ("setup", "verify"):
+    for name in ("setup", "scratch", "verify"):
         shutil.copy(ROOT / "ci" / name, tmp_path / "ci")
     (tmp_path / "pyproject.toml").touch()
     python = tmp_path / "python"

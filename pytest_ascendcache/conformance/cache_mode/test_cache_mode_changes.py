@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -136,7 +137,7 @@ def test_a_served_kernel_computes_the_operator(
     served = cache.compile(*probes, mode=ENABLE)
     for operator in probes:
         assert served[operator] == Outcome(REUSED, KEPT)
-        inputs = sample_inputs(operator, seed=1)
+        inputs = sample_inputs(operator, seeded(1))
         # That a fresh kernel runs is this check's own positive control.
         toolchain.run_kernel(fresh.model(operator), operator, inputs)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.generated import (
     FamilyRuns,
     generated,
@@ -29,8 +30,8 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
     delivered the kernel of a fresh compile of its own, and the cache holds all of them."""
     runs = FamilyRuns(cache)
     fresh = runs.fresh(generated(matrix))
-    stored = cache.compile(*shuffled(fresh, seed=1), mode=ENABLE)
-    served = cache.compile(*shuffled(fresh, seed=2), mode=ENABLE)
+    stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
+    served = cache.compile(*shuffled(fresh, seed=seeded(2)), mode=ENABLE)
     wrong = runs.wrong(stored, fresh) + runs.wrong(served, fresh)
     if wrong:
         pytest.fail("\n".join(runs.explain(wrong, served)))

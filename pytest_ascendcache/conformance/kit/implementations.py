@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
@@ -76,7 +77,7 @@ def accuracy(
     inputs: list[NDArray[Any]] = (
         [numpy.arange(65536, dtype=numpy.uint16).view(numpy.float16)]
         if exhaustive
-        else sample_inputs(operator, seed=1)
+        else sample_inputs(operator, seeded(1))
     )
     (measured, *_) = toolchain.run_kernel(run.model(operator), operator, inputs)
     with numpy.errstate(all="ignore"):

@@ -2,7 +2,7 @@
 
 What a text means is said by the contract; how it is written must not matter: order of lines, line
 ends, a byte order mark, blanks around ``=`` and ``,``, comments, empty lines, a last line without
-its end. Every run tries the same texts; what fails is shrunk to the shortest text that does.
+its end. Runs of one seed try the same texts; what fails is shrunk to the shortest text that does.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from hypothesis import HealthCheck, Phase, example, settings
+from hypothesis import seed as seeded_with
 from hypothesis import strategies as st
 
+from pytest_ascendcache.combinations.seed import chosen
 from pytest_ascendcache.contract.aging import INI_RATIO, INI_SIZE
 from pytest_ascendcache.observation import Run
 from pytest_ascendcache.toolchains import ToolchainError
@@ -56,6 +58,7 @@ def texts(examples: int) -> Callable[[Check], Check]:
         @functools.wraps(tried)
         def telling(*arguments: Any, **named: Any) -> None:
             notes.begin(_written(tried))
+            seeded_with(chosen() or None)(tried)  # None: the same in every run
             tried(*arguments, **named)
             if notes.failures and not notes.of_written:
                 notes.begin(0, stop=True)

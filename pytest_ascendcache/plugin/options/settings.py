@@ -87,6 +87,7 @@ class Settings:
     profile: str | None
     rules: tuple[str, ...]
     matrix: str
+    seed: int
     strict: bool
     timeout: float
     ranks: int | None
@@ -164,6 +165,7 @@ def read_settings(config: pytest.Config) -> Settings:
         profile=values["--ascend-profile"],
         rules=values["--ascend-rule"],
         matrix=values["--ascend-matrix"],
+        seed=values["--ascend-seed"],
         strict=values["--ascend-strict"],
         timeout=values["--ascend-timeout"],
         ranks=values["--ascend-ranks"],

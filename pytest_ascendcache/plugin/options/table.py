@@ -230,6 +230,17 @@ _TABLE = (
         asks=True,
     ),
     Option(
+        "--ascend-seed",
+        Group.CHECKS,
+        "which operators, texts and numbers are generated (default: 0, the same in every run); "
+        "stress has a seed of its own",
+        "N",
+        whole(0, 10**9),
+        default=0,
+        ini=True,
+        asks=True,
+    ),
+    Option(
         "--ascend-strict", Group.CHECKS, "a broken 'should' rule fails instead of warning", ini=True
     ),
     Option(

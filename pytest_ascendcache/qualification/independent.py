@@ -1,0 +1,95 @@
+"""What budgets of runs notice of defects that nobody chose: generated mutants of the reference.
+
+The checks of a budget are chosen by the kill matrix of seeded defects, so that these measure their
+own cover. Mutants have no part in the choice. ``ci/qualify --mutants=N --by-check`` asks what the
+budgets choose of each of a sample, and keeps in ``independent.json`` which checks noticed it; the
+table in docs/atc.md counts them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.conformance import SUITE_NODES
+from pytest_ascendcache.files import write_output
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.cover import Cover, candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.mutants import Mutant, all_mutants
+from pytest_ascendcache.qualification.runs import Named, SuiteRuns
+from pytest_ascendcache.toolchains.installed import OF_ATC
+
+BUDGETS = (30, 60, 120, 300, 600)
+"""Runs of an atc."""
+_CONTROL = 4
+KEPT = Path(__file__).with_name("independent.json")
+_ROOMS = ("reference/cache/", "reference/compiler.py", "reference/mode.py", "reference/debug.py")
+_OF_ATC = (*_ROOMS, "reference/impl_mode.py")
+"""The files of the reference that an atc has a counterpart of."""
+_SECONDS = 60
+"""What a run of a mutant that never ends costs."""
+
+
+def selections(rules: Mapping[str, str]) -> dict[int, Cover]:
+    """What each budget chooses of the checks (named below the suite, with their rules), for an
+    atc."""
+    candidates = candidates_of(rules, OF_ATC)
+    notices = noticed_by(matrix.read(), {each.check for each in candidates})
+    return {each: cover(candidates, notices, each - _CONTROL) for each in BUDGETS}
+
+
+def noticed() -> dict[str, frozenset[str]]:
+    """The mutants that a check noticed, by place, with the checks that did; without those whose
+    expression is no longer in the reference."""
+    there = {each.place for each in all_mutants().values()}
+    kept: Mapping[str, Sequence[str]] = json.loads(KEPT.read_text(encoding="utf-8"))
+    return {place: frozenset(checks) for place, checks in kept.items() if place in there}
+
+
+def of_atc(mutants: Sequence[Mutant]) -> list[Mutant]:
+    """Those that change what an atc decides too."""
+    return [each for each in mutants if each.path.startswith(_OF_ATC)]
+
+
+def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
+    """Ask the checks of all budgets of each mutant, all others of those that none of them notices,
+    keep which did, and print how many.
+
+    Returns 0: it measures, and judges nothing.
+    """
+    covers = selections(runs.checks)
+    telling = {check for each in covers.values() for check in each.chosen}
+    others = {each.check for each in candidates_of(runs.checks, OF_ATC)} - telling
+    found = {place: sorted(by) for place, by in noticed().items()} if KEPT.exists() else {}
+    mutants = of_atc(chosen)
+    for checks in (telling, others):
+        nodes = [matrix.node_of(each) for each in sorted(checks)]
+        asked = [_run_of(each, nodes) for each in mutants]
+        unnoticed = []
+        for each, ended in zip(mutants, runs(asked), strict=True):
+            by = _noticing(ended.report)
+            print(f"{len(by):4} of {len(nodes)} checks  {each.name}  {each.place}", flush=True)
+            found.pop(each.place, None)
+            if by:
+                found[each.place] = by
+                write_output(KEPT, json.dumps(dict(sorted(found.items())), indent=1) + "\n")
+            else:
+                unnoticed.append(each)
+        mutants = unnoticed
+    return 0
+
+
+def _run_of(mutant: Mutant, nodes: Sequence[str]) -> Named:
+    given = (f"--ascend-timeout={_SECONDS}", f"--ascend-defect={mutant.name}")
+    return Named(("--ascend-cache", *given, *nodes), harm=False)
+
+
+def _noticing(report: Mapping[str, Any]) -> list[str]:
+    """The checks that found fault; all that could not tell, where the positive control failed."""
+    return sorted(
+        each["check"].removeprefix(SUITE_NODES)
+        for each in report["checks"]
+        if each["verdict"] in matrix.BROKEN or each["evidence"]["control"]
+    )
