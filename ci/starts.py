@@ -1,6 +1,6 @@
 """Writes ``conformance/starts.json``, what checks cost, from reports of the whole suite.
 
-``ci/starts REPORT...``: the runs that checks of the reference need; of another toolchain the time
+``ci/starts REPORT...``: the runs that checks of the reference need; of every toolchain the time
 they use, in that of its shortest run, and the seconds they sleep.
 """
 
@@ -27,13 +27,13 @@ def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
         name = check["check"].removeprefix("pytest_ascendcache/conformance/").partition("[")[0]
         functions.setdefault(name, []).append(check)
     toolchain = report["toolchain"]["name"]
-    if toolchain == "reference":
-        return {
-            name: round(mean(each["evidence"]["starts"] for each in found), 2)
-            for name, found in functions.items()
-        }
     unit = _shortest(report["checks"])
-    return {
+    runs: dict[str, Cost] = {
+        name: round(mean(each["evidence"]["starts"] for each in found), 2)
+        for name, found in functions.items()
+        if toolchain == "reference"
+    }
+    return runs | {
         f"{toolchain} {name}": [
             round(mean(_used(each) for each in found) / unit, 1),
             round(mean(each["evidence"].get("asleep", 0.0) for each in found), 1),
@@ -51,20 +51,29 @@ def _used(check: Mapping[str, Any]) -> float:
 
 def _shortest(checks: Sequence[Mapping[str, Any]]) -> float:
     """Seconds of a run that finds everything cached: few checks have only such."""
-    each = [one["evidence"] for one in checks if one["evidence"]["starts"]]
-    return quantiles([one["waited"] / one["starts"] for one in each], n=20)[0]
+    runs = [(_used(each), each["evidence"]) for each in checks if each["evidence"]["starts"]]
+    # What the reference waits for is not on record, and a check of it is little else.
+    each = [(one["waited"] or used) / one["starts"] for used, one in runs]
+    return quantiles(each, n=20)[0]
+
+
+def _file_of(name: str) -> str:
+    return name.rpartition(" ")[2].partition("::")[0]
 
 
 def main(reports: Sequence[str]) -> None:
-    """Bring the table up to date; what the reports do not have stays."""
+    """Bring the table up to date; files of the suite that the reports do not have stay."""
     table: dict[str, Cost] = json.loads(TABLE.read_text(encoding="utf-8"))
     for path in reports:
         found = read_report(Path(path))
         name = found["toolchain"]["name"]
-        prefix = "" if name == "reference" else f"{name} "
-        for old in [each for each in table if each.rpartition(" ")[0] == prefix.strip()]:
-            del table[old]
-        table |= costs(found)
+        new = costs(found)
+        prefixes = {name, ""} if name == "reference" else {name}
+        files = {_file_of(each) for each in new}
+        for old in [each for each in table if each.rpartition(" ")[0] in prefixes]:
+            if _file_of(old) in files:
+                del table[old]
+        table |= new
     # A line a function, as it was: a pair on several lines is hard to compare.
     lines = (f" {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))
     write_output(TABLE, "{\n" + ",\n".join(lines) + "\n}\n")

@@ -1,9 +1,10 @@
 """What the checks of the suite cost, as recorded: in runs of the toolchain, and asleep; and what
 they need of a toolchain.
 
-``starts.json`` has the runs of each function of the suite, as counted on the reference. For
-functions that start several kinds of process, of another toolchain, it has a pair under the
-toolchain's name and theirs: their time in that of its shortest run, and seconds that are slept.
+``starts.json`` has the runs of each function of the suite, as counted on the reference. For the
+reference itself, and for functions of other toolchains that start several kinds of process, it has
+a pair under the toolchain's name and theirs: their time in that of its shortest run, and seconds
+that are slept.
 ``ci/starts`` brings it up to date.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -39,6 +42,19 @@ def life_of(check: str) -> str:
     return function if function.startswith(_LIVES) else ""
 
 
+def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
+    """What each of these checks costs, in runs, where no others are run with them.
+
+    Cases of a life look at the same runs: those that are there share what all of them cost.
+    """
+    found = {each: runs_of(each, toolchain) for each in checks}
+    lives = Counter(life for each in found if (life := life_of(each)))
+    for each in found:
+        if life := life_of(each):
+            found[each] *= max(1, _cases_of(life)) / lives[life]
+    return found
+
+
 _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}
 """What fixtures need beyond the rule of a check that is about several kinds of cache."""
 
@@ -48,11 +64,8 @@ def needs_of(check: str) -> frozenset[Capability]:
     """What a check needs of a toolchain, named below the suite: nothing where there is none.
 
     Where its cases have rules of their own, what those need is left out."""
-    name = check.partition("[")[0]
-    try:
-        module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
-        function = getattr(module, name.partition("::")[2])
-    except (ModuleNotFoundError, AttributeError):
+    function = _function_of(check.partition("[")[0])
+    if function is None:
         return frozenset()
     parameters = inspect.signature(function).parameters
     needed = {need for fixture, need in _OF_FIXTURES.items() if fixture in parameters}
@@ -60,6 +73,23 @@ def needs_of(check: str) -> frozenset[Capability]:
         if mark.name == "ascend_rule" and mark.args[0] in load_rules():
             needed |= load_rules()[mark.args[0]].capabilities
     return frozenset(needed)
+
+
+@cache
+def _cases_of(name: str) -> int:
+    """How many cases a function of one parameter has; 0 where there is no such function."""
+    marks = getattr(_function_of(name), "pytestmark", ())
+    return sum(len(mark.args[1]) for mark in marks if mark.name == "parametrize")
+
+
+def _function_of(name: str) -> Callable[..., object] | None:
+    """A function of the suite, named below it."""
+    try:
+        module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
+        found: Callable[..., object] = getattr(module, name.partition("::")[2])
+    except (ModuleNotFoundError, AttributeError):
+        return None
+    return found
 
 
 def _cost(check: str, toolchain: str) -> tuple[float, float]:

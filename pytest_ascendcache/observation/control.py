@@ -6,6 +6,7 @@ An untouched canary under enable must be served. Without knowing that, "never hi
 
 from __future__ import annotations
 
+import resource
 import shutil
 import time
 from dataclasses import replace
@@ -23,11 +24,19 @@ def positive_control(
     toolchain: Toolchain, operator: OperatorSpec, sandbox: Path
 ) -> PositiveControl:
     """Compile, store, mark, compile again, and look for the mark."""
-    began = time.monotonic()
+    began, before = time.monotonic(), _used()
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
     found = _control(cache, operator)
-    return replace(found, seconds=(time.monotonic() - began) / max(1, evidence.starts))
+    starts = max(1, evidence.starts)
+    seconds, used = time.monotonic() - began, _used() - before
+    return replace(found, seconds=seconds / starts, used=used / starts)
+
+
+def _used() -> float:
+    """Seconds of processors that processes used that this one has waited for."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
 
 
 def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:

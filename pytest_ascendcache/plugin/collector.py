@@ -27,6 +27,7 @@ from pytest_ascendcache.plugin.estimate import estimate
 from pytest_ascendcache.plugin.gangs.items import CONTROLLER
 from pytest_ascendcache.plugin.judged import judged
 from pytest_ascendcache.plugin.junit import tell_junit
+from pytest_ascendcache.plugin.pace import Pace
 from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write_files
 from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
@@ -61,6 +62,7 @@ class Collector:
         self._report: Document | None = None
         self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
+        self._pace = Pace()
 
     def header(self) -> list[str]:
         """Lines at the top of a run: what is judged, and where."""
@@ -100,6 +102,7 @@ class Collector:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._pace.note(report)
         record = getattr(report, "ascend_record", None)
         if record is None:
             return
@@ -154,9 +157,11 @@ class Collector:
         if self._announced or self._config.option.collectonly or reporter is None or not checks:
             return
         self._announced = True
-        if self._toolchain is None:
-            return  # nothing is started that takes time
-        if line := estimate(ascend_session_of(self._config), checks, workers):
+        line = ""
+        if self._toolchain is not None:  # else nothing is started that takes time
+            line = estimate(ascend_session_of(self._config), checks, workers)
+        self._pace.begin(workers)
+        if line:
             reporter.write_line(in_its_language(self._config, f"ascendcache: {line}"))
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
@@ -212,6 +217,7 @@ class Collector:
         settings = settings_of(self._config)
         if self._is_worker or self._config.option.collectonly:
             return
+        self._pace.end()
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
         green = session.exitstatus == pytest.ExitCode.OK
         self._empty = self._nothing_judged() if green else ""
@@ -279,6 +285,8 @@ class Collector:
             description["selection"] = selecting.document()
         elif self._records and not self._is_whole:
             description["is_part"] = True
+        if pace := self._pace.document():
+            description["pace"] = pace
         if answers := self._answers():
             description["answers"] = answers
         if news := self._news:
@@ -340,6 +348,8 @@ class Collector:
             if selecting := selecting_of(self._config):
                 for line in selecting.lines():
                     terminalreporter.line(in_its_language(self._config, line))
+            if line := self._pace.line():
+                terminalreporter.line(in_its_language(self._config, line))
             terminal.write_answer()
         elif not self._config.option.collectonly:
             terminal.write_incomplete()

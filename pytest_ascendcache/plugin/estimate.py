@@ -1,15 +1,21 @@
-"""How long a run will take, said before it begins: runs that checks need, times a measured run."""
+"""How long a run will take, said before it begins.
+
+Of a toolchain that compiles operators: the runs that checks need, times a run that is measured, and
+the time that checks take beside their runs, as it was recorded with the reference. Processors bound
+it as well as workers, and so does the longest check.
+"""
 
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, needs_of, runs_of
+from pytest_ascendcache.conformance.costs import asleep_of, life_of, needs_of, runs_of, shares
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.plugin.session import AscendSession
+from pytest_ascendcache.observation import positive_control
+from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
+from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.toolchains import ToolchainError
 
 PER_CHECK = 0.04
@@ -21,6 +27,21 @@ SETUP = 12
 WORTH_SAYING, LEAST = 30.0, 0.3
 """Seconds below which nothing is measured for an estimate, with so many for a short run."""
 
+SHORT = 0.025
+"""Seconds of the reference's shortest run on a quiet machine, the unit of what is recorded."""
+
+STRESS_OPERATOR, STRESS_STEP = 12.0, 1.0
+"""Runs that each operator of a stress run needs before and after it, and those a step is worth."""
+
+_REFERENCE = "reference"
+_MEASURED = 3
+"""How often short runs are measured, of which the shortest counts: workers start meanwhile."""
+
+_CONTROL = 4
+"""Runs of the positive control, which every worker does."""
+
+_STRESS = ("stress/", "stress_on_nodes/")
+
 
 def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
     """The line to print; empty where a run takes no time to speak of, or cannot be told.
@@ -28,29 +49,91 @@ def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str
     The toolchain is started a few times (the positive control), to see how long that takes.
     """
     toolchain = session.toolchain
+    names = [each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES)]
+    if session.settings.toolchain == _REFERENCE:
+        return _of_reference(session, names, workers)
     if Capability.GANG_LAUNCHER in toolchain.capabilities:
-        return _of_networks(session, checks, workers)
-    if (
-        session.settings.toolchain == "reference"
-        or not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities
-    ):
+        return _of_networks(session, names, workers)
+    if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
         return ""
-    starts = estimated_starts(checks, toolchain.capabilities)
+    applicable = [each for each in names if needs_of(each) <= toolchain.capabilities]
     control = session.control
-    if not starts or not control.compiles:
+    if not applicable or not control.compiles:
         return ""
-    seconds = starts * control.seconds / workers
+    runs = _runs_in(session, applicable, "", control.seconds)
+    time = _runs_in(session, applicable, _REFERENCE, control.seconds)
+    beside = {each: max(0.0, time[each] - runs[each]) * SHORT for each in applicable}
+    starts = sum(runs.values())
+    own = sum(beside.values())
+    started = starts + (_CONTROL * workers if workers > 1 else 0)
+    cores = os.cpu_count() or 1
+    seconds = max(
+        (started * control.seconds + own) / workers,
+        (started * control.used + own) / cores,
+        _longest({each: runs[each] * control.seconds + beside[each] for each in applicable}),
+    )
+    return _told(session, starts, control.seconds, seconds, workers)
+
+
+def _of_reference(session: AscendSession, names: list[str], workers: int) -> str:
+    """The same of the reference, of which every check was timed."""
+    time = _runs_in(session, names, _REFERENCE, SHORT)
+    if sum(time.values()) * SHORT < WORTH_SAYING * workers:
+        return ""
+    control = session.control
+    if not control.compiles:
+        return ""
+    # Its first runs start the server from which the others are forked.
+    each = min(_measured_again(session) for _ in range(_MEASURED))
+    time = _runs_in(session, names, _REFERENCE, each)
+    alone = {name: time[name] * each for name in names}
+    seconds = max(sum(alone.values()) / min(workers, os.cpu_count() or 1), _longest(alone))
+    starts = sum(_runs_in(session, names, "", each).values())
+    return _told(session, starts, each, seconds, workers)
+
+
+def _measured_again(session: AscendSession) -> float:
+    sandbox = session.sandbox("estimate")
+    try:
+        return positive_control(session.toolchain, CONTROL_OPERATOR, sandbox).seconds
+    finally:
+        session.discard(sandbox)
+
+
+def _told(session: AscendSession, starts: float, each: float, seconds: float, workers: int) -> str:
     how_many = f" with {workers} workers" if workers > 1 else ""
     return (
-        f"about {starts} runs of {toolchain.name} (an estimate), {control.seconds:.2g} s each as "
+        f"about {starts:.0f} runs of {session.toolchain.name} (an estimate), {each:.2g} s each as "
         f"measured: about {duration(seconds)}{how_many}"
     )
 
 
-def _of_networks(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+def _runs_in(
+    session: AscendSession, names: list[str], toolchain: str, each: float
+) -> dict[str, float]:
+    """What checks cost in runs (see :func:`shares`); of a stress run what was asked for, where a
+    run takes ``each`` seconds."""
+    found = shares(names, toolchain)
+    asked = session.settings.stress
+    bounds = [] if asked.seconds is None else [asked.seconds / each]
+    if asked.steps is not None or not bounds:
+        bounds.append((asked.steps or DEFAULT_STRESS_STEPS) * STRESS_STEP)
+    worth = STRESS_OPERATOR * asked.operators + min(bounds)
+    return {name: worth if name.startswith(_STRESS) else cost for name, cost in found.items()}
+
+
+def _longest(seconds: dict[str, float]) -> float:
+    """What the longest check takes; those of a life are one, for they share its runs."""
+    together: dict[str, float] = {}
+    for name, each in seconds.items():
+        key = life_of(name) or name
+        together[key] = together.get(key, 0.0) + each
+    return max(together.values(), default=0.0)
+
+
+def _of_networks(session: AscendSession, functions: list[str], workers: int) -> str:
     """The same of a toolchain that compiles networks: some of its checks mostly wait."""
     toolchain = session.toolchain
-    functions = [each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES)]
     runs = sum(runs_of(each, toolchain.name) for each in functions)
     asleep = sum(asleep_of(each, toolchain.name) for each in functions)
     if runs * LEAST + asleep < WORTH_SAYING * workers:
@@ -72,17 +155,8 @@ def _of_networks(session: AscendSession, checks: Iterable[str], workers: int) ->
 
 def estimated_starts(checks: Iterable[str], capabilities: frozenset[Capability]) -> int:
     """Starts that checks, named by node id, need of a toolchain with these capabilities."""
-    functions = Counter(
-        check.removeprefix(SUITE_NODES).partition("[")[0]
-        for check in checks
-        if check.startswith(SUITE_NODES)
-    )
-    needed = (
-        number * runs_of(function)
-        for function, number in functions.items()
-        if needs_of(function) <= capabilities
-    )
-    return round(sum(needed))
+    names = (each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES))
+    return round(sum(shares(each for each in names if needs_of(each) <= capabilities).values()))
 
 
 def duration(seconds: float) -> str:

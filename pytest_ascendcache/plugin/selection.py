@@ -6,14 +6,15 @@ defects that part notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import Capability, Edition, load_rules
+from pytest_ascendcache.contract.editions import editions
 from pytest_ascendcache.plugin.estimate import PER_CHECK
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.qualification import matrix
@@ -130,21 +131,41 @@ class Selecting:
                 rules[item.nodeid.removeprefix(SUITE_NODES)] = marker.args[0]
         candidates = candidates_of(rules, capabilities, limit.per_run, limit.per_check)
         known = noticed_by(matrix.read(), {each.check for each in candidates})
-        self.cover = cover(candidates, known, limit.most)
+        self.cover = cover(candidates, known, limit.most, self._put_first(rules))
         kept = {SUITE_NODES + each for each in self.cover.chosen}
         dropped = [each for each in items if each not in mine and each.nodeid not in kept]
         config.hook.pytest_deselected(items=dropped)
         items[:] = [each for each in items if each in mine or each.nodeid in kept]
+        first = {SUITE_NODES + each for each in self.cover.ahead}
+        items.sort(key=lambda each: each.nodeid not in first)
         if hasattr(config, "workerinput"):
             self._config.workeroutput[NAME] = asdict(self.cover)
+
+    def _put_first(self, rules: Mapping[str, str]) -> frozenset[str]:
+        """Of these checks (with their rules) those that the baseline gives reason to ask again:
+        they were unsettled there, or their rules are promised otherwise in today's editions."""
+        baseline = settings_of(self._config).reports.baseline
+        if baseline is None:
+            return frozenset()
+        judged_by = {str(each): each for each in editions()}
+        then = [judged_by[each] for each in baseline.editions if each in judged_by]
+        now = ascend_session_of(self._config).judged_by.editions
+        products = {each.product for each in then}
+        before = _promises(then)
+        today = _promises([each for each in now if each.product in products])
+        changed = {rule for rule, promise in today.items() if before.get(rule) != promise}
+        return frozenset(
+            check
+            for check, rule in rules.items()
+            if (rule, SUITE_NODES + check) in baseline.unsettled or rule in changed
+        )
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         found = getattr(node, "workeroutput", {}).get(NAME)
         if found is not None:
-            self.cover = Cover(
-                **{**found, "chosen": tuple(found["chosen"]), "silent": tuple(found["silent"])}
-            )
+            named = {each: tuple(found[each]) for each in ("chosen", "silent", "ahead")}
+            self.cover = Cover(**{**found, **named})
 
     def document(self) -> dict[str, Any]:
         """What the report says of it; empty where nothing was collected."""
@@ -157,6 +178,7 @@ class Selecting:
             "defects_noticed": self.cover.noticed,
             "defects_known": self.cover.known,
             "rules_left_out": list(self.cover.silent),
+            "put_first": list(self.cover.ahead),
         }
 
     def lines(self) -> Iterator[str]:
@@ -169,12 +191,19 @@ class Selecting:
             f"were run; they notice at least {found.noticed} of {found.known} known defects "
             f"({found.share:.0%})"
         )
+        if found.ahead:
+            yield f"put first because of the baseline: {count(len(found.ahead), 'check')}"
         if found.silent:
             rules = count(len(found.silent), "rule")
             if len(found.silent) > _NAMED:
                 yield f"not judged at all: {rules}, which a report (--ascend-report) names"
             else:
                 yield f"not judged at all: {rules}: {', '.join(found.silent)}"
+
+
+def _promises(by: Sequence[Edition]) -> dict[str, tuple[object, str]]:
+    """What each rule promises in these editions: its level and statement."""
+    return {id_: (rule.level, rule.statement) for id_, rule in load_rules(*by).items()}
 
 
 def join_selecting(config: pytest.Config) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_ascendcache.combinations import batches
 from pytest_ascendcache.conformance import SUITE_NODES
-from pytest_ascendcache.conformance.costs import asleep_of, life_of, runs_of
+from pytest_ascendcache.conformance.costs import asleep_of, life_of, shares
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 
 _COMBINATIONS = "cache_mode/test_combinations.py::"
@@ -39,9 +39,10 @@ class Spreading:
 
         toolchain = settings_of(self._config).toolchain
 
+        runs = shares((names[each] for portion in portions.values() for each in portion), toolchain)
+
         def cost(portion: list[int]) -> float:
-            checks = [names[each] for each in portion]
-            return sum(runs_of(each, toolchain) + asleep_of(each, toolchain) for each in checks)
+            return sum(runs[names[each]] + asleep_of(names[each], toolchain) for each in portion)
 
         found = sorted(portions.values(), key=cost, reverse=True)
         workers = len(self._config.getoption("tx", None) or "1")

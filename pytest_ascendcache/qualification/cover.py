@@ -2,7 +2,8 @@
 
 The kill matrix says which check notices which seeded defect. An order of checks follows from it by
 the greedy cover: next is always the check that notices the most defects that no earlier one does,
-for what it costs; the first check of a rule counts as one defect more.
+for what it costs; the first check of a rule counts as one defect more. Before all others may come
+checks that an earlier report gives reason to ask again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_ascendcache.conformance.costs import life_of, needs_of, runs_of
+from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills
+
+_AHEAD = 0.5
+"""The part of a limit that checks may take which are put first, so that others tell what is new."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Cover:
     """Chosen checks, the most telling first, and how many of the known defects they notice.
 
     ``known`` are the defects that some candidate notices. ``noticed`` is a lower bound: the matrix
-    names no more than a few checks for each defect. ``silent`` are rules without a chosen check.
+    names no more than a few checks for each defect. ``silent`` are rules without a chosen check,
+    ``ahead`` the checks among the chosen that were put first.
     """
 
     chosen: tuple[str, ...]
@@ -44,6 +49,7 @@ class Cover:
     noticed: int
     known: int
     silent: tuple[str, ...]
+    ahead: tuple[str, ...] = ()
 
     @property
     def share(self) -> float:
@@ -72,10 +78,14 @@ def candidates_of(
     A check is taken to need a run at least: what it shares with others may be left out.
     """
     known = load_rules()
-    return [
-        Candidate(check, rule, max(1.0, runs_of(check)) * per_run + per_check, life_of(check))
+    runs = shares(
+        check
         for check, rule in rules.items()
         if known[rule].capabilities | needs_of(check) <= capabilities
+    )
+    return [
+        Candidate(check, rules[check], max(1.0, needed) * per_run + per_check, life_of(check))
+        for check, needed in runs.items()
     ]
 
 
@@ -92,25 +102,31 @@ def noticed_by(kills: Kills, checks: Collection[str]) -> dict[str, frozenset[str
 
 
 def cover(
-    candidates: Collection[Candidate], notices: Mapping[str, frozenset[str]], limit: float
+    candidates: Collection[Candidate],
+    notices: Mapping[str, frozenset[str]],
+    limit: float,
+    first: Collection[str] = (),
 ) -> Cover:
     """Choose checks whose costs stay within ``limit`` together.
 
-    ``notices`` as :func:`noticed_by` gives it. What is left of the limit when no check notices
-    anything new goes to the cheapest of the rest.
+    ``notices`` as :func:`noticed_by` gives it. Of the checks in ``first`` one of each rule comes
+    before all others, as far as half of the limit goes. What is left of the limit when no check
+    notices anything new goes to the cheapest of the rest.
     """
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
     portions = [_portion(checks, notices) for checks in together.values()]
     left = sorted(portions, key=lambda each: each.cost)
-    taken = _filled([], left, limit)
+    wanted = frozenset(first)
+    ahead = _ahead(left, wanted, limit * _AHEAD)
+    taken = _filled(ahead, _others(left, ahead), limit)
     # What was taken early may say nothing by now that those behind it do not.
-    needed = _without_idle(taken)
+    needed = _without_idle(taken, ahead)
     if len(needed) < len(taken):
-        taken = _filled(needed, [each for each in left if each not in needed], limit)
-    taken.sort(key=lambda each: each.cost)
-    taken = _filled([], taken, math.inf)  # in their order
+        taken = _filled(needed, _others(left, needed), limit)
+    rest = sorted(_others(taken, ahead), key=lambda each: each.cost)
+    taken = _filled(ahead, rest, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
     seen = frozenset().union(*(notices.get(each.check, ()) for each in chosen))
     touched = {each.rule for each in chosen}
@@ -121,6 +137,9 @@ def cover(
         noticed=len(seen),
         known=len(frozenset().union(*notices.values())) if notices else 0,
         silent=tuple(sorted({each.rule for each in candidates} - touched)),
+        ahead=tuple(
+            each.check for portion in ahead for each in portion.checks if each.check in wanted
+        ),
     )
 
 
@@ -128,6 +147,33 @@ def _portion(checks: list[Candidate], notices: Mapping[str, frozenset[str]]) -> 
     defects = frozenset().union(*(notices.get(each.check, ()) for each in checks))
     rules = {each.rule for each in checks}
     return _Portion(checks, sum(each.cost for each in checks), defects | rules)
+
+
+def _others(portions: Sequence[_Portion], these: Sequence[_Portion]) -> list[_Portion]:
+    return [each for each in portions if each not in these]
+
+
+def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
+    """What has a wanted check, until each rule of such checks has one: what says the most for its
+    cost comes first."""
+    found: list[_Portion] = []
+    spent = 0.0
+    touched: set[str] = set()
+    said: set[str] = set()
+
+    def new(portion: _Portion) -> set[str]:
+        return {each.rule for each in portion.checks if each.check in wanted} - touched
+
+    def gain(portion: _Portion) -> float:
+        return len((portion.says - said) | new(portion)) / portion.cost
+
+    while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
+        best = max(fitting, key=gain)
+        found.append(best)
+        spent += best.cost
+        touched |= new(best)
+        said |= best.says
+    return found
 
 
 def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -> list[_Portion]:
@@ -155,14 +201,15 @@ def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -
     return found
 
 
-def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
-    """Those without which a defect or a rule would be missed; the last taken are looked at last."""
+def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
+    """Those that are ``kept`` in any case, or without which a defect or a rule would be missed; the
+    last taken are looked at last."""
     told = Counter[str]()
     for each in taken:
         told.update(each.says)
     needed = []
     for each in taken:
-        if any(told[one] == 1 for one in each.says):
+        if each in kept or any(told[one] == 1 for one in each.says):
             needed.append(each)
         else:
             told.subtract(each.says)

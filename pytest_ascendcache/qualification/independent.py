@@ -74,9 +74,9 @@ def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
             found.pop(each.place, None)
             if by:
                 found[each.place] = by
-                write_output(KEPT, json.dumps(dict(sorted(found.items())), indent=1) + "\n")
             else:
                 unnoticed.append(each)
+            write_output(KEPT, json.dumps(dict(sorted(found.items())), indent=1) + "\n")
         mutants = unnoticed
     return 0
 

@@ -30,7 +30,8 @@ class Baseline:
 
     A check is as in the baseline if it was broken there (known by a list then or not), the same
     was observed, and the harm is no worse. What was undecided, then or now, is never as in the
-    baseline.
+    baseline. ``editions`` are those it judged by, and ``turned`` the rules and checks that were
+    new or fixed against a baseline of its own.
     """
 
     path: Path
@@ -38,6 +39,8 @@ class Baseline:
     verdicts: Mapping[tuple[str, str], Verdict]
     observed: Mapping[tuple[str, str], tuple[str, str]]
     harms: Mapping[tuple[str, str], Harm | None]
+    editions: tuple[str, ...] = ()
+    turned: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
@@ -54,12 +57,24 @@ class Baseline:
             observed[key] = _fault(check["evidence"].get("observed", ""), check["message"])
             harms[key] = Harm(check["harm"]) if check.get("harm") else None
         name = f"{report['toolchain']['name']} {report['toolchain']['version']}"
-        return cls(path, name, verdicts, observed, harms)
+        news = report.get("baseline", {})
+        turned = frozenset(
+            (each["rule"], present_name(each["check"]))
+            for each in (*news.get("new", ()), *news.get("fixed", ()))
+        )
+        editions = tuple(report.get("editions", ()))
+        return cls(path, name, verdicts, observed, harms, editions, turned)
 
     @property
     def judged(self) -> int:
         """How many checks it decided."""
         return sum(each in _DECIDED for each in self.verdicts.values())
+
+    @property
+    def unsettled(self) -> frozenset[tuple[str, str]]:
+        """Rules and checks that may well be judged otherwise now: what was broken then or could
+        not be told, and what had just turned."""
+        return self.turned | {key for key, verdict in self.verdicts.items() if verdict in _NEW}
 
     def deviation(self, fault: Fault, verdict: Verdict, observed: str) -> dict[str, str] | None:
         """What a record says of a broken promise that was broken in the same way before."""

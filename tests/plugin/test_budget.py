@@ -10,6 +10,10 @@ import pytest
 from standins import install_atc
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
+from pytest_ascendcache.contract import Verdict, load_rules
+from pytest_ascendcache.contract.editions import named
+from pytest_ascendcache.reports.json_report import as_json
+from tests.sample_reports import record, report
 
 ATC = Path(sys.executable).with_name("ascendcache-atc")
 RULE = "cache-mode/default-is-disable"
@@ -85,6 +89,57 @@ def test_the_end_says_what_was_left_out(
     assert selection["checks"] == len(report["checks"]) < selection["of_checks"]
     assert selection["rules_left_out"] == ["cache-mode/parallel-force"]
     assert result.parseoutcomes()["passed"] == selection["checks"] + 1  # and one's own
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_what_a_baseline_leaves_unsettled_is_put_first(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    told = collect(pytester, "--ascend-budget=20runs", "--ascend-rule=aging/bad-values")
+    every = collect(pytester, "--ascend-rule=aging/bad-values")
+    other = min(every - told)
+    then = report(record(other, "aging/bad-values", Verdict.UNDECIDED))
+    (pytester.path / "then.json").write_text(as_json(then))
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference",
+        "--ascend-budget=20runs",
+        "--ascend-rule=aging/bad-values",
+        "--ascend-baseline=then.json",
+        "--ascend-report=report.json",
+        "-v",
+        *workers,
+        *SUITE,
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["put first because of the baseline: 1 check"])
+    found = json.loads((pytester.path / "report.json").read_text())
+    assert found["selection"]["put_first"] == [other.removeprefix(SUITE_NODES)]
+    checks = [each["check"] for each in found["checks"]]
+    assert other in checks
+    if not workers:
+        ran = [each.split(" ")[0] for each in result.outlines if each.startswith(SUITE_NODES)]
+        assert ran[0] == other
+
+
+def test_rules_that_a_new_edition_promises_otherwise_are_put_first(
+    pytester: pytest.Pytester,
+) -> None:
+    (pytester.path / "then.json").write_text(as_json(report(editions=["CANN 7.0"])))
+    given = ("--ascend-edition=9.0", "--ascend-budget=20runs", "--ascend-baseline=then.json")
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference", "--ascend-report=report.json", *given, *SUITE
+    )
+    assert result.ret == 0
+    found = json.loads((pytester.path / "report.json").read_text())
+    first = set(found["selection"]["put_first"])
+    judged = {each["rule"] for each in found["checks"]}
+    rules = {
+        each["rule"] for each in found["checks"] if each["check"].removeprefix(SUITE_NODES) in first
+    }
+    then, now = (load_rules(named(each)) for each in ("7.0", "9.0"))
+    assert rules
+    assert rules < judged
+    assert all(then[each].statement != now[each].statement for each in rules)
 
 
 def test_a_selection_that_passes_decides_nothing(pytester: pytest.Pytester, atc: Path) -> None:

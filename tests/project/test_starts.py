@@ -68,14 +68,28 @@ def test_a_report_is_told_in_short_runs_and_seconds_asleep(
         "checks": [*short, _check("test_slow", 1, 25.0, 20.0)],
     }
     table, path = tmp_path / "starts.json", tmp_path / "report.json"
-    table.write_text(json.dumps({"a/test_x.py::test_y": 3, f"{GRAPH} gone": [1, 2]}))
+    where = f"{GRAPH} mindspore/common/test_x.py::"
+    kept = {"a/test_x.py::test_y": 3, f"{GRAPH} a/test_x.py::test_y": [3, 4]}
+    table.write_text(json.dumps({**kept, f"{where}test_gone": [1, 2]}))
     path.write_text(json.dumps(report))
     monkeypatch.setattr(starts, "TABLE", table)
     monkeypatch.setattr(starts, "read_report", lambda path: json.loads(path.read_text()))
     starts.main([str(path)])
-    where = f"{GRAPH} mindspore/common/test_x.py::"
     assert json.loads(table.read_text()) == {
-        "a/test_x.py::test_y": 3,
+        **kept,
         f"{where}test_short": [2.0, 0.0],
         f"{where}test_slow": [10.0, 20.0],
+    }
+
+
+def test_checks_of_the_reference_have_their_runs_and_their_time(starts: ModuleType) -> None:
+    short = [{**_check(f"test_short[{n}]", 2, 0.0), "seconds": 0.1} for n in range(20)]
+    long = {**_check("test_long", 4, 0.0), "seconds": 10.0}
+    report = {"toolchain": {"name": "reference"}, "checks": [*short, long]}
+    where = "mindspore/common/test_x.py::"
+    assert starts.costs(report) == {
+        f"{where}test_short": 2,
+        f"{where}test_long": 4,
+        f"reference {where}test_short": [2.0, 0.0],
+        f"reference {where}test_long": [200.0, 0.0],
     }

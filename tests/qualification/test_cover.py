@@ -37,13 +37,37 @@ def test_a_rule_without_a_check_comes_before_a_second_check_of_another() -> None
     assert cover(candidates, {}, 1.0).silent == ("b",)
 
 
-@given(CHECKS, st.floats(0.0, 40.0))
+def test_what_is_put_first_has_one_check_of_each_rule() -> None:
+    candidates = [Candidate(name, name[0], 1.0) for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
+    notices = {"c1": frozenset("xyz"), "a2": frozenset("v"), "b1": frozenset("w")}
+    found = cover(candidates, notices, 4.0, {"a1", "a2", "b2"})
+    assert found.ahead == ("a2", "b2")  # the one of two that says something
+    assert found.chosen == ("a2", "b2", "c1", "b1")
+
+
+def test_what_is_put_first_leaves_half_to_the_others() -> None:
+    candidates = [Candidate(str(n), str(n), 1.0) for n in range(10)]
+    notices = {"9": frozenset("xyz")}
+    found = cover(candidates, notices, 4.0, [str(n) for n in range(9)])
+    assert len(found.ahead) == 2
+    assert found.chosen[2] == "9"
+    assert len(found.chosen) == 4
+
+
+def test_what_is_put_first_stays_though_it_says_nothing_new() -> None:
+    candidates = [Candidate("same", "r", 1.0), Candidate("more", "r", 1.0)]
+    notices = {"same": frozenset("a"), "more": frozenset("ab")}
+    assert cover(candidates, notices, 2.0, {"same"}).chosen == ("same", "more")
+
+
+@given(CHECKS, st.floats(0.0, 40.0), st.frozensets(st.integers(0, 11).map(str)))
 def test_a_budget_is_kept_and_used(
-    made: list[tuple[float, str, frozenset[str]]], limit: float
+    made: list[tuple[float, str, frozenset[str]]], limit: float, first: frozenset[str]
 ) -> None:
     candidates = [Candidate(str(n), rule, cost) for n, (cost, rule, _) in enumerate(made)]
     notices = {str(n): found for n, (_, _, found) in enumerate(made)}
-    found = cover(candidates, notices, limit)
+    found = cover(candidates, notices, limit, first)
+    assert {*found.ahead} <= first & {*found.chosen}
     costs = {each.check: each.cost for each in candidates}
     assert found.cost <= limit
     assert abs(found.cost - sum(costs[each] for each in found.chosen)) < 1e-6
