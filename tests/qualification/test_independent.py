@@ -30,7 +30,7 @@ class Runs:
         self.verdicts, self.control = verdicts, control
         self.asked: list[tuple[str, int]] = []
 
-    def __call__(self, runs: Iterable[Asked]) -> Iterator[Ended]:
+    def __call__(self, runs: Iterable[Asked], *_plugins: object) -> Iterator[Ended]:
         for asked in runs:
             words = asked(Path())
             (name,) = (each.partition("=")[2] for each in words if "--ascend-defect" in each)
