@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.combinations import seed
 from pytest_ascendcache.plugin import hookspecs
 from pytest_ascendcache.plugin.fixtures import (
     ascend_audit,
@@ -128,7 +127,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _configure(config: pytest.Config) -> None:
     settings = config.stash[SETTINGS] = read_settings(config)
-    seed.choose(settings.seed)
+    if settings.folders:
+        from pytest_ascendcache.combinations import seed
+
+        seed.choose(settings.seed)
     if config.getoption("tx", None) or hasattr(config, "workerinput"):
         from pytest_ascendcache.plugin.gangs.items import join_workers
 
