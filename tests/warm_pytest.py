@@ -134,12 +134,22 @@ def _import_everything() -> None:
     assert nursery
     import_what_runs_import()
     forkserver.preload()
+    _let_hypothesis_read_it()
     gc.enable()
 
     # What is imported here was rewritten by the run above; each fork would warn that it was not.
     AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]
     gc.collect()
     gc.freeze()
+
+
+def _let_hypothesis_read_it() -> None:
+    """Have Hypothesis look for constants in what is imported now, as it does at the end of each
+    collection: what it has read it does not read again."""
+    with contextlib.suppress(ImportError):  # older releases have none
+        from hypothesis.internal.conjecture.providers import _get_local_constants
+
+        _get_local_constants()
 
 
 def _wait(child: int, answers: socket.socket) -> int:

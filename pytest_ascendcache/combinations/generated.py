@@ -256,8 +256,10 @@ def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
     )
 
 
-def _bias_add(kind: str, values: Values) -> OperatorSpec:
+def _bias_add(kind: str, values: Values) -> OperatorSpec | None:
     shape, order = values["shape"], values["data_format"] or "NHWC"
+    if len(shape) < 2:
+        return None
     channels = shape[1 if order == "NCHW" else -1]
     x, bias = TensorDesc.of(values["dtype"], *shape), TensorDesc.of(values["dtype"], channels)
     return OperatorSpec(kind, (x, bias), (x,), _attribute("data_format", "string", values))

@@ -275,11 +275,11 @@ def _ranges(value: object, shape: tuple[int, ...], where: str) -> tuple[tuple[in
 def parse_constants(value: object, dtype: DataType, where: str) -> tuple[float | int, ...]:
     """Elements of a constant, checked against its type. Raises as :func:`read_single_op`."""
     items = typed(value, list, where)
-    if items and dtype.name not in _CONSTANT_TYPES:
+    if items and dtype.name not in CONSTANT_TYPES:
         raise SingleOpError(
             "E13006",
             f"{where}: a constant of type {dtype} cannot be written; use one of "
-            f"{', '.join(sorted(_CONSTANT_TYPES))}.",
+            f"{', '.join(sorted(CONSTANT_TYPES))}.",
         )
     for item in items:
         if not isinstance(item, (int, float)) or isinstance(item, bool):
@@ -444,7 +444,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
     "double": (-sys.float_info.max, sys.float_info.max),
 }
-_CONSTANT_TYPES = frozenset(_LIMITS)
+CONSTANT_TYPES = frozenset(_LIMITS)
+"""Element types, by name, of which constants can be written."""
 
 
 def _kind(value: object) -> str:

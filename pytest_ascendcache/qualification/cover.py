@@ -8,6 +8,7 @@ checks that an earlier report gives reason to ask again.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -56,22 +57,14 @@ class Cover:
         return self.noticed / self.known if self.known else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together."""
+    """Candidates that are chosen together, what they cost, and what they say: the defects that
+    they notice, and their rules, which have no name in common."""
 
     checks: list[Candidate]
-
-    @property
-    def cost(self) -> float:
-        return sum(each.cost for each in self.checks)
-
-    @property
-    def rules(self) -> set[str]:
-        return {each.rule for each in self.checks}
-
-    def notices(self, notices: Mapping[str, frozenset[str]]) -> frozenset[str]:
-        return frozenset().union(*(notices.get(each.check, ()) for each in self.checks))
+    cost: float
+    says: frozenset[str]
 
 
 def candidates_of(
@@ -123,18 +116,19 @@ def cover(
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    left = sorted(map(_Portion, together.values()), key=lambda each: each.cost)
+    portions = [_portion(checks, notices) for checks in together.values()]
+    left = sorted(portions, key=lambda each: each.cost)
     wanted = frozenset(first)
-    ahead = _ahead(left, wanted, notices, limit * _AHEAD)
-    taken = _filled(ahead, _others(left, ahead), notices, limit)
+    ahead = _ahead(left, wanted, limit * _AHEAD)
+    taken = _filled(ahead, _others(left, ahead), limit)
     # What was taken early may say nothing by now that those behind it do not.
-    needed = _without_idle(taken, notices, ahead)
+    needed = _without_idle(taken, ahead)
     if len(needed) < len(taken):
-        taken = _filled(needed, _others(left, needed), notices, limit)
+        taken = _filled(needed, _others(left, needed), limit)
     rest = sorted(_others(taken, ahead), key=lambda each: each.cost)
-    taken = _filled(ahead, rest, notices, math.inf)  # in their order
+    taken = _filled(ahead, rest, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
-    seen = frozenset().union(*(each.notices(notices) for each in taken))
+    seen = frozenset().union(*(notices.get(each.check, ()) for each in chosen))
     touched = {each.rule for each in chosen}
     return Cover(
         chosen=tuple(each.check for each in chosen),
@@ -149,84 +143,74 @@ def cover(
     )
 
 
+def _portion(checks: list[Candidate], notices: Mapping[str, frozenset[str]]) -> _Portion:
+    defects = frozenset().union(*(notices.get(each.check, ()) for each in checks))
+    rules = {each.rule for each in checks}
+    return _Portion(checks, sum(each.cost for each in checks), defects | rules)
+
+
 def _others(portions: Sequence[_Portion], these: Sequence[_Portion]) -> list[_Portion]:
     return [each for each in portions if each not in these]
 
 
-def _ahead(
-    left: Sequence[_Portion],
-    wanted: frozenset[str],
-    notices: Mapping[str, frozenset[str]],
-    limit: float,
-) -> list[_Portion]:
+def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
     """What has a wanted check, until each rule of such checks has one: what says the most for its
     cost comes first."""
     found: list[_Portion] = []
     spent = 0.0
     touched: set[str] = set()
-    seen: set[str] = set()
+    said: set[str] = set()
 
     def new(portion: _Portion) -> set[str]:
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
     def gain(portion: _Portion) -> float:
-        return (len(portion.notices(notices) - seen) + len(new(portion))) / portion.cost
+        return len((portion.says - said) | new(portion)) / portion.cost
 
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
         best = max(fitting, key=gain)
         found.append(best)
         spent += best.cost
         touched |= new(best)
-        seen |= best.notices(notices)
+        said |= best.says
     return found
 
 
-def _filled(
-    taken: Sequence[_Portion],
-    left: Sequence[_Portion],
-    notices: Mapping[str, frozenset[str]],
-    limit: float,
-) -> list[_Portion]:
+def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -> list[_Portion]:
     """What was taken, and of the rest what fits and says the most for its cost."""
-    found, rest = list(taken), list(left)
+    found = list(taken)
     spent = sum(each.cost for each in found)
-    seen = set().union(*(each.notices(notices) for each in found))
-    touched = set().union(*(each.rules for each in found))
-
-    def gain(portion: _Portion) -> float:
-        new = len(portion.notices(notices) - seen)
-        return (new + len(portion.rules - touched)) / portion.cost
-
-    while rest := [each for each in rest if spent + each.cost <= limit]:
-        best = max(rest, key=gain)  # of equals the first: the cheapest
-        rest.remove(best)
+    said = set().union(*(each.says for each in found))
+    # What a portion says that is new can only become less: a figure that is still true when its
+    # turn comes is the greatest. Of equals the first comes first: the cheapest.
+    turns = [(-len(each.says - said) / each.cost, number, each) for number, each in enumerate(left)]
+    heapq.heapify(turns)
+    while turns:
+        assumed, number, best = turns[0]
+        if spent + best.cost > limit:  # and will not fit later
+            heapq.heappop(turns)
+            continue
+        gain = -len(best.says - said) / best.cost
+        if gain != assumed:
+            heapq.heapreplace(turns, (gain, number, best))
+            continue
+        heapq.heappop(turns)
         found.append(best)
         spent += best.cost
-        seen |= best.notices(notices)
-        touched |= best.rules
+        said |= best.says
     return found
 
 
-def _without_idle(
-    taken: Sequence[_Portion],
-    notices: Mapping[str, frozenset[str]],
-    kept: Sequence[_Portion],
-) -> list[_Portion]:
+def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
     """Those that are ``kept`` in any case, or without which a defect or a rule would be missed; the
     last taken are looked at last."""
     told = Counter[str]()
     for each in taken:
-        told.update(_says(each, notices))
+        told.update(each.says)
     needed = []
     for each in taken:
-        says = _says(each, notices)
-        if each in kept or any(told[one] == 1 for one in says):
+        if each in kept or any(told[one] == 1 for one in each.says):
             needed.append(each)
         else:
-            told.subtract(says)
+            told.subtract(each.says)
     return needed
-
-
-def _says(portion: _Portion, notices: Mapping[str, frozenset[str]]) -> set[str]:
-    """Defects and rules; they have no name in common."""
-    return {*portion.notices(notices), *portion.rules}

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.qualification import matrix
@@ -28,8 +30,10 @@ KEPT = Path(__file__).with_name("independent.json")
 _ROOMS = ("reference/cache/", "reference/compiler.py", "reference/mode.py", "reference/debug.py")
 _OF_ATC = (*_ROOMS, "reference/impl_mode.py")
 """The files of the reference that an atc has a counterpart of."""
-_SECONDS = 60
+_SECONDS = 20
 """What a run of a mutant that never ends costs."""
+_PATIENCE = 120.0
+"""Seconds after which no more checks are asked of a mutant that one has noticed."""
 
 
 def selections(rules: Mapping[str, str]) -> dict[int, Cover]:
@@ -68,17 +72,36 @@ def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
         nodes = [matrix.node_of(each) for each in sorted(checks)]
         asked = [_run_of(each, nodes) for each in mutants]
         unnoticed = []
-        for each, ended in zip(mutants, runs(asked), strict=True):
+        for each, ended in zip(mutants, runs(asked, _Patience()), strict=True):
             by = _noticing(ended.report)
             print(f"{len(by):4} of {len(nodes)} checks  {each.name}  {each.place}", flush=True)
             found.pop(each.place, None)
             if by:
                 found[each.place] = by
-                write_output(KEPT, json.dumps(dict(sorted(found.items())), indent=1) + "\n")
             else:
                 unnoticed.append(each)
+            write_output(KEPT, json.dumps(dict(sorted(found.items())), indent=1) + "\n")
         mutants = unnoticed
     return 0
+
+
+class _Patience:
+    """Ends a run that takes too long, once a check has found fault; what it would have noticed
+    later is not counted."""
+
+    def __init__(self) -> None:
+        self._session: pytest.Session | None = None
+        self._seconds = 0.0
+        self._noticed = False
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self._session = session
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._seconds += report.duration
+        self._noticed |= getattr(report, "ascend_verdict", "") in matrix.BROKEN
+        if self._session and self._noticed and self._seconds > _PATIENCE:
+            self._session.shouldstop = "a check has found fault, and others take long"
 
 
 def _run_of(mutant: Mutant, nodes: Sequence[str]) -> Named:

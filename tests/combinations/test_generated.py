@@ -19,6 +19,7 @@ from pytest_ascendcache.reference.kernels import (
     build,
     implementations,
 )
+from pytest_ascendcache.reference.kernels.compiler import check
 
 SEEDS = (0, 1, 2)
 
@@ -75,6 +76,13 @@ LEFT = OperatorSpec(
     (Attribute("dst_type", "int", 12),),
 )
 RIGHT = replace(LEFT, outputs=(TensorDesc.of("uint8", 2, 1),), attributes=())
+
+
+@pytest.mark.parametrize("number", range(1, 7))
+def test_the_reference_takes_every_operator_of_other_seeds(number):
+    """Those of ``--ascend-seed``; without building them."""
+    for each in generate(seed=1000 * number):
+        check(each, KernelOptions(soc="Ascend910B1"))
 
 
 def test_differences_name_field_and_values():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -83,3 +85,25 @@ def test_what_another_edition_notices_says_nothing_here() -> None:
         "deviation of cann, entry 3": (Kill(1, "x", "r", "", ""), Kill(1, "gone", "r", "", "")),
     }
     assert noticed_by(kills, {"x", "y"}) == {"x": frozenset({"one", "deviation of cann, entry 3"})}
+
+
+def test_next_is_always_what_says_the_most_for_its_cost() -> None:
+    chance = random.Random(5)
+    candidates = [
+        Candidate(f"check{number}", f"rule{number % 7}", chance.randint(1, 9))
+        for number in range(60)
+    ]
+    notices = {
+        each.check: frozenset(f"defect{chance.randrange(40)}" for _ in range(chance.randrange(6)))
+        for each in candidates
+    }
+    costs = {each.check: each.cost for each in candidates}
+    rules = {each.check: each.rule for each in candidates}
+    chosen = cover(candidates, notices, 90.0).chosen
+    assert 10 < len(chosen) < len(candidates)
+    said: set[str] = set()
+    for number, first in enumerate(chosen):
+        says = {each: {*notices[each], rules[each]} for each in chosen[number:]}
+        gains = {each: len(says[each] - said) / costs[each] for each in says}
+        assert gains[first] == max(gains.values()), first
+        said |= says[first]
