@@ -266,12 +266,12 @@ class WatchedCache:
         the positive control has shown that this toolchain serves from a copied cache: that
         saves compiler starts.
         """
-        pristine, key = not self.root.exists(), (self.as_model, key)
-        template = self._shared.warm.get(key) if pristine and self.marks else None
+        pristine, key = not self.root.exists(), (self.as_model, self.marks, key)
+        template = self._shared.warm.get(key) if pristine else None
         if template is None:
             first = len(self.evidence.steps)
             make()
-            if pristine and self.marks and self._control.relocates and self.root.exists():
+            if pristine and self._control.relocates and self.root.exists():
                 self._shared.keep_warm(key, self, self.evidence.steps[first:])
             return
         shutil.copytree(template.root, self.root, symlinks=True)
