@@ -127,10 +127,21 @@ class Run(ObservedFiles):
         served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
         if len(candidates) > 1 and served:
             # Another node of this type may be served from an entry of its own.
-            if operator not in self.known:
+            own = self.known.get(operator)
+            fresh = not all(map(find_canaries, candidates))
+            if own is None or (own in served and fresh and self._has_twin(operator)):
                 raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
-            return served & {self.known[operator]}
+            return served & {own}
         return served
+
+    def _has_twin(self, operator: OperatorSpec) -> bool:
+        """Whether another node of the same model has the same entry."""
+        return any(
+            each != operator
+            and self.known.get(each) == self.known[operator]
+            and self.model(each) == self.model(operator)
+            for each in self.operators
+        )
 
     def _stems(self, tokens: frozenset[str]) -> frozenset[str]:
         marked = self.marked or {}
