@@ -195,11 +195,10 @@ def test_checks_by_way_of_models_can_fail(
 def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(
     pytester: pytest.Pytester, atc: Path
 ) -> None:
-    """Both kernels are in one model, and nothing tells which of them is whose."""
+    """In one model nothing would tell which of two kernels is whose."""
     check = f"{conformance.PACKAGE}.cache_mode.test_texts::test_a_list_in_which_everything_is_odd"
     arguments = ("--ascend-cache", f"--ascend-atc={atc}", "--pyargs", check)
-    result = pytester.runpytest_subprocess(*arguments)
-    result.stdout.fnmatch_lines(["undecided 1 *", "*several objects in the .om may be its kernel*"])
+    pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
 
 
 def test_another_chip(pytester: pytest.Pytester, tmp_path: Path) -> None:
