@@ -78,7 +78,7 @@ class Run(ObservedFiles):
         Raises:
             NotDecidable: where none can be found in it.
         """
-        candidates = self._candidates(operator)
+        candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
             stem = self.known.get(operator, "").encode()
             candidates = [each for each in candidates if stem and stem in each]
@@ -86,8 +86,13 @@ class Run(ObservedFiles):
                 raise NotDecidable(f"{operator}: several objects in the .om may be its kernel")
         return candidates[0]
 
-    def _candidates(self, operator: OperatorSpec) -> list[bytes]:
-        """Objects of the ``.om`` that may be the operator's kernel."""
+    def kernels(self, operator: OperatorSpec) -> list[bytes]:
+        """Objects of the ``.om`` that may be the operator's kernel: one, unless a model has several
+        nodes of its type.
+
+        Raises:
+            NotDecidable: where there is none.
+        """
         objects = list(embedded_objects(self._model_bytes(operator)))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
@@ -123,7 +128,7 @@ class Run(ObservedFiles):
         return self._stems(find_canaries(self._model_bytes(operator)))
 
     def _served_in_model(self, operator: OperatorSpec) -> frozenset[str]:
-        candidates = self._candidates(operator)
+        candidates = self.kernels(operator)
         served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
         if len(candidates) > 1 and served:
             # Another node of this type may be served from an entry of its own.
@@ -280,7 +285,7 @@ class Run(ObservedFiles):
         Raises:
             NotDecidable: where they differ, or the ``.om`` carries none.
         """
-        candidates = {sha256(each) for each in self._candidates(operator)}
+        candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
             return candidates <= digests
         return sha256(self.kernel(operator)) in digests
