@@ -29,6 +29,9 @@ DEFAULT = "--ascend-rule=cache-mode/default-is-disable"
 SUITE = ("--pyargs", "pytest_ascendcache.conformance.cache_mode.test_cache_mode")
 """One file is collected faster than all."""
 
+_ROBUST = "pytest_ascendcache/conformance/robustness/test_robust.py"
+_MOUNTED = f"{_ROBUST}::test_a_read_only_file_system_gives_hits"
+
 
 @pytest.fixture
 def atc(tmp_path: Path, standin_atc: Path) -> Path:
@@ -190,6 +193,34 @@ def test_checks_by_way_of_models_can_fail(
     result = judge(pytester, atc, "-k", check, files="debug")
     assert result.parseoutcomes()["failed"] >= 1
     assert "errors" not in result.parseoutcomes()
+
+
+@pytest.mark.parametrize(
+    ("chips", "files"),
+    [
+        pytest.param(1, "lives", id="lives"),
+        *(pytest.param(n, "", id=f"chips-{n}", marks=pytest.mark.nightly) for n in (1, 2)),
+    ],
+)
+def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
+    pytester: pytest.Pytester, standin_atc: Path, chips: int, files: str
+) -> None:
+    """By way of models where that is the only way, and with as many chips as are installed."""
+    atc = install_atc(pytester.path / "toolkit", *SOCS[:chips], server=standin_atc)
+    options = ("--ascend-strict", "--ascend-report=report.json")
+    if files:
+        judge(pytester, atc, *options, files=files)
+    else:
+        given = ("--ascend-cache", f"--ascend-atc={atc}", "-n", "2", *options)
+        pytester.runpytest_subprocess(*given, "--pyargs", conformance.PACKAGE)
+    checks = json.loads((pytester.path / "report.json").read_text())["checks"]
+    verdicts = {each["check"]: each["verdict"] for each in checks}
+    assert list(verdicts.values()).count("pass") > 20
+    # The server that runs the stand-in does not see what a run mounts for itself.
+    verdicts.pop(_MOUNTED, None)
+    assert {
+        name: each for name, each in verdicts.items() if each not in ("pass", "not applicable")
+    } == {}
 
 
 def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(

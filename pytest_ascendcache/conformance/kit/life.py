@@ -259,6 +259,7 @@ class Life:
         entry, own = self.entry(operator), self._entry(operator)
         if entry is None or own is None:
             return None
+        self.cache.mark()  # now: a mark that is put in later would go through the link
         own.state = None
         directory = self.cache.sandbox / f"outside_{aspect.value}"
         directory.mkdir(exist_ok=True)
