@@ -162,7 +162,9 @@ def test_a_cold_card_among_warm_ones_compiles(network: NetworkUnderTest, ascend_
     with address_of(ascend_rank) as gang:
         environment = {**ascend_rank.environment, **gang.environment, "DEVICE_ID": "0"}
         request = network.request(NETWORK, environment=environment)
+        network.needs_reuse()
         ended_well(network.attempt(request))
+        _has_kernels(network, ascend_rank.rank)
         cold = ascend_rank.rank == ascend_rank.size - 1
         if cold:
             shutil.rmtree(network.cache / f"rank_{ascend_rank.rank}")
@@ -172,6 +174,12 @@ def test_a_cold_card_among_warm_ones_compiles(network: NetworkUnderTest, ascend_
         run = network.attempt(request)
     ended_well(run)
     assert run.compiled == (EVERYTHING if cold else frozenset())
+
+
+def _has_kernels(network: NetworkUnderTest, *ranks: int) -> None:
+    """Ranks that began with nothing have kernels of their own now."""
+    for rank in ranks:
+        assert network.kernels(rank), f"rank {rank} keeps no kernel: it had those of another rank"
 
 
 @rule("ranks/isolated")
@@ -195,10 +203,12 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
 
 @rule("ranks/isolated")
 def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
+    network.needs_reuse()
     same = {"DEVICE_ID": "0"}
     with meeting_place(3) as gang:
         requests = [network.request(NETWORK, rank, gang, same) for rank in range(3)]
         ended_well(*network.together(*requests))
+        _has_kernels(network, 0, 1, 2)
         for path in network.kernels(1).values():
             for each in path.paths:
                 each.unlink()
