@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, cycle
 
 import pytest
 from hypothesis import given
@@ -15,8 +15,10 @@ from pytest_ascendcache.conformance.kit.texts import (
     NUMBERS,
     ODD_NUMBERS,
     ODDITIES,
+    PLAIN,
+    TOGETHER,
+    Case,
     Spelling,
-    each_of,
     limits,
     lists_of,
     spellings,
@@ -64,17 +66,44 @@ def _switches(draw: st.DrawFn) -> tuple[str, ...]:
     return tuple(draw(st.lists(st.sampled_from(SWITCHES), min_size=1, max_size=3, unique=True)))
 
 
-@rule("debug/list-bypasses-listed")
-@texts(15)
-@each_of(
-    {"switches": ("dump_cce",), "listed": listed, "spelling": each, "list_first": first}
-    for each in ODDITIES
-    for listed, first in ((("OpType::Exp", "probe_add"), True), (("probe_mul",), False))
+def _case(
+    switches: tuple[str, ...], listed: tuple[str, ...], spelling: Spelling, list_first: bool
+) -> Case:
+    return {
+        "switches": switches,
+        "listed": listed,
+        "spelling": spelling,
+        "list_first": list_first,
+    }
+
+
+_TWO = ("OpType::Exp", "probe_add")
+_LISTS = (
+    _case(SWITCHES, LONG, Spelling(), False),
+    *(_case(("dump_cce",), _TWO, each, True) for each in ODDITIES),
+    *(_case(("dump_cce",), ("probe_mul",), each, False) for each in ODDITIES),
 )
-@each_of([{"switches": SWITCHES, "listed": LONG, "spelling": Spelling(), "list_first": False}])
+_ODD_LISTS = (
+    *(
+        _case(switches, listed, each, first)
+        for each, switches, listed, first in zip(
+            TOGETHER,
+            (("dump_cce", "oom"), ("ccec_g", "dump_cce"), ("dump_cce",), SWITCHES, ("oom",)),
+            (_TWO, ("probe_mul", "OpType::LeakyRelu"), _TWO, ("probe_mul",), _TWO),
+            (True, False, True, False, True),
+            strict=True,
+        )
+    ),
+    _case(SWITCHES, LONG, Spelling(trailing=" ", between="# a note\n"), False),
+)
+"""What is odd about a line shows as much in the first as in the last."""
+
+
+@rule("debug/list-bypasses-listed")
+@texts(7, _ODD_LISTS, alone=_LISTS)
 @given(
     switches=_switches(),
-    listed=lists_of(ITEMS),
+    listed=lists_of(ITEMS, most=6),
     spelling=spellings(),
     list_first=st.booleans(),
 )
@@ -147,18 +176,44 @@ def _prepare(cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]) -> None
         cache.warm(*operators)
 
 
+def _limits(
+    ini: dict[str, str],
+    size: str | None = None,
+    ratio: str | None = None,
+    spelling: Spelling = PLAIN,
+) -> Case:
+    return {"ini": ini, "size": size, "ratio": ratio, "spelling": spelling}
+
+
+_ODD = (("0310", "066"), ("0580", "019"), ("+310", "+66"))
+_EACH_LIMIT = (
+    *(_limits(VALID, "600", "100", each) for each in ODDITIES),
+    *(_limits(ini_values(text, 50)) for text in ("-1", "1", "2", *NO_NUMBERS)),
+    *(case for odd in _ODD for case in (_limits(ini_values(*odd)), _limits({}, *odd))),
+)
+_ODD_LIMITS = (
+    *(
+        # Numbers that nobody may take for others, and that empty the cache to another share than
+        # the variables beside them: those only count where the file is misread.
+        _limits(ini_values(*numbers), "600", "100", each)
+        for each, numbers in zip(
+            TOGETHER, (_ODD[0], _ODD[1], ("300", "50"), ("1", "50"), ("2", "50")), strict=True
+        )
+    ),
+    _limits(ini_values("-1", 50)),
+    _limits(ini_values(*_ODD[2])),
+    *(
+        # A file whose numbers are none leaves it to the variables.
+        _limits(ini_values(*numbers), *odd)
+        for numbers, odd in zip(
+            zip(NO_NUMBERS[::2], NO_NUMBERS[1::2], strict=True), cycle((*_ODD, (None, None)))
+        )
+    ),
+)
+
+
 @rule("aging/ini-needs-both-keys")
-@texts(12)
-@each_of({"ini": VALID, "size": "600", "ratio": "100", "spelling": each} for each in ODDITIES)
-@each_of(
-    {"ini": ini_values(text, 50), "size": None, "ratio": None, "spelling": Spelling()}
-    for text in ("-1", "1", "2", *NO_NUMBERS)
-)
-@each_of(
-    {"ini": ini, "size": size, "ratio": ratio, "spelling": Spelling()}
-    for odd in (("0310", "066"), ("0580", "019"), ("+310", "+66"))
-    for ini, size, ratio in ((ini_values(*odd), None, None), ({}, *odd))
-)
+@texts(6, _ODD_LIMITS, alone=_EACH_LIMIT)
 @given(
     ini=limits(),
     size=st.sampled_from([None, *NUMBERS, *ODD_NUMBERS, *NO_NUMBERS]),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from hypothesis import HealthCheck, Phase, example, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import seed as seeded_with
 from hypothesis import strategies as st
 
@@ -25,12 +25,22 @@ from pytest_ascendcache.toolchains import ToolchainError
 Check = TypeVar("Check", bound=Callable[..., None])
 
 
-def texts(examples: int) -> Callable[[Check], Check]:
-    """Has a check try so many texts, each for one run or two, and tell every one it fails with.
+Case = Mapping[str, Any]
+"""Arguments of a check for one text."""
 
-    A failure does not end the check: the other texts may show other differences. Those that were
-    written down are told first. Where only generated ones fail, the shortest text that does is
-    looked for, and told alone.
+
+def texts(
+    examples: int, written: Iterable[Case] = (), alone: Iterable[Case] = ()
+) -> Callable[[Check], Check]:
+    """Has a check try texts, each for one run or two, and tell every one it fails with.
+
+    Those that are ``written`` down come first, and then so many generated ``examples``. A failure
+    does not end the check: the other texts may show other differences. Those that were written down
+    are told first. Where only generated ones fail, the shortest text that does is looked for, and
+    told alone.
+
+    A written text may combine oddities, so that few runs try many. Where one fails, each of
+    ``alone`` is tried, and what those fail with is told in its place: they name the culprit.
     """
 
     def decorate(check: Check) -> Check:
@@ -41,13 +51,14 @@ def texts(examples: int) -> Callable[[Check], Check]:
             database=None,
             # A cache is made once a check and serves all of its texts.
             suppress_health_check=list(HealthCheck),
-            phases=(Phase.explicit, Phase.generate, Phase.shrink),
+            phases=(Phase.generate, Phase.shrink),
             print_blob=False,
             # Several failures at once would come as a group, which says nothing to a reader.
             report_multiple_bugs=False,
         )(check)
         inner = tried.hypothesis.inner_test  # type: ignore[attr-defined]
         notes = _Notes(inner)
+        first, single = tuple(written), tuple(alone)
 
         @functools.wraps(inner)
         def noted(*arguments: Any, **named: Any) -> None:
@@ -57,11 +68,20 @@ def texts(examples: int) -> Callable[[Check], Check]:
 
         @functools.wraps(tried)
         def telling(*arguments: Any, **named: Any) -> None:
-            notes.begin(_written(tried))
+            notes.begin()
+            for case in first:
+                notes.note(*arguments, **named, **case)
+            if notes.failures and single:
+                together = notes.failures
+                notes.begin()
+                for case in single:
+                    notes.note(*arguments, **named, **case)
+                notes.failures = notes.failures or together
+            notes.of_written = len(notes.failures)
             seeded_with(chosen() or None)(tried)  # None: the same in every run
             tried(*arguments, **named)
             if notes.failures and not notes.of_written:
-                notes.begin(0, stop=True)
+                notes.begin(stop=True)
                 tried(*arguments, **named)
             notes.tell()
 
@@ -74,11 +94,6 @@ _GENERATED = 3
 """How many generated texts are told beside those that were written down."""
 
 
-def _written(check: Callable[..., None]) -> int:
-    """How many texts of a check were written down."""
-    return len(getattr(check, "hypothesis_explicit_examples", ()))
-
-
 class _Notes:
     """What a check said of each text, those that were written down first."""
 
@@ -86,17 +101,15 @@ class _Notes:
         self._check = check
         self.failures: list[str] = []
         self.of_written = 0
-        self.begin(0)
+        self._stop = False
 
-    def begin(self, written: int, stop: bool = False) -> None:
+    def begin(self, stop: bool = False) -> None:
         """Forget what was noted; ``stop`` at the first failure from now on."""
         self.failures, self.of_written = [], 0
-        self._left, self._stop = written, stop
+        self._stop = stop
 
     def note(self, *arguments: Any, **named: Any) -> None:
         """Run the check on one text, and note how it fails."""
-        is_written = self._left > 0
-        self._left -= 1
         try:
             self._check(*arguments, **named)
         except AssertionError as error:
@@ -106,7 +119,6 @@ class _Notes:
             said = str(error).partition("\nassert ")[0]
             if said not in self.failures:
                 self.failures.append(said)
-                self.of_written += is_written
 
     def tell(self) -> None:
         """Fail with all that was noted, if anything was.
@@ -166,6 +178,16 @@ ODDITIES = (
 )
 """Each way to write a file alone."""
 
+TOGETHER = (
+    Spelling(end="\r\n", around=" ", comma=", "),
+    Spelling(around=" ", comma=" ,", mark=True, between="\n"),
+    Spelling(around="\t", comma=", ", mark=True, trailing=" "),
+    Spelling(end="\r\n", around="\t", comma=" ,", ended=False),
+    Spelling(ended=False, between="\n", trailing=" "),
+)
+"""The same ways in few files: each in two of them, and no two ways in the same two, so that one
+that is misread shows although another hides it."""
+
 
 def spellings(notes: bool = True) -> st.SearchStrategy[Spelling]:
     """Every way to write a file; ``notes`` says whether its format has comments."""
@@ -208,17 +230,6 @@ def taken(text: str, attempt: Callable[[str], Run]) -> Run:
             f"{run.result.ending}"
         )
     raise ToolchainError(f"the toolchain {run.result.failure}")
-
-
-def each_of(cases: Iterable[Mapping[str, Any]]) -> Callable[[Check], Check]:
-    """Have a check try each of these arguments before what is generated."""
-
-    def decorate(check: Check) -> Check:
-        for case in cases:
-            check = example(**case)(check)
-        return check
-
-    return decorate
 
 
 def near(word: str) -> st.SearchStrategy[str]:
