@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
 from pytest_ascendcache.contract.harm import Harm
+from pytest_ascendcache.contract.ranks import is_rank_id
 from pytest_ascendcache.observation.aftermath import FROM_OUTSIDE, LATER_RUNS, LOOKED_AT
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.operators.network import Network
@@ -18,6 +19,10 @@ from pytest_ascendcache.toolchains import StaticRequest, StaticResult, TrainRequ
 if TYPE_CHECKING:
     from pytest_ascendcache.observation.client_run import ClientRun
     from pytest_ascendcache.observation.network_run import NetworkRun
+
+
+_DIGITS = 5
+"""Of ranks that no toolchain has a reason to refuse."""
 
 
 class WitnessedNetworks(Protocol):
@@ -90,7 +95,8 @@ class NetworkWitness:
             return None
         last = self._runs[-1]
         rank = last.result.request.environment.get("RANK_ID", "")
-        rank = rank if rank.isdigit() else ""
+        # A text that may well be refused tells nothing of the cache.
+        rank = rank if is_rank_id(rank) and len(rank) <= _DIGITS else ""
         base = self._networks.request(last.network, rank or None)
         run = last
         for _ in range(LATER_RUNS):
