@@ -28,7 +28,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
-from pytest_ascendcache.faults import CrashKind, CrashState
+from pytest_ascendcache.faults import Act, Action, CrashKind, CrashState
 from pytest_ascendcache.observation import (
     Interruption,
     NotDecidable,
@@ -43,6 +43,7 @@ Damage = Callable[[bytes], bytes]
 AT_ONCE = 16
 INSTALLS = 100
 MOST_CRASHES = 8
+MOST_MEETINGS = 4
 ORDERS = [(0, 1, 2), (2, 1, 0)]
 
 
@@ -306,6 +307,49 @@ def test_a_crash_is_repaired_by_the_next_install(
         assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
         assert hidden == [], f"after a crash {state.when} something stays"
+
+
+@rule("static-kernel/install-idempotent")
+@pytest.mark.usefixtures("faults")
+@pytest.mark.parametrize("doing", ["install", "uninstall"])
+def test_an_installer_meets_another_at_every_moment(
+    kernels: StaticKernelsUnderTest, doing: str
+) -> None:
+    """One stands still right before an operation while another does all of its work, or comes to
+    where it waits: what either of them did is there afterwards, as is what was there before."""
+    if Action.HOLD not in kernels.toolchain.fault_route().actions:
+        pytest.skip(f"{kernels.toolchain.name}: it cannot be held at a file operation")
+    stays, first, second = _packages(kernels, "pk", "pk2", "pk22")
+    there = (stays, second) if doing == "uninstall" else (stays, first, second)
+    wanted = union(map(kernels.alone, there))
+    kernels.install(stays)
+    coming = kernels.interruption(second, "install")
+    coming.reset()
+    if doing == "uninstall":
+        kernels.install(first)
+    one = kernels.interruption(first, doing)
+    locks = [each for each in one.operations if each.act is Act.LOCK]
+    waits = [each for each in coming.operations if each.act is Act.LOCK]
+    changes = [each for each in one.holdable if each.act.changes]
+    for operation in spread(changes, MOST_MEETINGS):
+        one.reset()
+        with one.held(operation) as standing:
+            if locks and waits and operation.number > locks[-1].number:
+                # The other has to wait: let both go once it is about to.
+                with coming.held(waits[0], may_end=True) as other:
+                    other.release()
+                    standing.release()
+                    came = other.result()
+            else:
+                came = kernels.attempt(kernels.installer(second))
+                standing.release()
+            results = {"it": standing.result(), "the other": came}
+        where = f"the {doing} of one package stands before {operation} while another is installed"
+        for who, result in results.items():
+            assert result.succeeded, f"{where}: {who} {result.ending}"
+        assert kernels.installed.packages == {package.stem for package in there}, where
+        assert differences(kernels.installed.index(), wanted) == [], where
+        assert faults_of(kernels.opp, wanted) == [], where
 
 
 @pytest.fixture
