@@ -9,6 +9,7 @@ import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
 from pytest_ascendcache.conformance.kit.states import take_debug_config
+from pytest_ascendcache.conformance.kit.together import Caches, Together
 from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
 from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
 from pytest_ascendcache.contract import other_soc as beside
@@ -52,6 +53,12 @@ def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> Cache
     if Capability.DEBUG_CONFIG in _rule_of(request).capabilities:
         take_debug_config(ascend_cache)
     return ascend_cache
+
+
+@pytest.fixture(scope="session")
+def together(ascend_session: Caches) -> Together:
+    """Stories that have all cases of a check in them; the cases share their runs."""
+    return Together(ascend_session)
 
 
 @pytest.fixture

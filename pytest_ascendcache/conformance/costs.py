@@ -19,9 +19,21 @@ from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.conformance import PACKAGE, module_of
+from pytest_ascendcache.conformance.kit.surroundings import DIRECTORIES, OTHERS, together_with
 from pytest_ascendcache.contract import Capability, load_rules
 
 _LIVES = "cache_mode/test_lives.py::"
+_SURROUNDINGS = "cache_mode/test_surroundings.py::"
+TOGETHER = frozenset(
+    {
+        "cache_mode/test_cache_mode_key.py::test_a_changed_parameter_has_its_own_entry",
+        f"{_SURROUNDINGS}test_a_directory_is_used_however_it_is_named",
+        f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does",
+        "robustness/test_robust.py::test_a_damaged_entry_heals",
+        "robustness/test_robust.py::test_an_entry_as_it_was_written_heals",
+    }
+)
+"""Functions whose cases are asked in one story, or in a few, as long as those go well."""
 UNKNOWN = 2.0
 """Runs of a check that is not in the table."""
 
@@ -37,9 +49,19 @@ def asleep_of(check: str, toolchain: str = "") -> float:
 
 
 def life_of(check: str) -> str:
-    """The function whose cases look at the same runs; empty for a check with runs of its own."""
-    function = check.partition("[")[0]
-    return function if function.startswith(_LIVES) else ""
+    """What the cases of a function that look at the same runs have in common; empty for a check
+    with runs of its own."""
+    function, _, case = check.partition("[")
+    if function.startswith(_SURROUNDINGS):
+        return f"{function}[{_story_of().get(case.removesuffix(']'), case)}"
+    return function if function.startswith(_LIVES) or function in TOGETHER else ""
+
+
+@cache
+def _story_of() -> dict[str, str]:
+    """The story of each case of surroundings, by the name of the case."""
+    cases = {each.name: together_with(each) for each in (*DIRECTORIES, *OTHERS)}
+    return {name.replace(" ", "-"): story.name for name, story in cases.items() if story}
 
 
 def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
@@ -51,8 +73,19 @@ def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
     lives = Counter(life for each in found if (life := life_of(each)))
     for each in found:
         if life := life_of(each):
-            found[each] *= max(1, _cases_of(life)) / lives[life]
+            function = life.partition("[")[0]
+            found[each] *= max(1, _cases_of(function)) / _stories_of(function) / lives[life]
     return found
+
+
+@cache
+def _stories_of(function: str) -> int:
+    """How many stories the cases of a function share."""
+    told = {
+        f"{_SURROUNDINGS}test_a_directory_is_used_however_it_is_named": DIRECTORIES,
+        f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does": OTHERS,
+    }
+    return len({together_with(each) or each for each in told.get(function, ())}) or 1
 
 
 _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}

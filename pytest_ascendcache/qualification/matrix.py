@@ -11,7 +11,6 @@ record.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,11 +131,12 @@ def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill
 
 
 def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:
-    """Runs of each life: its first check counts them, and each of the others takes them alone."""
-    runs: Counter[str] = Counter()
+    """Runs of each life: its first check counts them, and each of the others takes them alone,
+    with runs of its own where it has some."""
+    runs: dict[str, int] = {}
     for check in report["checks"]:
         if life := life_of(check["check"].removeprefix(SUITE_NODES)):
-            runs[life] += check["evidence"]["starts"]
+            runs[life] = max(runs.get(life, 0), check["evidence"]["starts"])
     return runs
 
 

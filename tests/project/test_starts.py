@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import pytest_ascendcache
-from pytest_ascendcache.conformance.costs import UNKNOWN, asleep_of, runs_of
+from pytest_ascendcache.conformance.costs import TOGETHER, UNKNOWN, asleep_of, runs_of
 from pytest_ascendcache.reports.files import SCHEMA
 
 ROOT = Path(__file__).parents[2]
@@ -93,3 +93,15 @@ def test_checks_of_the_reference_have_their_runs_and_their_time(starts: ModuleTy
         f"reference {where}test_short": [2.0, 0.0],
         f"reference {where}test_long": [200.0, 0.0],
     }
+
+
+def test_cases_that_share_a_story_are_known_to_share_its_runs() -> None:
+    sharing = {
+        f"{path.relative_to(SUITE)}::{name}"
+        for path in SUITE.rglob("test_*.py")
+        for name, taken in re.findall(
+            r"^def (test_\w+)\((.*?)\) -> None:", path.read_text("utf-8"), re.MULTILINE | re.DOTALL
+        )
+        if re.search(r"\btogether: Together\b", taken)
+    }
+    assert sharing == TOGETHER

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -163,9 +164,38 @@ PAIRS = {
 """What changes -> two operators that differ in nothing else."""
 
 
+def every_pair(cache: CacheUnderTest) -> None:
+    """The bases of all pairs in one run, and what is changed in the next, by the same names."""
+    cache.needs_reuse()
+    pairs = [
+        tuple(each.named(f"node_{number}") for each in pair)
+        for number, pair in enumerate(PAIRS.values())
+    ]
+    bases, variants = ([pair[place] for pair in pairs] for place in (0, 1))
+    cache.warm(*bases)
+    run = cache.compile(*variants, mode=ENABLE)
+    known = {replace(each, name="") for each in bases}
+    for base, variant in pairs:
+        assert cache.fate(run, base) is KEPT
+        # What is the base of another pair was there before, as is what two pairs come to.
+        if (unnamed := replace(variant, name="")) not in known:
+            assert run[variant] == Outcome(COMPILED, STORED)
+            known.add(unnamed)
+    runs = [cache.compile(*each, mode=ENABLE) for each in (bases, variants)]
+    for pair in pairs:
+        found = [run[each] for run, each in zip(runs, pair, strict=True)]
+        assert found == [Outcome(REUSED, KEPT)] * 2
+        stems = [run.served_from(each) for run, each in zip(runs, pair, strict=True)]
+        assert stems[0] != stems[1]
+
+
 @rule("cache-mode/key-separates")
 @pytest.mark.parametrize("changed", PAIRS)
-def test_a_changed_parameter_has_its_own_entry(cache: CacheUnderTest, changed: str) -> None:
+def test_a_changed_parameter_has_its_own_entry(
+    cache: CacheUnderTest, changed: str, together: Together
+) -> None:
+    if together.go_well("every pair", every_pair, cache.evidence):
+        return
     cache.needs_reuse()
     base, variant = PAIRS[changed]
     cache.warm(base)

@@ -15,7 +15,7 @@ from pytest_ascendcache.observation import CacheUnderTest
 DAY = 86400.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Surroundings:
     """How a story is played. ``name`` says what is unusual.
 
@@ -106,6 +106,26 @@ DIRECTORIES = (
                  variable=lambda sandbox: f"{sandbox}/link"),
 )  # fmt: skip
 
+DIRECTORIES_TOGETHER = {
+    Surroundings("a very long path beside an empty variable, HOME is not set", place=LONG,
+                 option=lambda sandbox: f"{sandbox}/{LONG}", variable=lambda _: "",
+                 unset=frozenset({"HOME"})):
+        ("a very long path", "an empty variable beside the option", "HOME is not set"),
+    Surroundings("a relative option beside a variable, slashes, dots, not ASCII, HOME is empty",
+                 place="work/缓存-кэш/it", option=lambda _: "../work//./缓存-кэш/it/",
+                 variable=lambda sandbox: f"{sandbox}/limited", environment={"HOME": ""}):
+        ("a relative option", "a variable beside the option", "slashes and dots", "not ASCII",
+         "HOME is empty"),
+    Surroundings("a link on the way, HOME does not exist", place="way", linked="real",
+                 option=lambda sandbox: f"{sandbox}/way/.",
+                 environment={"HOME": "/nonexistent/home"}):
+        ("a link on the way", "HOME does not exist"),
+    Surroundings("HOME holds a blank, and the variable is empty", home="my home", option=None,
+                 place="my home/atc_data", variable=lambda _: ""):
+        ("HOME holds a blank", "an empty variable"),
+}  # fmt: skip
+"""What is odd in several of them at once, and in which; the others are for runs of their own."""
+
 OTHERS = (
     Surroundings("umask 077", umask=0o077),
     Surroundings("another locale", environment={"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}),
@@ -116,3 +136,23 @@ OTHERS = (
     Surroundings("files of last year", age=-365 * DAY),
     Surroundings("operators in another order", backwards=True),
 )
+
+OTHERS_TOGETHER = {
+    Surroundings("umask 077, another locale, files of the future", umask=0o077,
+                 environment={"LANG": "tr_TR.UTF-8", "LC_ALL": "tr_TR.UTF-8"}, age=DAY):
+        ("umask 077", "another locale", "files of the future"),
+    Surroundings("a time zone far away, files of this very second",
+                 environment={"TZ": "Pacific/Kiritimati"}, age=0.0):
+        ("a time zone far away", "files of this very second"),
+    Surroundings("the C locale, operators in another order, files of last year", backwards=True,
+                 environment={"LC_ALL": "C", "PYTHONUTF8": "0"}, age=-365 * DAY):
+        ("the C locale", "operators in another order", "files of last year"),
+}  # fmt: skip
+
+
+def together_with(one: Surroundings) -> Surroundings | None:
+    """Surroundings that are odd in the same way and others; ``None`` where there are none."""
+    for all_of_them, names in (*DIRECTORIES_TOGETHER.items(), *OTHERS_TOGETHER.items()):
+        if one.name in names:
+            return all_of_them
+    return None
