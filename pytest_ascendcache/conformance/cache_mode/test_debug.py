@@ -124,6 +124,17 @@ def test_a_debug_config_bypasses_the_cache(
     assert run.written == {}, "the cache was written to"
 
 
+@rule("debug/config-bypasses")
+def test_a_debug_configuration_is_taken(cache: CacheUnderTest, add: OperatorSpec) -> None:
+    """One at least: what is said of all others rests on compiles that succeed."""
+    for switches in SWITCHES.values():
+        run = cache.attempt(add, mode=ENABLE, debug_config=DebugConfig(switches))
+        if run.succeeded:
+            return
+    cache.compile(add, mode=ENABLE)  # no verdict where nothing can be compiled
+    pytest.fail(f"every documented op_debug_config is refused: the compile {run.result.ending}")
+
+
 @rule("debug/list-bypasses-listed")
 @pytest.mark.parametrize(("listed", "mode", "before"), LISTED_CASES)
 def test_a_listed_operator_always_compiles(

@@ -83,6 +83,26 @@ def test_an_arrival_does_not_renew_the_patience_of_others(
 
 
 @rule("ranks/partial-deletion")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_waits_as_long_as_it_is_told(
+    network: NetworkUnderTest, rehearse: Callable[[Story], None], rank: int
+) -> None:
+    """It waits in vain, and has not given up when four fifths of its timeout have passed."""
+
+    def story(told: float) -> None:
+        timeout, second = _longest(told)
+        with meeting_place(2, timeout) as gang, network.watch() as watch:
+            waiting = watch.start(network.request(NETWORK, rank, gang, second=second))
+            _passes(network, watch, timeout * 8 // 10, second)
+            run = watch.wait(waiting, 0.0)
+        assert run.result.returncode is None, (
+            f"rank {rank} gives up when hardly four fifths of its timeout, {timeout} s, have passed"
+        )
+
+    rehearse(story)
+
+
+@rule("ranks/partial-deletion")
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_rank_waits_from_its_arrival_on(
     network: NetworkUnderTest, toolchain: Toolchain, rehearse: Callable[[Story], None], late: int

@@ -58,6 +58,12 @@ def notes_are_no_debug_lines(self, right, text, path):
     return right(text, path)
 
 
+@defect("debug/config-bypasses", overrides=DebugPolicy.parse, found_later=True)
+def no_debug_file_is_taken(self, right, text, path):
+    """Every debug file is refused."""
+    raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+
+
 @defect(PRECISION, overrides=ImplementationPolicy.parse, found_later=True)
 def empty_lines_are_no_modes(self, right, text, path, parameter):
     """A precision file with an empty line in it is refused."""

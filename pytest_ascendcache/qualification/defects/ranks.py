@@ -168,6 +168,12 @@ def connect_timeout_ignored(self, right, gang):
     return right(replace(gang, timeout=DEFAULT_TIMEOUT))
 
 
+@defect(DELETION, overrides=SurroundingsPolicy.timeout, found_later=True)
+def ninety_minutes_are_enough(self, right, environ):
+    """No rank waits for longer than an hour and a half, whatever its timeout says."""
+    return min(right(environ), 5400)
+
+
 @defect(DELETION, overrides=SurroundingsPolicy.timeout)
 def connect_timeout_unchecked(self, right, environ):
     """A timeout out of range is taken as it is."""
