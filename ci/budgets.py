@@ -81,7 +81,7 @@ def _collected() -> dict[str, str]:
         tempfile.TemporaryDirectory(prefix="ascendcache-budgets-") as empty,
     ):
         arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
-        arguments += [f"--rootdir={empty}", "--ascend-toolchain=reference", "--ascend-cache"]
+        arguments += [f"--rootdir={empty}", "--ascend-suite=whole"]
         if pytest.main([*arguments, "--pyargs", PACKAGE], plugins=[collected]):
             raise SystemExit(said.getvalue())
     return collected.rules
