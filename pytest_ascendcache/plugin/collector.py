@@ -166,7 +166,7 @@ class Collector:
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         # A user's own tests are no part of the suite.
-        # What its core does without is no part that somebody left out.
+        # What its core does without is no part that an option left out.
         selecting = selecting_of(self._config)
         without = selecting.does_without if selecting else frozenset()
         self._deselected += sum(
