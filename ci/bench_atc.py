@@ -1,4 +1,4 @@
-"""Benchmark of the harness around a slow compiler: a stand-in atc that takes a second a start."""
+"""Benchmark of the harness around a slow compiler: a stand-in atc that takes a second a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-_START = 1.0
-"""Seconds each start lasts at least; an idle machine needs a third of that for the compile."""
+_RUN = 1.0
+"""Seconds each run lasts at least; on an idle machine it needs a twentieth of that."""
+_WORKERS = (2, 8, 16)
 
 
 def slow_atc(
@@ -17,27 +18,31 @@ def slow_atc(
     pytest: Callable[..., float],
     options: tuple[str, ...] = ("--pyargs", "pytest_ascendcache.conformance"),
 ) -> None:
-    """The default suite with two workers, against nothing but its starts."""
+    """The core of the suite with several workers, against nothing but its runs."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from standins import install_atc
+    from standins.warm import standin_server
 
-    atc = install_atc(directory / "toolkit", "Ascend910B1", "Ascend310P3", "Ascend910B3")
     report = directory / "report.json"
-    os.environ["STANDIN"] = f"lasts:{_START}"
-    try:
-        wall = pytest(
-            directory,
-            "--ascend-cache",
-            f"--ascend-atc={atc}",
-            f"--ascend-report={report}",
-            *("-n", "2", *options),
-        )
-    finally:
-        del os.environ["STANDIN"]
-    checks = json.loads(report.read_text())["checks"]
-    starts = sum(check["evidence"]["starts"] for check in checks)
-    ratio = wall / (starts * _START / 2)
-    print(
-        f"stand-in atc of {_START:g} s a start, two workers: {wall:.0f} s for {len(checks)} checks "
-        f"and {starts} starts; wall / (starts x {_START:g} s / 2) = {ratio:.2f}"
+    with standin_server() as server:
+        socs = ("Ascend910B1", "Ascend310P3", "Ascend910B3")
+        atc = install_atc(directory / "toolkit", *socs, server=server)
+        os.environ["STANDIN"] = f"lasts:{_RUN}"
+        try:
+            for workers in _WORKERS:
+                given = (f"--ascend-atc={atc}", f"--ascend-report={report}", "-n", str(workers))
+                wall = pytest(directory, "--ascend-cache", *given, *options)
+                print(_told(json.loads(report.read_text()), workers, wall), flush=True)
+        finally:
+            del os.environ["STANDIN"]
+
+
+def _told(report: dict[str, object], workers: int, wall: float) -> str:
+    checks = report["checks"]
+    assert isinstance(checks, list)
+    runs = sum(check["evidence"]["starts"] for check in checks)
+    ratio = wall / (runs * _RUN / workers)
+    return (
+        f"stand-in atc of {_RUN:g} s a run, {workers} workers: {wall:.0f} s for {len(checks)} "
+        f"checks and {runs} runs; wall / (runs x {_RUN:g} s / {workers}) = {ratio:.2f}"
     )

@@ -384,7 +384,7 @@ def networks(directory: Path) -> None:
 
 
 def slow_atc(directory: Path) -> None:
-    """A stand-in for a real atc (a quarter of an hour)."""
+    """A stand-in for a real atc, with 2, 8 and 16 workers (a quarter of an hour)."""
     bench_atc.slow_atc(directory, pytest)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
+import sys
 import tempfile
 
 import pytest
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.core import core_of
+from pytest_ascendcache.qualification.cover import candidates_of, noticed_by
 from pytest_ascendcache.qualification.independent import noticed, selections
 from pytest_ascendcache.qualification.matrix import VENDOR
 from pytest_ascendcache.toolchains.installed import OF_ATC
@@ -41,22 +44,21 @@ def budget_table() -> str:
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
     known = frozenset().union(*notices.values())
     mutants = noticed().values()
-    every = sum(each.cost for each in candidates)
     lines = [_HEAD]
-    chosen = {**selections(rules), None: cover(candidates, notices, every)}
-    for budget, found in chosen.items():
-        seen = frozenset().union(*(notices.get(each, frozenset()) for each in found.chosen))
-        judged = {rules[each] for each in found.chosen}
+    costs = {each.check: each.cost for each in candidates}
+    core = core_of(rules, OF_ATC).chosen & set(costs)
+    chosen = {str(budget): set(found.chosen) for budget, found in selections(rules).items()}
+    chosen[f"core ({sum(costs[each] for each in core):.0f})"] = set(core)
+    chosen[f"whole ({sum(costs.values()):.0f})"] = set(costs)
+    for runs, checks in chosen.items():
+        seen = frozenset().union(*(notices.get(each, frozenset()) for each in checks))
         cells = (
-            f"all ({every:.0f})" if budget is None else str(budget),
-            str(len(found.chosen)),
-            str(len(judged)),
+            runs,
+            str(len(checks)),
+            str(len({rules[each] for each in checks})),
             _share(seen, known, deviations=False),
             _share(seen, known, deviations=True),
-            _of(
-                sum(not each.isdisjoint(found.chosen) for each in mutants),
-                len(mutants),
-            ),
+            _of(sum(not each.isdisjoint(checks) for each in mutants), len(mutants)),
         )
         lines.append(f"| {' | '.join(cells)} |\n")
     return "".join(lines)
@@ -81,11 +83,12 @@ def _collected() -> dict[str, str]:
         tempfile.TemporaryDirectory(prefix="ascendcache-budgets-") as empty,
     ):
         arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
-        arguments += [f"--rootdir={empty}", "--ascend-toolchain=reference", "--ascend-cache"]
+        arguments += [f"--rootdir={empty}", "--ascend-suite=whole"]
         if pytest.main([*arguments, "--pyargs", PACKAGE], plugins=[collected]):
             raise SystemExit(said.getvalue())
     return collected.rules
 
 
 if __name__ == "__main__":
-    print(budget_table(), end="")
+    rules_alone = sys.argv[1:] == ["--rules"]  # for tests: the checks with their rules, as JSON
+    print(json.dumps(_collected()) if rules_alone else budget_table(), end="")

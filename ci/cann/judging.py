@@ -90,7 +90,8 @@ def judge(
         report = Path(empty) / "report.json"
         ended = subprocess.run(
             [
-                *(sys.executable, "-m", "pytest", "--ascend-cache", "-q", "-p", "no:cacheprovider"),
+                *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+                *("--ascend-cache", "--ascend-suite=whole"),
                 *(f"--ascend-cann-source={source}", f"--ascend-report={report}"),
                 *(f"--ascend-deviations={each}" for each in _KNOWN),
                 *(f"--ascend-edition={way.edition}", "--ascend-timeout=30"),

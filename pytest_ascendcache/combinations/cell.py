@@ -63,6 +63,12 @@ class Cell:
         """What the check of this combination is called, in words that ``-k`` understands."""
         return "+".join(f"{name}:{level}" for name, level in self.special.items()) or "plain"
 
+    @staticmethod
+    def special_in(id_: str) -> dict[str, str]:
+        """The levels that an :attr:`id` names."""
+        pairs = (each.partition(":") for each in id_.split("+"))
+        return {name: level for name, _, level in pairs if level}
+
     def plain(self, *names: str) -> Cell | None:
         """The same with some factors plain; ``None`` where that is not allowed."""
         row = tuple(

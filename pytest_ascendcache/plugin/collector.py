@@ -166,7 +166,12 @@ class Collector:
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         # A user's own tests are no part of the suite.
-        self._deselected += sum(each.getparent(SuiteModule) is not None for each in items)
+        # What its core does without is no part that an option left out.
+        selecting = selecting_of(self._config)
+        without = selecting.does_without if selecting else frozenset()
+        self._deselected += sum(
+            each.getparent(SuiteModule) is not None and each.nodeid not in without for each in items
+        )
         if self._is_worker:
             # The controller collects nothing itself, and has to know that the run is not whole.
             # xdist gives the attribute to the configuration of its workers.
@@ -187,10 +192,15 @@ class Collector:
         return len(expected - {record.check for record in self._records})
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether the run says something of every check of the suite."""
+    def _is_suite(self) -> bool:
+        """Whether the run says something of all of the suite, or of its core."""
         left_out = self._missing or self._deselected or self._config.getoption("lf", False)
         return not left_out and has_every_file(self._expected, settings_of(self._config).folders)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the run says something of every check of the suite."""
+        return self._is_suite and selecting_of(self._config) is None
 
     @cached_property
     def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
@@ -245,7 +255,7 @@ class Collector:
         if records and all(each.verdict is Verdict.NOT_APPLICABLE for each in records):
             return f"none of {count(len(records), 'check')} is applicable"
         starts = sum(each.evidence["starts"] for each in records)
-        if self._is_whole and self._toolchain is not None and not starts:
+        if self._is_suite and self._toolchain is not None and not starts:
             return "the toolchain was not run once"
         return ""
 
@@ -282,8 +292,8 @@ class Collector:
         if matrix := self._matrix():
             description["matrix"] = matrix
         if selecting := selecting_of(self._config):
-            description["selection"] = selecting.document()
-        elif self._records and not self._is_whole:
+            description.update(selecting.document())
+        if self._records and "selection" not in description and not self._is_suite:
             description["is_part"] = True
         if pace := self._pace.document():
             description["pace"] = pace

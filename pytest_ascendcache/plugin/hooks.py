@@ -147,7 +147,7 @@ def _configure(config: pytest.Config) -> None:
             from pytest_ascendcache.plugin.removal import PlanWriter
 
             config.pluginmanager.register(PlanWriter(config), "ascendcache-plan")
-        if settings.budget is not None:
+        if settings.budget is not None or settings.takes_core:
             from pytest_ascendcache.plugin.selection import join_selecting
 
             join_selecting(config)

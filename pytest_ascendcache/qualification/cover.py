@@ -89,11 +89,14 @@ def candidates_of(
     ]
 
 
-def noticed_by(kills: Kills, checks: Collection[str]) -> dict[str, frozenset[str]]:
-    """The recorded defects that each of these checks notices, in the default edition."""
+def noticed_by(
+    kills: Kills, checks: Collection[str], every_edition: bool = False
+) -> dict[str, frozenset[str]]:
+    """The recorded defects that each of these checks notices, in the default edition of the
+    documents or in all of them."""
     found: dict[str, set[str]] = {}
     for defect, records in kills.items():
-        if " (" in defect:  # of another edition of the documents
+        if " (" in defect and not every_edition:
             continue
         for each in records:
             if each.check in checks:
@@ -113,11 +116,7 @@ def cover(
     before all others, as far as half of the limit goes. What is left of the limit when no check
     notices anything new goes to the cheapest of the rest.
     """
-    together: dict[str, list[Candidate]] = {}
-    for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
-        together.setdefault(each.life or each.check, []).append(each)
-    portions = [_portion(checks, notices) for checks in together.values()]
-    left = sorted(portions, key=lambda each: each.cost)
+    left = _portions(candidates, notices)
     wanted = frozenset(first)
     ahead = _ahead(left, wanted, limit * _AHEAD)
     taken = _filled(ahead, _others(left, ahead), limit)
@@ -141,6 +140,27 @@ def cover(
             each.check for portion in ahead for each in portion.checks if each.check in wanted
         ),
     )
+
+
+def smallest(
+    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Checks that say together all that the candidates can say, and their rules, for few runs:
+    none of them can be left out. ``says`` as :func:`noticed_by` gives it, or more."""
+    left = _portions(candidates, says)
+    needed = _without_idle(_filled([], left, math.inf, only_new=True), [])
+    return frozenset(each.check for portion in needed for each in portion.checks)
+
+
+def _portions(
+    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+) -> list[_Portion]:
+    """What is chosen together, the cheapest first."""
+    together: dict[str, list[Candidate]] = {}
+    for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
+        together.setdefault(each.life or each.check, []).append(each)
+    portions = [_portion(checks, says) for checks in together.values()]
+    return sorted(portions, key=lambda each: each.cost)
 
 
 def _portion(checks: list[Candidate], notices: Mapping[str, frozenset[str]]) -> _Portion:
@@ -176,8 +196,11 @@ def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> li
     return found
 
 
-def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -> list[_Portion]:
-    """What was taken, and of the rest what fits and says the most for its cost."""
+def _filled(
+    taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, only_new: bool = False
+) -> list[_Portion]:
+    """What was taken, and of the rest what fits and says the most for its cost; ``only_new``
+    ends when nothing says anything new."""
     found = list(taken)
     spent = sum(each.cost for each in found)
     said = set().union(*(each.says for each in found))
@@ -194,6 +217,8 @@ def _filled(taken: Sequence[_Portion], left: Sequence[_Portion], limit: float) -
         if gain != assumed:
             heapq.heapreplace(turns, (gain, number, best))
             continue
+        if only_new and not gain:
+            break
         heapq.heappop(turns)
         found.append(best)
         spent += best.cost

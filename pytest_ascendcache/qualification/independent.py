@@ -17,6 +17,7 @@ from typing import Any
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import write_output
 from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.core import core_of
 from pytest_ascendcache.qualification.cover import Cover, candidates_of, cover, noticed_by
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants
 from pytest_ascendcache.qualification.runs import Named, SuiteRuns
@@ -57,13 +58,14 @@ def of_atc(mutants: Sequence[Mutant]) -> list[Mutant]:
 
 
 def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
-    """Ask the checks of all budgets of each mutant, all others of those that none of them notices,
-    keep which did, and print how many.
+    """Ask the checks of all budgets and of the core of each mutant, all others of those that none
+    of them notices, keep which did, and print how many.
 
     Returns 0: it measures, and judges nothing.
     """
     covers = selections(runs.checks)
     telling = {check for each in covers.values() for check in each.chosen}
+    telling |= core_of(runs.checks, OF_ATC).chosen
     others = {each.check for each in candidates_of(runs.checks, OF_ATC)} - telling
     found = {place: sorted(by) for place, by in noticed().items()} if KEPT.exists() else {}
     mutants = of_atc(chosen)

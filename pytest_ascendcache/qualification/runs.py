@@ -208,6 +208,7 @@ def _arguments(directory: Path, *arguments: str) -> list[str]:
     # to look for them takes time.
     fixed += ["-p", "xdist", "-p", "ascendcache"]
     fixed += ["--tb=line"]  # nobody reads more, and sources take longer to show than many a check
+    fixed += ["--ascend-suite=whole"]
     fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
     return [*fixed, *arguments]
 

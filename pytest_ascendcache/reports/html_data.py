@@ -88,6 +88,7 @@ _AS_THEY_ARE = (
     "rules",
     "accuracy",
     "matrix",
+    "suite",
     "baseline",
     "checks_without_verdict",
 )

@@ -21,8 +21,9 @@ def document(description: Mapping[str, Any], results: Sequence[RuleResult]) -> D
     what they share (see ``causes.Cause``), the worst first; ``deviations``, the listed ones and
     what became of each (empty where only a part of the suite was run); ``matrix``, which
     combinations were tried; ``is_part``, true where options or arguments left some of the suite
-    out (``selection`` says what a budget did); ``baseline``, what is new and fixed since an
-    earlier report;
+    out (``selection`` says what a budget did); ``suite``, where its core was run: how many checks
+    of how many, and the known defects that they notice; ``baseline``, what is new and fixed since
+    an earlier report;
     ``rules`` with id, level, titles, source, verdict, harm, readings; ``accuracy`` of measured
     kernels by operator and mode, in ulp; ``checks``, one verdict record each (see
     ``records.VerdictRecord``).

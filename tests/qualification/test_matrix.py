@@ -157,6 +157,7 @@ def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pyteste
         "--ascend-cache",
         "--ascend-stress-steps=1",
         "--ascend-nodes=2",
+        "--ascend-suite=whole",
         "--collect-only",
         "-q",
         "--pyargs",

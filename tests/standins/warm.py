@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -99,7 +100,11 @@ def _run(document: int, *streams: int) -> int:
     tempfile.tempdir = None
     import atc
 
-    return atc.main()
+    atexit._clear()  # what the server registered is not for its runs
+    try:
+        return atc.main()
+    finally:
+        atexit._run_exitfuncs()
 
 
 if __name__ == "__main__":

@@ -211,7 +211,7 @@ def test_every_check_is_decided_of_an_atc_that_keeps_all_promises(
     if files:
         judge(pytester, atc, *options, files=files)
     else:
-        given = ("--ascend-cache", f"--ascend-atc={atc}", "-n", "2", *options)
+        given = ("--ascend-suite=whole", f"--ascend-atc={atc}", "-n", "2", *options)
         pytester.runpytest_subprocess(*given, "--pyargs", conformance.PACKAGE)
     checks = json.loads((pytester.path / "report.json").read_text())["checks"]
     verdicts = {each["check"]: each["verdict"] for each in checks}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,10 @@ from pytest_ascendcache.plugin.options.release import (
 from pytest_ascendcache.plugin.options.stress import StressSettings, draw_seed, read_stress
 from pytest_ascendcache.plugin.options.table import (
     CANN_CACHE,
+    MATRICES,
     MINDSPORE_TOOLCHAINS,
     OPTIONS,
+    SUITES,
 )
 from pytest_ascendcache.plugin.options.values import Values, files_of, typed_options
 
@@ -39,6 +42,9 @@ RELEASE_FOLDER = "release"
 
 AUDIT_FOLDER = "audit"
 """The suite's folder with the checks of audits, which need no toolchain."""
+
+SUITE = Path(__file__).parents[2] / "conformance"
+"""Where the suite's files are."""
 
 DOCUMENTS = ("cache_mode", "impl_mode", "incremental", "static_kernel", "robustness")
 """Folders of the suite that ``--ascend-cache`` asks for, in the documents' order."""
@@ -64,8 +70,8 @@ class Settings:
     option that does, with its value. ``timeout`` is seconds one process may take; ``ranks`` the
     size of gangs, ``None`` where it was not given.
     ``python`` has MindSpore's wheel; ``script`` is a user's, run on one card and on ``cards``.
-    ``budget`` limits which checks are run. ``resume`` is where verdicts are kept as they are
-    found. ``editions`` are those of ``--ascend-edition``.
+    ``takes_core``: of the suite its core is run; ``budget`` limits which checks are run. ``resume``
+    is where verdicts are kept as they are found. ``editions`` are those of ``--ascend-edition``.
     """
 
     folders: tuple[str, ...]
@@ -86,6 +92,7 @@ class Settings:
     defect: str | None
     profile: str | None
     rules: tuple[str, ...]
+    takes_core: bool
     matrix: str
     seed: int
     strict: bool
@@ -164,6 +171,7 @@ def read_settings(config: pytest.Config) -> Settings:
         defect=values["--ascend-defect"],
         profile=values["--ascend-profile"],
         rules=values["--ascend-rule"],
+        takes_core=_takes_core(config, values, folders),
         matrix=values["--ascend-matrix"],
         seed=values["--ascend-seed"],
         strict=values["--ascend-strict"],
@@ -200,6 +208,23 @@ def _budget(values: Values) -> Budget | None:
             )
         return SMOKE
     return given
+
+
+def _takes_core(config: pytest.Config, values: Values, folders: Sequence[str]) -> bool:
+    """Whether of the suite its core is run: the whole suite was not asked for, nor a part named."""
+    if values["--ascend-suite"] != SUITES[0] or values["--ascend-matrix"] != MATRICES[0]:
+        return False
+    given = config.option
+    named = given.keyword or given.markexpr or values["--ascend-rule"]
+    named = named or getattr(given, "lf", False) or any(map(_is_part, config.args))
+    return not named and any(folder in DOCUMENTS for folder in folders)
+
+
+def _is_part(argument: str) -> bool:
+    """Whether an argument names a part of the suite, by package or by path."""
+    place = argument.partition("::")[0]
+    absolute = Path(os.path.abspath(place))  # noqa: PTH100 - '..' is to be resolved, links not
+    return place.startswith(f"{PACKAGE}.") or SUITE in absolute.parents
 
 
 def _arguments(values: Values, suite: bool) -> tuple[str, ...]:

@@ -40,6 +40,9 @@ MINDSPORE_TOOLCHAINS = ("mindspore-operator-cache", "mindspore-graph-cache")
 MATRICES = ("pairwise", "triples", "full")
 """Values of ``--ascend-matrix``, the default first."""
 
+SUITES = ("core", "whole")
+"""Values of ``--ascend-suite``, the default first."""
+
 DEFAULT_RANKS = 4
 """Ranks of a gang of unknown size."""
 
@@ -198,6 +201,18 @@ _TABLE = (
         TEXT,
         repeatable=True,
         repeats=False,
+        asks=True,
+    ),
+    Option(
+        "--ascend-suite",
+        Group.CHECKS,
+        "core or whole: each question once, with the cases that notice a known defect (default), "
+        "or with all of its types, moments and surroundings; a part that is named (a module, a "
+        "check, -k, -m, --ascend-rule) and another --ascend-matrix are always whole",
+        "NAME",
+        one_of(*SUITES),
+        default=SUITES[0],
+        ini=True,
         asks=True,
     ),
     Option(

@@ -1,0 +1,109 @@
+"""The core of the suite: what ``pytest --ascend-cache`` asks where nothing else is said.
+
+Most checks have cases: more types, moments, surroundings and combinations of one question. On a
+real atc all of them take hours. The core asks
+
+* each question once, unless it takes many runs and a cheaper one notices the same defects,
+* something of each rule and of each file of the suite,
+* every pair of levels of the options that decide how the cache is used,
+* each case that it takes to notice a defect on record, seeded ones and CANN's deviations,
+
+and no more. The kill matrix of the core is that of the whole suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from pytest_ascendcache.combinations.cell import Cell
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.cover import (
+    Candidate,
+    candidates_of,
+    noticed_by,
+    smallest,
+)
+
+FACTORS = ("cache_mode", "debug_level", "debug_config", "select_implmode")
+"""Factors of combinations whose pairs of levels the core tries."""
+_MANY = 4.0
+"""A question of more runs is asked for the defects it notices, not for itself."""
+_COMBINATIONS = "cache_mode/test_combinations.py::"
+
+
+@dataclass(frozen=True)
+class Core:
+    """Checks by their names below the suite: the ``chosen``, of how many; defects on record that
+    the whole suite notices, and the core of them."""
+
+    chosen: frozenset[str]
+    checks: int
+    known: int
+    noticed: int
+
+
+def core_of(
+    rules: Mapping[str, str],
+    capabilities: frozenset[Capability],
+    again: Collection[str] = (),
+) -> Core:
+    """The core among checks (named below the suite, with their rules), for a toolchain.
+
+    ``again`` are checks that an earlier report gives reason to ask again. What the toolchain
+    cannot be asked is in it once a question, to say so.
+    """
+    candidates = [_with_its_cell(each) for each in candidates_of(rules, capabilities)]
+    notices = noticed_by(matrix.read(), {each.check for each in candidates}, every_edition=True)
+    says = {
+        each.check: notices.get(each.check, frozenset()) | {*_asks(each), *_again(each, again)}
+        for each in candidates
+    }
+    chosen = smallest(candidates, says)
+    asked = {_question(each.check) for each in candidates}
+    unasked: dict[str, str] = {}
+    for each in rules:
+        if _question(each) not in asked:
+            unasked.setdefault(_question(each), each)
+    known = frozenset().union(*notices.values())
+    return Core(
+        chosen | frozenset(unasked.values()),
+        len(rules),
+        len(known),
+        len(frozenset().union(*(notices.get(each, frozenset()) for each in chosen))),
+    )
+
+
+def _question(check: str) -> str:
+    """The function whose case a check is."""
+    return check.partition("[")[0]
+
+
+def _cell(check: str) -> str:
+    """The combination that a check is about; empty where it is about none."""
+    function, _, case = check.partition("[")
+    return case.removesuffix("]") if function.startswith(_COMBINATIONS) else ""
+
+
+def _with_its_cell(candidate: Candidate) -> Candidate:
+    """Checks of a combination look at one run of it."""
+    cell = _cell(candidate.check)
+    return replace(candidate, life=f"{_COMBINATIONS}[{cell}]") if cell else candidate
+
+
+def _asks(candidate: Candidate) -> Iterator[str]:
+    """What makes a check worth its runs whatever it notices."""
+    yield f"something of {candidate.check.partition('::')[0]}"
+    if candidate.cost <= _MANY:
+        yield f"the question of {_question(candidate.check)}"
+    if cell := _cell(candidate.check):
+        levels = Cell.special_in(cell)
+        for pair in combinations(FACTORS, 2):
+            yield " ".join(f"{each}={levels.get(each)}" for each in pair)
+
+
+def _again(candidate: Candidate, again: Collection[str]) -> Iterator[str]:
+    if candidate.check in again:
+        yield f"{candidate.check} again"

@@ -1,0 +1,103 @@
+"""``--ascend-suite``: the core of the suite, unless all of it or a part is asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from standins import install_atc
+
+from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
+from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.reports.json_report import as_json
+from tests.sample_reports import record, report
+
+SUITE = ("--pyargs", PACKAGE)
+SECURITY = f"{SUITE_NODES}robustness/test_security.py"
+
+
+def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
+    result = pytester.runpytest_subprocess(
+        "--ascend-toolchain=reference", "--collect-only", "-q", *arguments
+    )
+    assert result.ret == 0
+    return {line for line in result.outlines if line.startswith(SUITE_NODES)}
+
+
+def test_the_core_is_a_part_of_the_suite(pytester: pytest.Pytester) -> None:
+    core, whole = collect(pytester, *SUITE), collect(pytester, "--ascend-suite=whole", *SUITE)
+    assert core < whole
+    assert len(core) < len(whole) / 2
+    files = [{each.partition("::")[0] for each in checks} for checks in (core, whole)]
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        ("-k", "test_security", *SUITE),
+        ("--ascend-rule=security/no-symlink-follow", *SUITE),
+        ("--pyargs", f"{PACKAGE}.robustness.test_security"),
+    ],
+    ids=["expression", "rule", "module"],
+)
+def test_a_part_that_is_named_is_whole(pytester: pytest.Pytester, part: tuple[str, ...]) -> None:
+    function = f"{SECURITY}::test_what_a_link_points_to_stays["
+    found = [each for each in collect(pytester, *part) if each.startswith(function)]
+    assert len(found) == 18
+
+
+def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> None:
+    found = collect(pytester, "--ascend-matrix=triples", *SUITE)
+    assert sum("test_combinations.py::test_outcome[" in each for each in found) > 300
+
+
+def test_a_project_can_ask_for_all_of_it(pytester: pytest.Pytester) -> None:
+    core = collect(pytester, *SUITE)
+    pytester.makeini("[pytest]\nascend_suite = whole")
+    assert core < collect(pytester, *SUITE)
+
+
+def test_what_a_baseline_leaves_unsettled_is_asked_again(pytester: pytest.Pytester) -> None:
+    check = min(collect(pytester, "--ascend-suite=whole", *SUITE) - collect(pytester, *SUITE))
+    then = report(record(check, "aging/bad-values", Verdict.UNDECIDED))
+    (pytester.path / "then.json").write_text(as_json(then))
+    assert check in collect(pytester, "--ascend-baseline=then.json", *SUITE)
+
+
+def test_a_bad_name_is_refused(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--ascend-suite=half", *SUITE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--ascend-suite must be one of core, whole, not 'half'.*"])
+
+
+@pytest.fixture
+def atc(tmp_path: Path, standin_atc: Path) -> Path:
+    return install_atc(tmp_path / "toolkit", "Ascend910B1", server=standin_atc)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
+    pytester: pytest.Pytester, atc: Path, workers: tuple[str, ...]
+) -> None:
+    left_out = [each for each in collect(pytester, *SUITE) if "::test_a_bad_" not in each]
+    arguments = [f"--deselect={each}" for each in {each.partition("[")[0] for each in left_out}]
+    result = pytester.runpytest_subprocess(
+        *(f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json"),
+        *workers,
+        *arguments,
+        *SUITE,
+    )
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "ascendcache: the core of the suite; all of it: --ascend-suite=whole",
+            "the core of the suite: * of * checks, which notice * of * known defects; more types, "
+            "moments and surroundings: --ascend-suite=whole",
+            "Not decided: only a part of the suite was run, * check*.",
+        ]
+    )
+    found = json.loads((pytester.path / "report.json").read_text())
+    assert found["is_part"] is True
+    assert found["suite"]["checks"] <= found["suite"]["of_checks"]

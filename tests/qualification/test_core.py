@@ -1,0 +1,89 @@
+"""The core of the suite loses nothing that is on record."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Collection, Mapping
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from pytest_ascendcache.combinations.cell import Cell
+from pytest_ascendcache.conformance.costs import shares
+from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.core import FACTORS, Core, core_of
+from pytest_ascendcache.qualification.cover import candidates_of, noticed_by
+from pytest_ascendcache.toolchains.installed import OF_ATC
+
+BUDGETS = Path(__file__).parents[2] / "ci/budgets.py"
+OFFERS = {"an atc": OF_ATC, "everything": frozenset(Capability)}
+
+
+@pytest.fixture(scope="module")
+def rules() -> Mapping[str, str]:
+    said = subprocess.run([sys.executable, BUDGETS, "--rules"], capture_output=True, check=True)
+    found: dict[str, str] = json.loads(said.stdout)
+    return found
+
+
+@pytest.fixture(params=OFFERS.values(), ids=OFFERS)
+def offered(request: pytest.FixtureRequest) -> frozenset[Capability]:
+    capabilities: frozenset[Capability] = request.param
+    return capabilities
+
+
+@pytest.fixture
+def core(rules: Mapping[str, str], offered: frozenset[Capability]) -> Core:
+    return core_of(rules, offered)
+
+
+def question(check: str) -> str:
+    return check.partition("[")[0]
+
+
+def test_every_recorded_defect_is_noticed(
+    rules: Mapping[str, str], offered: frozenset[Capability], core: Core
+) -> None:
+    applicable = {each.check for each in candidates_of(rules, offered)}
+    known = noticed_by(matrix.read(), applicable, every_edition=True)
+    assert core.noticed == core.known == len(frozenset().union(*known.values()))
+    assert core.known > 350
+    seen = {check: defects for check, defects in known.items() if check in core.chosen}
+    assert frozenset().union(*seen.values()) == frozenset().union(*known.values())
+
+
+def test_every_rule_and_file_has_a_check(rules: Mapping[str, str], core: Core) -> None:
+    assert {rules[each] for each in core.chosen} == set(rules.values())
+    files = {each.partition("::")[0] for each in rules}
+    assert {each.partition("::")[0] for each in core.chosen} == files
+
+
+def test_every_question_is_asked_unless_it_is_dear(
+    rules: Mapping[str, str], offered: frozenset[Capability], core: Core
+) -> None:
+    cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 4}
+    assert cheap <= {question(each) for each in core.chosen}
+
+
+def test_every_pair_of_what_decides_is_tried(rules: Mapping[str, str], core: Core) -> None:
+    def tried(checks: Collection[str]) -> set[tuple[str, ...]]:
+        ids = [each.partition("[")[2][:-1] for each in checks if "test_outcome[" in each]
+        cells = [Cell.special_in(each) for each in ids]
+        return {
+            tuple(f"{each}={cell.get(each, '')}" for each in pair)
+            for cell in cells
+            for pair in combinations(FACTORS, 2)
+        }
+
+    assert tried(core.chosen) == tried(rules)
+
+
+def test_it_costs_a_fraction(
+    rules: Mapping[str, str], offered: frozenset[Capability], core: Core
+) -> None:
+    costs = shares(each.check for each in candidates_of(rules, offered))
+    assert sum(costs.get(each, 0) for each in core.chosen) < 0.4 * sum(costs.values())
