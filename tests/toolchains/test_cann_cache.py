@@ -56,24 +56,34 @@ def _site(root: Path, store: Path) -> Site:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def store(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """Where objects are kept: what a test compiled, the next need not.
 
-    It begins with the objects of the layer as it is, which one worker compiles for all.
+    It begins with the objects of the layer as it is, which one worker compiles for all, and for
+    the runs of these tests to come: an object is found by the text it is compiled from.
     """
     session = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         session = session.parent
+    cache = getattr(pytestconfig, "cache", None)
+    first = cache.mkdir("cann-layer") if cache is not None else session / "cann-layer"
     kept = tmp_path_factory.mktemp("store")
     with contextlib.suppress(SourceError):  # test by test it is said what is lacking
-        _site(tmp_path_factory.mktemp("first"), session / "cann-layer").build()
-        shutil.copytree(session / "cann-layer/objects", kept / "objects")
+        _site(tmp_path_factory.mktemp("first"), first).build()
+        (kept / "objects").mkdir()
+        for each in (first / "objects").glob("*.o"):
+            shutil.copy(each, kept / "objects")
+        for each in (first / "objects").glob("*.json"):  # of a directory that nobody uses again
+            each.unlink(missing_ok=True)
     return kept
 
 
 @pytest.fixture
-def site(tmp_path: Path, store: Path) -> Site:
-    made = _site(tmp_path, store)
+def site(store: Path) -> Site:
+    """The same directory for all tests, as it was: what was read there need not be read again."""
+    root = store.with_name("site")
+    shutil.rmtree(root, ignore_errors=True)
+    made = _site(root, store)
     try:
         made.build()
     except SourceError as error:
@@ -117,7 +127,7 @@ def test_a_changed_source_is_all_that_is_looked_at(
 ) -> None:
     source = site.file("frontend.cc")
     source.write_text(source.read_text() + "\n// once\n")
-    site.build()  # another test may have built what the fixture did, elsewhere
+    site.build()
     source.write_text(source.read_text() + "\n// twice\n")
     assert _preprocessed(site, monkeypatch) == {"frontend.cc"}
 
