@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -144,3 +145,27 @@ class SuiteModule(pytest.Module):
     def funcnamefilter(self, name: str) -> bool:
         """The suite's own naming, whatever ``python_functions`` says."""
         return name.startswith("test_")
+
+    def _genfunctions(self, name: str, funcobj: Callable[..., object]) -> Iterator[Any]:
+        """The cases of a check; one item stands for all where ``--ascend-rule`` leaves it out.
+
+        To make all of them takes most of the time of a run of few checks. Where cases are named
+        on the command line, they are there to be found.
+        """
+        wanted = {*settings_of(self.config).rules}
+        marks = getattr(funcobj, "pytestmark", ())
+        judged = {each.args[0] for each in marks if each.name == "ascend_rule"}
+        named = any("::" in each for each in self.config.args)
+        # What has no rule has one for each case.
+        if wanted and judged and not judged & wanted and not named:
+            yield LeftOut.from_parent(self, name=name)
+        else:
+            yield from super()._genfunctions(name, funcobj)
+
+
+class LeftOut(pytest.Item):
+    """A check that ``--ascend-rule`` leaves out; :func:`select_rules` deselects it."""
+
+    def runtest(self) -> None:
+        """Never called."""
+        raise NotImplementedError(self.nodeid)

@@ -109,6 +109,21 @@ def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) ->
     }
 
 
+def test_a_check_that_a_rule_leaves_out_is_one_item(suite: pytest.Pytester) -> None:
+    """To make all of its cases takes most of the time of a short run; those named are found."""
+    module = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
+    given = ("--ascend-cache", RULE, "--collect-only", "-q", "--pyargs")
+    whole = suite.runpytest_subprocess(*given, module)
+    whole.stdout.fnmatch_lines(["*test_default_stores_nothing"])
+    cases = suite.runpytest_subprocess("--ascend-cache", "--collect-only", "-q", "--pyargs", module)
+    checks = {line.partition("[")[0] for line in cases.outlines if "::" in line}
+    assert whole.parseoutcomes()["deselected"] == len(checks) - 3
+    named = f"{module}::test_enable_stores_a_valid_entry[add]"
+    result = suite.runpytest_subprocess(*given, named)
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert result.parseoutcomes()["deselected"] == 1
+
+
 # --- nothing judged -------------------------------------------------------------------------
 
 
