@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -13,12 +14,16 @@ from typing import Any
 
 import pytest
 
-from tests.warm_pytest import WarmPytest
+from tests.warm_pytest import Importer, WarmPytest
 
 pytest_plugins = ["pytester"]
 
 _PATIENCE = 600.0
 """Seconds a run of pytest inside a test may take on a busy machine."""
+
+
+_IMPORTER = pytest.StashKey[Importer]()
+"""That of the workers of a run with xdist."""
 
 
 def pytest_configure() -> None:
@@ -27,12 +32,27 @@ def pytest_configure() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = "/var/tmp"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    if _IMPORTER not in node.config.stash:
+        node.config.stash[_IMPORTER] = Importer()
+    node.workerinput["importer"] = str(node.config.stash[_IMPORTER].place)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _IMPORTER in config.stash:
+        config.stash[_IMPORTER].close()
+
+
 @pytest.fixture(scope="session")
-def warm_pytest() -> Iterator[WarmPytest]:
+def warm_pytest(pytestconfig: pytest.Config) -> Iterator[WarmPytest]:
     """A process that has imported everything, to fork runs of pytest from."""
-    warm = WarmPytest()
-    yield warm
-    warm.close()
+    with contextlib.ExitStack() as closing:
+        if hasattr(pytestconfig, "workerinput"):
+            place = Path(pytestconfig.workerinput["importer"])
+        else:
+            place = closing.enter_context(contextlib.closing(Importer())).place
+        yield closing.enter_context(contextlib.closing(WarmPytest(place)))
 
 
 @pytest.fixture(scope="session")

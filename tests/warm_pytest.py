@@ -1,8 +1,10 @@
 """pytest for tests of the plugin, forked from a process that has imported everything already.
 
-Half of a short run is starting Python and importing pytest, LLVM and the suite. One server a test
-session does that once; each run is a child of it, with its own directory, environment, standard
-streams and pytest, as ``python -m pytest`` would have them. Run as a program this is the server.
+Half of a short run is starting Python and importing pytest, LLVM and the suite. One process a test
+session does that once, when the first of its servers is asked for; each xdist worker has a server
+that is forked from it, and each run is a child of that, with its own directory, environment,
+standard streams and pytest, as ``python -m pytest`` would have them. Run as a program this is the
+process that servers are forked from.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import gc
 import io
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -19,17 +22,45 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.reference.fork import exit_with
 
 
-class WarmPytest:
-    """The client: starts the server with the first run and ends it with :meth:`close`."""
+class Importer:
+    """The process that imports everything, for servers to be forked from; to be closed."""
 
     def __init__(self) -> None:
-        self._server: subprocess.Popen[bytes] | None = None
+        self._directory = tempfile.TemporaryDirectory(prefix="warm-")
+        self.place = Path(self._directory.name, "socket")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+            listening.bind(str(self.place))
+            listening.listen(64)
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(listening.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[listening.fileno()],
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        """End it, after the servers whose clients have gone."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._directory.cleanup()
+
+
+class WarmPytest:
+    """The client of a server, which is forked with the first run and ends with :meth:`close`.
+
+    ``place`` is that of the :class:`Importer`.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
         self._socket: socket.socket | None = None
 
     def run(
@@ -63,29 +94,43 @@ class WarmPytest:
 
     def _connect(self) -> socket.socket:
         if self._socket is None:
-            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                self._server = subprocess.Popen(
-                    [sys.executable, __file__, str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,
-                )
+            self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.connect(str(self._place))
         return self._socket
 
     def close(self) -> None:
         """End the server and what it still runs."""
-        if self._socket is not None and self._server is not None:
+        if self._socket is not None:
             self._socket.close()
-            self._server.wait()
-            self._socket = self._server = None
+            self._socket = None
 
 
 def main() -> int:
+    """The importer: forks a server for each client, as long as its standard input is open."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run's Ctrl-C ends the clients
+    poll = select.poll()
+    servers: list[int] = []
+    with socket.socket(fileno=int(sys.argv[1])) as listening:
+        poll.register(listening, select.POLLIN)
+        poll.register(0, select.POLLHUP)
+        while not any(descriptor == 0 for descriptor, _ in poll.poll()):
+            requests, _ = listening.accept()
+            if not servers:
+                _import_everything()
+            server = os.fork()
+            if server == 0:
+                listening.close()
+                os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+                exit_with(partial(_serve, requests))
+            servers.append(server)
+            requests.close()
+    for each in servers:
+        os.waitpid(each, 0)
+    return 0
+
+
+def _serve(requests: socket.socket) -> int:
     """The server: one run at a time, as long as its client lives."""
-    requests = socket.socket(fileno=int(sys.argv[1]))
-    _import_everything()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run's Ctrl-C ends the client
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
         if not word:
@@ -135,6 +180,7 @@ def _import_everything() -> None:
     import_what_runs_import()
     forkserver.preload()
     _let_hypothesis_read_it()
+    _read_what_is_installed()
     gc.enable()
 
     # What is imported here was rewritten by the run above; each fork would warn that it was not.
@@ -152,12 +198,21 @@ def _let_hypothesis_read_it() -> None:
         _get_local_constants()
 
 
+def _read_what_is_installed() -> None:
+    """Read once what distributions there are and what files they have: pytest asks for all of it at
+    each start, to find its plugins."""
+    found = [*metadata.distributions()]
+    discover = metadata.Distribution.discover
+    for each in found:
+        kept = {"files": each.files, "entry_points": each.entry_points, "metadata": each.metadata}
+        each.__class__ = type("Read", (type(each),), kept)
+    metadata.distributions = lambda **asked: discover(**asked) if asked else found
+
+
 def _wait(child: int, answers: socket.socket) -> int:
     """The child's wait status; it is killed when its asker has gone."""
     descriptor = os.pidfd_open(child)
     try:
-        import select
-
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(answers, select.POLLIN | select.POLLHUP)
