@@ -22,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +179,6 @@ def _import_everything() -> None:
     import_what_runs_import()
     forkserver.preload()
     _let_hypothesis_read_it()
-    _read_what_is_installed()
     gc.enable()
 
     # What is imported here was rewritten by the run above; each fork would warn that it was not.
@@ -196,17 +194,6 @@ def _let_hypothesis_read_it() -> None:
         from hypothesis.internal.conjecture.providers import _get_local_constants
 
         _get_local_constants()
-
-
-def _read_what_is_installed() -> None:
-    """Read once what distributions there are and what files they have: pytest asks for all of it at
-    each start, to find its plugins."""
-    found = [*metadata.distributions()]
-    discover = metadata.Distribution.discover
-    for each in found:
-        kept = {"files": each.files, "entry_points": each.entry_points, "metadata": each.metadata}
-        each.__class__ = type("Read", (type(each),), kept)
-    metadata.distributions = lambda **asked: discover(**asked) if asked else found
 
 
 def _wait(child: int, answers: socket.socket) -> int:

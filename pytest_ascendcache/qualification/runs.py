@@ -22,6 +22,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,12 @@ from pytest_ascendcache.toolchains import Toolchain
 
 _ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress-steps=1")
 """What has those checks collected that need asking for."""
+_UNUSED = (
+    *("doctest", "faulthandler", "junitxml", "legacypath", "pastebin", "recwarn"),
+    *("setuponly", "setupplan", "stepwise", "subtests", "unittest"),
+)
+_GARBAGE = 100_000
+"""Objects that a run makes between two looks for garbage: most runs end before."""
 _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
@@ -69,6 +76,18 @@ def import_what_runs_import() -> None:
     load_rules()
     texts()
     inspect.getmodule(import_what_runs_import.__code__)
+    _read_what_is_installed()
+
+
+def _read_what_is_installed() -> None:
+    """Read once what distributions there are and what files they have: pytest asks for all of it at
+    each start, to find its plugins."""
+    found = [*metadata.distributions()]
+    discover = metadata.Distribution.discover
+    for each in found:
+        kept = {"files": each.files, "entry_points": each.entry_points, "metadata": each.metadata}
+        each.__class__ = type("Read", (type(each),), kept)
+    metadata.distributions = lambda **asked: discover(**asked) if asked else found
 
 
 @dataclass(frozen=True)
@@ -195,6 +214,7 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[
     scene.mkdir()
     given = _arguments(directory, f"--ascend-report={directory / 'report.json'}", *asked(scene))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    gc.set_threshold(_GARBAGE)
     if isinstance(asked, Named):
         generated.narrow(asked.types)
         if not asked.harm:
@@ -207,6 +227,8 @@ def _arguments(directory: Path, *arguments: str) -> list[str]:
     # No other plugins (see _run): what finds a defect first is told, and has to stay the first; and
     # to look for them takes time.
     fixed += ["-p", "xdist", "-p", "ascendcache"]
+    # Nor those of pytest's own that no check uses.
+    fixed += [word for name in _UNUSED for word in ("-p", f"no:{name}")]
     fixed += ["--tb=line"]  # nobody reads more, and sources take longer to show than many a check
     fixed += ["--ascend-suite=whole"]
     fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
