@@ -75,7 +75,8 @@ def candidates_of(
 ) -> list[Candidate]:
     """The checks (with the rules they judge) that apply to a toolchain, with what they cost.
 
-    A check is taken to need a run at least: what it shares with others may be left out.
+    A check is taken to need a run at least, unless it is chosen together with those that it shares
+    runs with: what it shares with others may be left out.
     """
     known = load_rules()
     runs = shares(
@@ -83,10 +84,12 @@ def candidates_of(
         for check, rule in rules.items()
         if known[rule].capabilities | needs_of(check) <= capabilities
     )
-    return [
-        Candidate(check, rules[check], max(1.0, needed) * per_run + per_check, life_of(check))
-        for check, needed in runs.items()
-    ]
+    found = []
+    for check, needed in runs.items():
+        life = life_of(check)
+        cost = (needed if life else max(1.0, needed)) * per_run + per_check
+        found.append(Candidate(check, rules[check], cost, life))
+    return found
 
 
 def noticed_by(
