@@ -136,7 +136,7 @@ def implementations(life: Life) -> None:
         operators,
         ENABLE,
         select_implmode=SelectMode.HIGH_PRECISION,
-        **_oddly(Spelling(around="\t", trailing=" ", mark=True), [*fast[:1], *others, *fast[1:]]),
+        **_oddly(Spelling(around="\t", trailing=" ", mark=True), [*fast[:2], *others, *fast[2:]]),
     )
     first, second = operators[:2]
     by_name = {
