@@ -343,6 +343,10 @@ def test_an_installer_meets_another_at_every_moment(
             else:
                 came = kernels.attempt(kernels.installer(second))
                 standing.release()
+                if came.returncode is None:
+                    raise NotDecidable(
+                        "installers may wait for each other in a way that is not seen"
+                    )
             results = {"it": standing.result(), "the other": came}
         where = f"the {doing} of one package stands before {operation} while another is installed"
         for who, result in results.items():
