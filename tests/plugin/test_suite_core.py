@@ -66,6 +66,21 @@ def test_what_a_baseline_leaves_unsettled_is_asked_again(pytester: pytest.Pytest
     assert check in collect(pytester, "--ascend-baseline=then.json", *SUITE)
 
 
+def test_what_the_core_decided_is_not_asked_again_by_the_whole_suite(
+    pytester: pytest.Pytester,
+) -> None:
+    rooms = {each.partition("::")[0] for each in collect(pytester, *SUITE)} - {SECURITY}
+    given = ["--ascend-toolchain=reference", "--ascend-resume=verdicts.jsonl"]
+    given += [f"--deselect={each}" for each in rooms]
+    first = pytester.runpytest_subprocess(*given, *SUITE)
+    assert first.ret == 0
+    core = first.parseoutcomes()["passed"]
+    then = pytester.runpytest_subprocess(*given, "--ascend-suite=whole", *SUITE)
+    assert then.ret == 0
+    then.stdout.fnmatch_lines([f"{core} of the verdicts are an earlier run's, *"])
+    assert then.parseoutcomes()["passed"] > 0
+
+
 def test_a_bad_name_is_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("--ascend-suite=half", *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

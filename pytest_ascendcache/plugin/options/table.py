@@ -213,6 +213,7 @@ _TABLE = (
         one_of(*SUITES),
         default=SUITES[0],
         ini=True,
+        repeats=False,
         asks=True,
     ),
     Option(
