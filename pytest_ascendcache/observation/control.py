@@ -17,6 +17,7 @@ from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Posi
 from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 
@@ -24,19 +25,20 @@ def positive_control(
     toolchain: Toolchain, operator: OperatorSpec, sandbox: Path
 ) -> PositiveControl:
     """Compile, store, mark, compile again, and look for the mark."""
-    began, before = time.monotonic(), _used()
+    began, before, own = time.monotonic(), _used(), computed()
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
     found = _control(cache, operator)
     starts = max(1, evidence.starts)
     seconds, used = time.monotonic() - began, _used() - before
-    return replace(found, seconds=seconds / starts, used=used / starts)
+    strain = computed().since(own).strain
+    return replace(found, seconds=seconds / starts, used=used / starts, strain=strain)
 
 
 def _used() -> float:
-    """Seconds of processors that processes used that this one has waited for."""
+    """Seconds of processors that this process used, and those that it has waited for."""
     found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
+    return found.ru_utime + found.ru_stime + time.process_time()
 
 
 def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:

@@ -2,7 +2,9 @@
 
 Of a toolchain that compiles operators: the runs that checks need, times a run that is measured, and
 the time that checks take beside their runs, as it was recorded with the reference. Processors bound
-it as well as workers, and so does the longest check.
+it as well as workers, and so does the longest check. Where other processes use the machine, what a
+run takes on free processors is told from what it took, and what all runs wait for a processor from
+what this process has waited so far: a few runs are served sooner than many.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import asleep_of, life_of, needs_of, runs_of, shares
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import positive_control
+from pytest_ascendcache.observation import PositiveControl, positive_control
 from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.toolchains import ToolchainError
@@ -33,6 +35,9 @@ SHORT = 0.025
 STRESS_OPERATOR, STRESS_STEP = 12.0, 1.0
 """Runs that each operator of a stress run needs before and after it, and those a step is worth."""
 
+_BUSY = 1.5
+"""How many times as long as on free processors work takes where a machine is called busy."""
+
 _REFERENCE = "reference"
 _MEASURED = 3
 """How often short runs are measured, of which the shortest counts: workers start meanwhile."""
@@ -43,15 +48,18 @@ _CONTROL = 4
 _STRESS = ("stress/", "stress_on_nodes/")
 
 
-def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str:
+def estimate(
+    session: AscendSession, checks: Iterable[str], workers: int, strain: float = 1.0
+) -> str:
     """The line to print; empty where a run takes no time to speak of, or cannot be told.
 
     The toolchain is started a few times (the positive control), to see how long that takes.
+    ``strain`` is how many times as long as on free processors work has taken so far.
     """
     toolchain = session.toolchain
     names = [each.removeprefix(SUITE_NODES) for each in checks if each.startswith(SUITE_NODES)]
     if session.settings.toolchain == _REFERENCE:
-        return _of_reference(session, names, workers)
+        return _of_reference(session, names, workers, strain)
     if Capability.GANG_LAUNCHER in toolchain.capabilities:
         return _of_networks(session, names, workers)
     if not {Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT} <= toolchain.capabilities:
@@ -60,51 +68,68 @@ def estimate(session: AscendSession, checks: Iterable[str], workers: int) -> str
     control = session.control
     if not applicable or not control.compiles:
         return ""
-    runs = _runs_in(session, applicable, "", control.seconds)
-    time = _runs_in(session, applicable, _REFERENCE, control.seconds)
+    free = _when_free(control)
+    runs = _runs_in(session, applicable, "", free)
+    time = _runs_in(session, applicable, _REFERENCE, free)
     beside = {each: max(0.0, time[each] - runs[each]) * SHORT for each in applicable}
     starts = sum(runs.values())
     own = sum(beside.values())
     started = starts + (_CONTROL * workers if workers > 1 else 0)
     cores = os.cpu_count() or 1
+    used = started * control.used + own
     seconds = max(
-        (started * control.seconds + own) / workers,
-        (started * control.used + own) / cores,
-        _longest({each: runs[each] * control.seconds + beside[each] for each in applicable}),
+        (started * free + own) / workers,
+        used / cores,
+        _longest({each: runs[each] * free + beside[each] for each in applicable}),
     )
-    return _told(session, starts, control.seconds, seconds, workers)
+    seconds += used * (strain - 1) / workers
+    return _told(session, starts, control.seconds, seconds, workers, strain)
 
 
-def _of_reference(session: AscendSession, names: list[str], workers: int) -> str:
-    """The same of the reference, of which every check was timed."""
+def _when_free(control: PositiveControl) -> float:
+    """Seconds a run takes where no other process wants the processors it uses."""
+    waited = control.used * (control.strain - 1)
+    return max(control.seconds - waited, control.seconds / control.strain)
+
+
+def _of_reference(session: AscendSession, names: list[str], workers: int, strain: float) -> str:
+    """The same of the reference, of which every check was timed, and which waits for nothing."""
     time = _runs_in(session, names, _REFERENCE, SHORT)
     if sum(time.values()) * SHORT < WORTH_SAYING * workers:
         return ""
     control = session.control
     if not control.compiles:
         return ""
-    # Its first runs start the server from which the others are forked.
-    each = min(_measured_again(session) for _ in range(_MEASURED))
-    time = _runs_in(session, names, _REFERENCE, each)
-    alone = {name: time[name] * each for name in names}
-    seconds = max(sum(alone.values()) / min(workers, os.cpu_count() or 1), _longest(alone))
-    starts = sum(_runs_in(session, names, "", each).values())
-    return _told(session, starts, each, seconds, workers)
+    # Its first runs start the server from which the others are forked, as every worker does.
+    again = [_measured_again(session) for _ in range(_MEASURED)]
+    free = min(each.seconds / each.strain for each in again)
+    time = _runs_in(session, names, _REFERENCE, free)
+    alone = {name: time[name] * free for name in names}
+    cores = os.cpu_count() or 1
+    used = sum(alone.values())
+    if workers > 1:
+        used += workers * _CONTROL * control.seconds / control.strain
+    seconds = max(used / min(workers, cores), _longest(alone)) + used * (strain - 1) / workers
+    starts = sum(_runs_in(session, names, "", free).values())
+    return _told(session, starts, min(each.seconds for each in again), seconds, workers, strain)
 
 
-def _measured_again(session: AscendSession) -> float:
+def _measured_again(session: AscendSession) -> PositiveControl:
     sandbox = session.sandbox("estimate")
     try:
-        return positive_control(session.toolchain, CONTROL_OPERATOR, sandbox).seconds
+        return positive_control(session.toolchain, CONTROL_OPERATOR, sandbox)
     finally:
         session.discard(sandbox)
 
 
-def _told(session: AscendSession, starts: float, each: float, seconds: float, workers: int) -> str:
+def _told(
+    session: AscendSession, starts: float, each: float, seconds: float, workers: int, strain: float
+) -> str:
     how_many = f" with {workers} workers" if workers > 1 else ""
+    busy = ", as busy as this machine is" if strain >= _BUSY else ""
     return (
         f"about {starts:.0f} runs of {session.toolchain.name} (an estimate), {each:.2g} s each as "
-        f"measured: about {duration(seconds)}{how_many}"
+        f"measured: about {duration(seconds)}{how_many}{busy}"
     )
 
 
@@ -163,4 +188,4 @@ def duration(seconds: float) -> str:
     """A time in the unit people would say it in."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.2g} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

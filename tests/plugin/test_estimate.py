@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -41,23 +42,27 @@ def told(
     workers: int = 1,
     control: PositiveControl | None = None,
     stress: StressSettings | None = None,
+    strain: float = 1.0,
+    toolchain: str = "atc",
 ) -> str:
     session: Any = SimpleNamespace(
-        toolchain=SimpleNamespace(capabilities=OF_ATC, name="atc"),
-        settings=SimpleNamespace(toolchain="atc", stress=stress or StressSettings()),
+        toolchain=SimpleNamespace(capabilities=OF_ATC, name=toolchain),
+        settings=SimpleNamespace(toolchain=toolchain, stress=stress or StressSettings()),
         control=control or PositiveControl(seconds=1.0),
+        sandbox=Path,
+        discard=lambda _: None,
     )
-    return estimate(session, [SUITE_NODES + each for each in checks], workers)
+    return estimate(session, [SUITE_NODES + each for each in checks], workers, strain)
 
 
 @WITH_TABLE
 @pytest.mark.parametrize(
     ("workers", "used", "said"),
     [
-        (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2 min"),
+        (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2.3 min"),
         (2, 0.0, "* about 74 s with 2 workers"),
         (64, 0.0, "* about 50 s with 64 workers"),  # the longest check
-        (64, 4.0, "* about 3 min with 64 workers"),  # the processors
+        (64, 4.0, "* about 3.3 min with 64 workers"),  # the processors
     ],
 )
 def test_workers_processors_and_the_longest_check_bound_a_run(
@@ -66,6 +71,59 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
     checks = [f"{PLAIN}long", *(f"{PLAIN}short[{number}]" for number in range(45))]
     line = told(checks, workers, PositiveControl(seconds=1.0, used=used))
     assert line.endswith(said.removeprefix("*"))
+
+
+@WITH_TABLE
+@pytest.mark.parametrize(
+    ("workers", "control", "strain", "seconds"),
+    [
+        # A run computes 0.2 s and sleeps for 0.8 s; it took 1.4 s as it waited for processors too.
+        (1, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 1.0, 50.0),
+        (1, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 3.0, 50.0 + 50 * 0.4),
+        (2, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 3.0, 50.0 + 58 * 0.4 / 2),
+        # What it computes cannot be seen: then nothing says that it sleeps less than it takes.
+        (1, PositiveControl(seconds=1.4, used=0.0, strain=3.0), 3.0, 50 * 1.4),
+        # It does nothing but compute, on more than one processor.
+        (1, PositiveControl(seconds=1.5, used=2.0, strain=3.0), 1.0, 50 * 0.5),
+    ],
+)
+def test_what_other_processes_take_is_told_from_what_a_run_takes(
+    workers: int, control: PositiveControl, strain: float, seconds: float
+) -> None:
+    line = told([f"{PLAIN}long"], workers, control, strain=strain)
+    busy = ", as busy as this machine is" if strain > 1 else ""
+    how_many = f" with {workers} workers" if workers > 1 else ""
+    assert line.endswith(f": about {module.duration(seconds)}{how_many}{busy}")
+
+
+@WITH_TABLE
+@pytest.mark.parametrize(
+    ("workers", "strain", "seconds"),
+    [
+        (1, 1.0, 4 * 402 * 0.25),
+        (1, 3.0, 4 * 402 * 0.25 * 3),
+        # Every worker has a control of its own, and starts a server for it.
+        (2, 1.0, 4 * 402 * 0.25 + 4 * 0.5),
+        (2, 3.0, (4 * 402 * 0.25 + 4 * 0.5) * 3),
+    ],
+)
+def test_the_reference_computes_all_of_its_time(
+    workers: int, strain: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = iter([PositiveControl(seconds=each, strain=each * 4) for each in (0.5, 0.75, 1.0)])
+    monkeypatch.setattr(module, "positive_control", lambda *_: next(again))
+    checks = [f"{PLAIN}dear[{number}]" for number in range(4 * workers)]
+    control = PositiveControl(seconds=1.0, strain=2.0)
+    line = told(checks, workers, control, strain=strain, toolchain="reference")
+    assert f": about {module.duration(seconds)}" in line
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(56.4, "56 s"), (91.0, "1.5 min"), (120.0, "2 min"), (754.0, "13 min"), (5400.0, "1.5 h")],
+)
+def test_a_time_is_rounded_by_a_few_percent(seconds: float, said: str) -> None:
+    assert module.duration(seconds) == said
 
 
 @WITH_TABLE
