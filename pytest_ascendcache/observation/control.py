@@ -17,7 +17,6 @@ from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Posi
 from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 
@@ -25,14 +24,13 @@ def positive_control(
     toolchain: Toolchain, operator: OperatorSpec, sandbox: Path
 ) -> PositiveControl:
     """Compile, store, mark, compile again, and look for the mark."""
-    began, before, own = time.monotonic(), _used(), computed()
+    began, before = time.monotonic(), _used()
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
     found = _control(cache, operator)
     starts = max(1, evidence.starts)
     seconds, used = time.monotonic() - began, _used() - before
-    strain = computed().since(own).strain
-    return replace(found, seconds=seconds / starts, used=used / starts, strain=strain)
+    return replace(found, seconds=seconds / starts, used=used / starts)
 
 
 def _used() -> float:

@@ -42,7 +42,7 @@ class PositiveControl:
     ``relocates``: also from a copy of the cache; ``reuses``: an entry is served at all, marked or
     not, as far as is known. ``reason`` says why not. ``seconds`` is how long
     one compile took, ``used`` the seconds of a processor it and its observation used, where that
-    could be seen, and ``strain`` how many times as long work took as on free processors.
+    could be seen.
     """
 
     compiles: bool = True
@@ -52,7 +52,6 @@ class PositiveControl:
     reason: str = ""
     seconds: float = field(default=0.0, compare=False)
     used: float = field(default=0.0, compare=False)
-    strain: float = field(default=1.0, compare=False)
 
 
 @dataclass(frozen=True)

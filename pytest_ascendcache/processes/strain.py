@@ -7,10 +7,14 @@ long it waited for a processor meanwhile.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
 _COUNTS = Path("/proc/self/schedstat")
+_USED = slice(11, 15)
+"""Fields of a process behind its name: what it used itself and in the kernel, and its children."""
+
 _TOO_SHORT = 0.02
 """Seconds of a processor that say nothing: a clock tick of another process is a fifth of that."""
 
@@ -21,16 +25,22 @@ class Computed(NamedTuple):
     used: float = 0.0
     waited: float = 0.0
 
-    def since(self, before: Computed) -> Computed:
-        """What of it came after an earlier moment."""
-        return Computed(self.used - before.used, self.waited - before.waited)
-
     @property
     def strain(self) -> float:
         """How many times as long work took as on a free processor; 1 where that cannot be told."""
         if self.used < _TOO_SHORT:
             return 1.0
         return 1.0 + max(0.0, self.waited) / self.used
+
+
+def used_by(process: int) -> float:
+    """Seconds of processors that another process used, with those that it has waited for, in steps
+    of a clock tick; 0 where the system does not say."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
+        return sum(int(each) for each in fields[_USED]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError):
+        return 0.0
 
 
 def computed() -> Computed:

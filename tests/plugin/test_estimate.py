@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +12,16 @@ import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES, costs
 from pytest_ascendcache.conformance.costs import runs_of, shares
-from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract import Capability, Verdict
+from pytest_ascendcache.contract.deviations import Deviation
 from pytest_ascendcache.observation import PositiveControl
 from pytest_ascendcache.plugin import estimate as module
 from pytest_ascendcache.plugin.estimate import estimate, estimated_starts
 from pytest_ascendcache.plugin.options.stress import StressSettings
+from pytest_ascendcache.processes.forked import ForkLauncher
+from pytest_ascendcache.processes.strain import used_by
+from pytest_ascendcache.qualification.toolchain import reference_toolchain
+from pytest_ascendcache.reports.baseline import Baseline
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
 LIFE = "cache_mode/test_lives.py::test_a_cache_lives_within_changing_limits"
@@ -44,10 +51,17 @@ def told(
     stress: StressSettings | None = None,
     strain: float = 1.0,
     toolchain: str = "atc",
+    deviations: tuple[Deviation, ...] = (),
+    baseline: Baseline | None = None,
 ) -> str:
     session: Any = SimpleNamespace(
         toolchain=SimpleNamespace(capabilities=OF_ATC, name=toolchain),
-        settings=SimpleNamespace(toolchain=toolchain, stress=stress or StressSettings()),
+        settings=SimpleNamespace(
+            toolchain=toolchain,
+            stress=stress or StressSettings(),
+            deviations=deviations,
+            reports=SimpleNamespace(baseline=baseline),
+        ),
         control=control or PositiveControl(seconds=1.0),
         sandbox=Path,
         discard=lambda _: None,
@@ -78,13 +92,13 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
     ("workers", "control", "strain", "seconds"),
     [
         # A run computes 0.2 s and sleeps for 0.8 s; it took 1.4 s as it waited for processors too.
-        (1, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 1.0, 50.0),
-        (1, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 3.0, 50.0 + 50 * 0.4),
-        (2, PositiveControl(seconds=1.4, used=0.2, strain=3.0), 3.0, 50.0 + 58 * 0.4 / 2),
+        (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
+        (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 58 * 0.4 / 2),
         # What it computes cannot be seen: then nothing says that it sleeps less than it takes.
-        (1, PositiveControl(seconds=1.4, used=0.0, strain=3.0), 3.0, 50 * 1.4),
-        # It does nothing but compute, on more than one processor.
-        (1, PositiveControl(seconds=1.5, used=2.0, strain=3.0), 1.0, 50 * 0.5),
+        (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
+        # It does nothing but compute, and was lucky.
+        (1, PositiveControl(seconds=0.6, used=0.5), 3.0, 50 * 0.5 * 3),
+        (1, PositiveControl(seconds=0.6, used=0.5), 1.0, 50 * 0.6),
     ],
 )
 def test_what_other_processes_take_is_told_from_what_a_run_takes(
@@ -98,24 +112,80 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
 
 @WITH_TABLE
 @pytest.mark.parametrize(
-    ("workers", "strain", "seconds"),
+    ("workers", "strain", "in_servers", "seconds"),
     [
-        (1, 1.0, 4 * 402 * 0.25),
-        (1, 3.0, 4 * 402 * 0.25 * 3),
+        (1, 1.0, 0.0, 4 * 402 * 0.5),
+        (1, 1.0, 0.15, 4 * 402 * 0.25),
+        (1, 3.0, 0.15, 4 * 402 * 0.25 * 3),
+        # The shortest is right where a server works beside it.
+        (1, 1.0, 0.7, 4 * 402 * 0.5),
         # Every worker has a control of its own, and starts a server for it.
-        (2, 1.0, 4 * 402 * 0.25 + 4 * 0.5),
-        (2, 3.0, (4 * 402 * 0.25 + 4 * 0.5) * 3),
+        (2, 1.0, 0.15, 4 * 402 * 0.25 + 4 * 1.5),
+        (2, 3.0, 0.15, 4 * 402 * 0.25 * 3 + 4 * 1.5),
     ],
 )
 def test_the_reference_computes_all_of_its_time(
-    workers: int, strain: float, seconds: float, monkeypatch: pytest.MonkeyPatch
+    workers: int,
+    strain: float,
+    in_servers: float,
+    seconds: float,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    again = iter([PositiveControl(seconds=each, strain=each * 4) for each in (0.5, 0.75, 1.0)])
-    monkeypatch.setattr(module, "positive_control", lambda *_: next(again))
+    taken = iter((0.5, 0.75, 1.0, 1.5))
+    clock = itertools.count(7.0, 16 * in_servers)
+    monkeypatch.setattr(module, "_in_servers", lambda _: next(clock))
+    monkeypatch.setattr(
+        module, "positive_control", lambda *_: PositiveControl(seconds=next(taken), used=0.1)
+    )
     checks = [f"{PLAIN}dear[{number}]" for number in range(4 * workers)]
-    control = PositiveControl(seconds=1.0, strain=2.0)
+    control = PositiveControl(seconds=1.5)
     line = told(checks, workers, control, strain=strain, toolchain="reference")
     assert f": about {module.duration(seconds)}" in line
+
+
+def test_a_server_says_what_it_used_and_its_children() -> None:
+    toolchain = reference_toolchain()
+    launcher = toolchain.launcher
+    assert isinstance(launcher, ForkLauncher)
+    try:
+        assert launcher.used() == 0.0
+        launcher.warm()
+        assert launcher.used() >= 0.0
+        assert used_by(os.getpid()) > 0.0
+        assert used_by(-1) == 0.0
+    finally:
+        toolchain.close()
+
+
+@WITH_TABLE
+@pytest.mark.parametrize(
+    ("entry", "named"),
+    [
+        ({"check": "test_long"}, 1),
+        ({"check": "test_*"}, 3),
+        ({"check": "test_other"}, 0),
+        ({"check": "test_long", "toolchain": "another"}, 0),
+        ({"check": "test_long", "cell": (("cache_mode", ("force",)),)}, 0),
+    ],
+)
+def test_harm_of_checks_that_a_list_names_is_looked_for(entry: dict[str, Any], named: int) -> None:
+    checks = [f"{PLAIN}long", f"{PLAIN}short[1]", f"{PLAIN}short[2]"]
+    listed = Deviation(origin="", rule="", reason="", observed=(), **entry)
+    line = told(checks, deviations=(listed,))
+    assert line.startswith(f"about {54 + named * module.HARM:.0f} runs of atc")
+
+
+@WITH_TABLE
+def test_harm_of_what_was_broken_in_the_baseline_is_looked_for() -> None:
+    checks = [f"{PLAIN}long", f"{PLAIN}short[1]", f"{PLAIN}short[2]"]
+    verdicts = (Verdict.FAIL, Verdict.PASS, Verdict.WARN)
+    found = {
+        ("a/rule", SUITE_NODES + each): verdict
+        for each, verdict in zip(checks, verdicts, strict=True)
+    }
+    baseline = Baseline(Path("earlier.json"), "atc 8.0", found, {}, {})
+    line = told(checks, baseline=baseline)
+    assert line.startswith(f"about {54 + 2 * module.HARM:.0f} runs of atc")
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,6 @@ def test_what_was_waited_for_is_told_beside_what_was_used(found: Computed, strai
     assert found.strain == strain
 
 
-def test_a_part_of_the_time_has_a_strain_of_its_own() -> None:
-    assert Computed(3.0, 9.0).since(Computed(2.0, 8.0)).strain == 2.0
-
-
 @pytest.mark.parametrize("text", [None, "", "many few 1\n", "1000000000\n"])
 def test_a_system_that_counts_nothing_tells_nothing(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
