@@ -147,22 +147,14 @@ def _called(value: object) -> str:
 
 def leading_out(metadata: Mapping[str, Any]) -> str:
     """What is wrong with a name a reader would follow to somewhere else; empty where none is."""
-    for name in _NAMES:
-        if _leads_out(value := metadata.get(name)):
-            return _leading_out(name, value)
+    named = [(name, metadata.get(name)) for name in _NAMES]
     if isinstance(listed := metadata.get("jsonList"), list):
-        for each in listed:
-            if isinstance(each, dict) and _leads_out(value := each.get("jsonFileName")):
-                return _leading_out("jsonFileName", value)
+        parts = (each for each in listed if isinstance(each, dict))
+        named += [("jsonFileName", each.get("jsonFileName")) for each in parts]
+    for name, value in named:
+        if type(value) is str and ("/" in value or "\0" in value or value in (".", "..")):
+            return f"{name} {value[:100]!r} is no plain file name: it leads to another directory"
     return ""
-
-
-def _leads_out(value: object) -> bool:
-    return type(value) is str and ("/" in value or "\0" in value or value in (".", ".."))
-
-
-def _leading_out(name: str, value: Any) -> str:
-    return f"{name} {value[:100]!r} is no plain file name: it leads to another directory"
 
 
 def check_object(

@@ -16,6 +16,7 @@ _LARGE = 1 << 24
 """Bytes. What is larger is hashed in parts, and is no metadata."""
 
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNNOTED = _NOFOLLOW | os.O_NOATIME
 _SHOWN = 5
 
 
@@ -82,7 +83,7 @@ class Reader:
         """A descriptor of a regular file."""
         if owner not in self._refusing:
             try:
-                return os.open(name, _NOFOLLOW | os.O_NOATIME, dir_fd=directory)
+                return os.open(name, _UNNOTED, dir_fd=directory)
             except PermissionError:
                 # O_NOATIME is for the owner; whether reading is allowed shows next.
                 self._refusing.add(owner)
