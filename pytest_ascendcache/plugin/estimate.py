@@ -84,10 +84,11 @@ def estimate(
     started = starts + (_CONTROL * workers if workers > 1 else 0)
     cores = os.cpu_count() or 1
     used = started * control.used + own
+    clocked = _clocked(session, applicable, free)
     seconds = max(
-        (started * free + own) / workers,
+        (started * free + own + sum(clocked.values())) / workers,
         used / cores,
-        _longest({each: runs[each] * free + beside[each] for each in applicable}),
+        _longest({each: runs[each] * free + beside[each] + clocked[each] for each in applicable}),
     )
     seconds += used * (strain - 1) / workers
     return _told(session, starts, control.seconds, seconds, workers, strain)
@@ -110,7 +111,8 @@ def _known_as_broken(session: AscendSession, names: Iterable[str]) -> list[str]:
 def _of_reference(session: AscendSession, names: list[str], workers: int, strain: float) -> str:
     """The same of the reference, of which every check was timed, and which waits for nothing."""
     time = _runs_in(session, names, _REFERENCE, SHORT)
-    if sum(time.values()) * SHORT < WORTH_SAYING * workers:
+    clocked = _clocked(session, names, SHORT)
+    if sum(time.values()) * SHORT + sum(clocked.values()) < WORTH_SAYING * workers:
         return ""
     control = session.control
     if not control.compiles:
@@ -129,7 +131,12 @@ def _of_reference(session: AscendSession, names: list[str], workers: int, strain
     used = sum(alone.values()) + harm * free
     if workers > 1:
         used += workers * _CONTROL * control.seconds / strain
-    seconds = max(used / min(workers, cores), _longest(alone)) + used * (strain - 1) / workers
+    clocked = _clocked(session, names, free)
+    seconds = max(
+        used / min(workers, cores) + sum(clocked.values()) / workers,
+        _longest({name: alone[name] + clocked[name] for name in names}),
+    )
+    seconds += used * (strain - 1) / workers
     starts = sum(_runs_in(session, names, "", free).values()) + harm
     return _told(session, starts, min(each.seconds for each in again), seconds, workers, strain)
 
@@ -163,14 +170,34 @@ def _runs_in(
     session: AscendSession, names: list[str], toolchain: str, each: float
 ) -> dict[str, float]:
     """What checks cost in runs (see :func:`shares`); of a stress run what was asked for, where a
-    run takes ``each`` seconds."""
+    run takes ``each`` seconds, but for what is asked for in seconds."""
     found = shares(names, toolchain)
     asked = session.settings.stress
-    bounds = [] if asked.seconds is None else [asked.seconds / each]
-    if asked.steps is not None or not bounds:
-        bounds.append((asked.steps or DEFAULT_STRESS_STEPS) * STRESS_STEP)
-    worth = STRESS_OPERATOR * asked.operators + min(bounds)
+    worth = STRESS_OPERATOR * asked.operators
+    if not _by_the_clock(session, each):
+        worth += _steps_in(session)
     return {name: worth if name.startswith(_STRESS) else cost for name, cost in found.items()}
+
+
+def _clocked(session: AscendSession, names: Iterable[str], each: float) -> dict[str, float]:
+    """Seconds of each check that are asked for, however busy the machine is."""
+    asked = _by_the_clock(session, each)
+    return {name: asked if name.startswith(_STRESS) else 0.0 for name in names}
+
+
+def _by_the_clock(session: AscendSession, each: float) -> float:
+    """Seconds after which a stress run ends, however many steps it got to; 0 where its steps end
+    it."""
+    asked = session.settings.stress
+    if asked.seconds is None:
+        return 0.0
+    ends_sooner = asked.steps is not None and _steps_in(session) * each < asked.seconds
+    return 0.0 if ends_sooner else asked.seconds
+
+
+def _steps_in(session: AscendSession) -> float:
+    """Runs that the steps of a stress run are worth."""
+    return (session.settings.stress.steps or DEFAULT_STRESS_STEPS) * STRESS_STEP
 
 
 def _longest(seconds: dict[str, float]) -> float:

@@ -238,6 +238,18 @@ def test_stress_takes_what_is_asked_for(asked: StressSettings, seconds: float) -
 
 
 @WITH_TABLE
+@pytest.mark.parametrize("toolchain", ["atc", "reference"])
+def test_seconds_that_are_asked_for_do_not_grow_on_a_busy_machine(
+    toolchain: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = PositiveControl(seconds=0.25, used=0.25)
+    monkeypatch.setattr(module, "positive_control", lambda *_: control)
+    asked = StressSettings(seconds=60.0, operators=2)
+    line = told([STRESS], 1, control, asked, strain=5.0, toolchain=toolchain)
+    assert f": about {module.duration(60 + 24 * 0.25 * 5)}, as busy" in line
+
+
+@WITH_TABLE
 def test_nothing_is_said_of_what_does_not_apply() -> None:
     assert told([]) == ""
     assert told([f"{PLAIN}short"], control=PositiveControl(compiles=False)) == ""
