@@ -62,7 +62,7 @@ class Snapshot:
         Access times are read before contents, and contents without renewing them where the
         kernel allows it (``O_NOATIME``), so that looking does not disturb what is judged.
         """
-        return cls(MappingProxyType(dict(_walk(root, ""))))
+        return cls(MappingProxyType(dict(_walk(str(root), ""))))
 
     def changes(self, later: Snapshot) -> dict[str, Change]:
         """What became of each path that differs; ``READ`` is a moved access time alone."""
@@ -108,13 +108,14 @@ def _change(before: FileState | None, after: FileState | None) -> Change | None:
     return Change.READ if moved else None
 
 
-def _walk(root: Path, prefix: str) -> Iterator[tuple[str, FileState]]:
+def _walk(root: str, prefix: str) -> Iterator[tuple[str, FileState]]:
     try:
-        names = sorted(each.name for each in root.iterdir())
+        with os.scandir(root) as entries:
+            names = sorted(each.name for each in entries)
     except (FileNotFoundError, NotADirectoryError):
         return
     for name in names:
-        path, relative = root / name, prefix + name
+        path, relative = f"{root}/{name}", prefix + name
         try:
             state = _look(path)
         except FileNotFoundError:
@@ -124,17 +125,17 @@ def _walk(root: Path, prefix: str) -> Iterator[tuple[str, FileState]]:
             yield from _walk(path, relative + "/")
 
 
-def _look(path: Path) -> FileState:
-    info = path.lstat()
+def _look(path: str) -> FileState:
+    info = os.lstat(path)
     kind, digest, target, text = "other", "", "", ""
     if stat.S_ISDIR(info.st_mode):
         kind = "directory"
     elif stat.S_ISLNK(info.st_mode):
-        kind, target = "link", str(path.readlink())
+        kind, target = "link", str(Path(path).readlink())
     elif stat.S_ISREG(info.st_mode):
         kind = "file"
         digest, content = _digest(path, info)
-        if path.suffix == ".json":
+        if path.endswith(".json"):
             text = content.decode("utf-8", "replace")
     return FileState(
         kind=kind,
@@ -151,7 +152,7 @@ def _look(path: Path) -> FileState:
     )
 
 
-def _digest(path: Path, info: os.stat_result) -> tuple[str, bytes]:
+def _digest(path: str, info: os.stat_result) -> tuple[str, bytes]:
     """Digest of a file, and its content if that is not more than one chunk.
 
     A file with a large hole is told by its data and its size, without reading the hole.
@@ -167,7 +168,7 @@ def _digest(path: Path, info: os.stat_result) -> tuple[str, bytes]:
     return digest.hexdigest(), content
 
 
-def read_quietly(path: Path, skip_holes: bool = False) -> Iterator[bytes]:
+def read_quietly(path: str | Path, skip_holes: bool = False) -> Iterator[bytes]:
     """Contents of a file in chunks, without renewing its access time where that is allowed.
 
     ``skip_holes`` leaves out what was never written.

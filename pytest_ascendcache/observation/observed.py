@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cached_property
+
 from pytest_ascendcache.caches import Change, Snapshot
 from pytest_ascendcache.processes.ending import ProcessResult
 
@@ -42,8 +45,8 @@ class ObservedFiles(ObservedProcess):
     before: Snapshot
     after: Snapshot
 
-    @property
-    def changes(self) -> dict[str, Change]:
+    @cached_property
+    def changes(self) -> Mapping[str, Change]:
         """What became of each path that differs, access times that reading moved included."""
         return self.before.changes(self.after)
 

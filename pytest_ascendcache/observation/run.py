@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.caches import (
@@ -67,10 +69,21 @@ class Run(ObservedFiles):
         Raises:
             NotDecidable: where there is none.
         """
-        path = self.result.delivered[self.operators.index(operator)]
+        path = self._models[operator]
         if path is None:
             raise NotDecidable(f"{operator}: no .om file was delivered")
         return path
+
+    @cached_property
+    def _models(self) -> Mapping[OperatorSpec, Path | None]:
+        """The delivered models; of an operator that was asked for twice, the first one."""
+        pairs = zip(self.operators, self.result.delivered, strict=True)
+        return dict(reversed(list(pairs)))
+
+    @cached_property
+    def _operators_in(self) -> Counter[Path | None]:
+        """Operators that each delivered model has."""
+        return Counter(self.result.delivered)
 
     def kernel(self, operator: OperatorSpec) -> bytes:
         """The kernel object the ``.om`` carries: the only one, or the one that names the type.
@@ -106,7 +119,7 @@ class Run(ObservedFiles):
         return self.model(operator).read_bytes()
 
     def _shares_model(self, operator: OperatorSpec) -> bool:
-        return self.result.delivered.count(self.model(operator)) > 1
+        return self._operators_in[self.model(operator)] > 1
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
         """Stems of the entries whose canary the delivered kernel carries.
@@ -256,26 +269,33 @@ class Run(ObservedFiles):
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache: then it was compiled."""
+        return self._is_among(operator, self._written) or fate in (Fate.STORED, Fate.REWRITTEN)
+
+    @cached_property
+    def _written(self) -> Set[str]:
+        """Digests of the files that were written to the cache."""
         kinds = (Change.ADDED, Change.REPLACED, Change.CHANGED)
-        written = {
+        return {
             self.after.files[path].sha256
             for path, change in self.changes.items()
             if change in kinds
         }
-        return self._is_among(operator, written) or fate in (Fate.STORED, Fate.REWRITTEN)
 
     def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
         """Whether the very kernel that was delivered lay in the chip's directory before, unmarked
         and in an entry that may be served."""
+        return self._is_among(operator, self._servable)
+
+    @cached_property
+    def _servable(self) -> Set[str]:
         directory = f"{self.prefix}{self.result.request.options.soc}/"
-        servable = {
+        return {
             state.sha256
             for path, state in self.before.files.items()
             if path.startswith(directory)
             and path.endswith(".o")
             and f"{path.removesuffix('.o')}.json" in self.before.files
         }
-        return self._is_among(operator, servable)
 
     def _is_among(self, operator: OperatorSpec, digests: Set[str]) -> bool:
         """Whether the delivered kernel has one of these digests.

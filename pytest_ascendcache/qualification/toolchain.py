@@ -188,6 +188,10 @@ def reference_toolchain(
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     environment[played.VARIABLE] = edition
+    # Its packages call python3. The one beside this interpreter starts at once; one that a version
+    # manager puts on PATH is a script that starts twenty programs first.
+    beside = str(Path(sys.executable).parent)
+    environment["PATH"] = os.pathsep.join(filter(None, (beside, environment.get("PATH"))))
     toolchain = ReferenceToolchain(
         name="reference" + (f" with defect '{defect}'" if defect else ""),
         version=_version(),

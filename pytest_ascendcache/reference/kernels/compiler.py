@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 
 from pytest_ascendcache.operators.spec import OperatorSpec
 from pytest_ascendcache.reference.kernels import objects
-from pytest_ascendcache.reference.kernels.c_text import SourceLocation, print_c
+from pytest_ascendcache.reference.kernels.c_text import CText, SourceLocation, print_c
 from pytest_ascendcache.reference.kernels.errors import (
     KernelError,
     UnsupportedOperator,
@@ -65,14 +66,22 @@ class Kernel:
 
     ``object`` is a relocatable ELF object that defines ``int symbol(void **in_out)`` and needs no
     other symbol. ``in_out`` holds the addresses of the present inputs, then of the outputs; 0 is
-    success. ``source`` is the same kernel as C, and ``locations`` tells for each of its lines
-    the Python line it comes from.
+    success. ``printed`` is the same kernel as C, made when it is first asked for.
     """
 
     symbol: str
     object: bytes
-    source: str
-    locations: tuple[SourceLocation, ...]
+    printed: Callable[[], CText] = field(repr=False, compare=False)
+
+    @property
+    def source(self) -> str:
+        """The kernel as C."""
+        return self.printed().text
+
+    @property
+    def locations(self) -> tuple[SourceLocation, ...]:
+        """The Python line that each line of ``source`` comes from."""
+        return self.printed().locations
 
 
 def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
@@ -94,17 +103,19 @@ def build(spec: OperatorSpec, symbol: str, options: KernelOptions) -> Kernel:
     _check_tuning(options.tuning)
     implementation, trace = _traced(spec, options)
     outputs = ", ".join(f"{each.dtype}{list(each.shape)}" for each in spec.outputs)
-    c = print_c(trace, symbol, f"{spec} -> {outputs}, {implementation.value}")
+    title = f"{spec} -> {outputs}, {implementation.value}"
+    printed = cache(lambda: print_c(trace, symbol, title))
+    debug = printed() if options.debug_info else None
     module = print_llvm(
         trace,
         symbol,
         objects.triple(architecture),
         f"pytest-ascendcache kernels, {soc.name}",
-        c.function_line,
-        c.row_lines if options.debug_info else None,
+        debug.function_line if debug else 0,
+        debug.row_lines if debug else None,
     )
     code = objects.emit_object(module, architecture, soc.cpus[architecture], options.optimise)
-    return Kernel(symbol, code, c.text, c.locations)
+    return Kernel(symbol, code, printed)
 
 
 def check(spec: OperatorSpec, options: KernelOptions) -> None:

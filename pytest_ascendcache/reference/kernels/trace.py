@@ -11,10 +11,10 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
 from types import FrameType
+from typing import NamedTuple
 
 _PACKAGE = __name__.partition(".")[0]
 _DIRECTORY = __name__.rpartition(".")[0]
@@ -40,9 +40,14 @@ class Type(Enum):
     """IEEE binary32."""
     POINTER = "p"
 
+    prefix: str
+    __hash__ = object.__hash__  # as fast as members are found by identity
 
-@dataclass(frozen=True)
-class Place:
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+
+class Place(NamedTuple):
     """Python file (relative to the package, or a bare name outside of it) and line."""
 
     file: str
@@ -52,20 +57,16 @@ class Place:
 class Value:
     """Result of a row, or a constant. Python numbers mix freely with values."""
 
-    __slots__ = ("constant", "number", "trace", "type")
+    __slots__ = ("constant", "name", "trace", "type")
 
     def __init__(
         self, trace: Trace, type: Type, number: int, constant: float | int | None = None
     ) -> None:
         self.trace = trace
         self.type = type
-        self.number = number
         self.constant = constant
-
-    @property
-    def name(self) -> str:
+        self.name = "" if constant is not None else f"{type.prefix}{number}"
         """Name in the printed text, e.g. ``f12``."""
-        return f"{self.type.value}{self.number}"
 
     def _binary(self, name: str, other: Value | float, swap: bool = False) -> Value:
         right = self.trace.operand(other, self.type)
@@ -184,8 +185,7 @@ class Value:
         return self.trace.emit("fsqrt", Type.FLOAT, (self,))
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One operation. ``number`` is what the operation needs besides values: the width of an
     access in bits, the position of an argument, an alignment in bytes, an unroll count."""
 
