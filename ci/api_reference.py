@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cached_property
 from typing import Any
 
 from pytest_ascendcache import contract, observation, operators, toolchains
@@ -64,7 +65,7 @@ def _class(kind: type) -> str:
         ours = getattr(member, "__module__", "") or ""
         if name.startswith("_") or not inspect.getdoc(getattr(kind, name)):
             continue
-        if isinstance(member, property):
+        if isinstance(member, (property, cached_property)):
             lines.append(f"* `{name}`: {_text(member, one=True)}")
         elif inspect.isfunction(member) and ours.startswith("pytest_ascendcache"):
             signature = _plain(str(inspect.signature(member)))

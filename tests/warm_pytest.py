@@ -152,6 +152,8 @@ def _serve(requests: socket.socket) -> int:
 
 def _import_everything() -> None:
     """Import pytest, its plugins and the suite; collecting it imports it as pytest does."""
+    # What Hypothesis finds in our modules it keeps where the tests' own runs keep it.
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).parents[1] / ".hypothesis")
     import pytest
 
     with (
@@ -189,11 +191,14 @@ def _import_everything() -> None:
 
 def _let_hypothesis_read_it() -> None:
     """Have Hypothesis look for constants in what is imported now, as it does at the end of each
-    collection: what it has read it does not read again."""
+    collection: what it has read it does not read again. What it keeps of runs is theirs again."""
+    from hypothesis import configuration
+
     with contextlib.suppress(ImportError):  # older releases have none
         from hypothesis.internal.conjecture.providers import _get_local_constants
 
         _get_local_constants()
+    configuration.set_hypothesis_home_dir(None)
 
 
 def _wait(child: int, answers: socket.socket) -> int:

@@ -39,8 +39,12 @@ def refused(pytester: pytest.Pytester, *arguments: str) -> str:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR, result.stdout.str()
     assert left(pytester) == before
-    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+    text = result.stderr.str() + result.stdout.str()
+    assert not [each for each in ("Traceback", "INTERNALERROR", "passed") if each in text]
     (line,) = [line for line in result.errlines if line]
+    assert line.startswith("ERROR: ")
+    assert line.endswith((".", "?", ")"))
+    assert len(line) < 600
     return line.removeprefix("ERROR: ")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -58,14 +59,12 @@ def test_users_naming_conventions_do_not_hide_the_suite(suite: pytest.Pytester) 
     assert result.parseoutcomes()["passed"] == 3
 
 
-def test_the_header_names_toolchain_and_file_system(suite: pytest.Pytester) -> None:
-    result = _run(suite, RULE)
-    result.stdout.re_match_lines([r"ascendcache: reference \d.*, on \S+, \S+, \S*atime"])
-
-
-def test_the_summary_has_a_line_a_rule_and_all_six_verdicts(suite: pytest.Pytester) -> None:
-    result = _run(suite, RULE)
+def test_header_summary_and_reports_of_one_run(suite: pytest.Pytester) -> None:
+    """The header names toolchain and file system; the summary has a line a rule and all six
+    verdicts; JSON and JUnit name rule, source and verdict."""
+    result = _run(suite, RULE, "--ascend-report=report.json", "--junitxml=junit.xml")
     assert result.ret == 0
+    result.stdout.re_match_lines([r"ascendcache: reference \d.*, on \S+, \S+, \S*atime"])
     result.stdout.fnmatch_lines(
         [
             "*= ascend cache contract =*",
@@ -74,9 +73,31 @@ def test_the_summary_has_a_line_a_rule_and_all_six_verdicts(suite: pytest.Pytest
             "3 checks: 3 pass, 0 fail, 0 warn, 0 known deviation, 0 not applicable, 0 undecided",
         ]
     )
+    report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
+    assert report["schema"] == 2
+    assert report["toolchain"]["name"] == "reference"
+    assert report["totals"]["checks"] == {
+        "pass": 3,
+        "fail": 0,
+        "warn": 0,
+        "known deviation": 0,
+        "not applicable": 0,
+        "undecided": 0,
+    }
+    (rule,) = report["rules"]
+    assert (rule["id"], rule["verdict"]) == ("cache-mode/default-is-disable", "pass")
+    assert rule["title_zh"]
+    assert all(check["evidence"]["steps"] for check in report["checks"])
+    cases = [*ElementTree.parse(suite.path / "junit.xml").iter("testcase")]
+    assert len(cases) == 3
+    for case in cases:
+        properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+        assert properties["rule"] == "cache-mode/default-is-disable"
+        assert (properties["source"] or "").startswith("ATC --op_compiler_cache_mode")
+        assert properties["verdict"] == "pass"
 
 
-def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
+def test_a_broken_rule_tells_its_story_and_how_to_repeat_it(suite: pytest.Pytester) -> None:
     result = _run(suite, RULE, "--ascend-defect=default-is-enable")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
@@ -97,6 +118,10 @@ def test_a_broken_rule_tells_its_story(suite: pytest.Pytester) -> None:
             "Do not ship: 1 cause, 3 checks broken.",
         ]
     )
+    (line,) = [each for each in result.outlines if each.startswith("repeat ")][:1]
+    command = shlex.split(line.removeprefix("repeat"))
+    again = suite.runpytest_subprocess(*command[command.index("pytest") + 1 :])
+    again.assert_outcomes(failed=1)
 
 
 def test_the_same_story_in_chinese(suite: pytest.Pytester) -> None:
@@ -118,16 +143,6 @@ def test_help_is_chinese_too(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["昇腾算子编译缓存: 判定对象:", "*用内置套件判定工具链的编译缓存*"])
     english = suite.runpytest_subprocess("--help", "--ascend-language=en")
     english.stdout.fnmatch_lines(["Ascend operator compile caches: what is judged:"])
-
-
-def test_the_repeat_command_repeats(suite: pytest.Pytester) -> None:
-    import shlex
-
-    result = _run(suite, RULE, "--ascend-defect=default-is-enable")
-    (line,) = [each for each in result.outlines if each.startswith("repeat ")][:1]
-    command = shlex.split(line.removeprefix("repeat"))
-    again = suite.runpytest_subprocess(*command[command.index("pytest") + 1 :])
-    again.assert_outcomes(failed=1)
 
 
 def test_a_broken_should_rule_warns_and_fails_under_strict(suite: pytest.Pytester) -> None:
@@ -153,25 +168,6 @@ def test_a_toolchain_that_refuses_marks_is_not_decidable(suite: pytest.Pytester)
             "25 checks: 0 pass, 0 fail, *, 25 undecided",
         ]
     )
-
-
-def test_the_json_report(suite: pytest.Pytester) -> None:
-    _run(suite, RULE, "--ascend-report=report.json")
-    report = json.loads((suite.path / "report.json").read_text(encoding="utf-8"))
-    assert report["schema"] == 2
-    assert report["toolchain"]["name"] == "reference"
-    assert report["totals"]["checks"] == {
-        "pass": 3,
-        "fail": 0,
-        "warn": 0,
-        "known deviation": 0,
-        "not applicable": 0,
-        "undecided": 0,
-    }
-    (rule,) = report["rules"]
-    assert (rule["id"], rule["verdict"]) == ("cache-mode/default-is-disable", "pass")
-    assert rule["title_zh"]
-    assert all(check["evidence"]["steps"] for check in report["checks"])
 
 
 def test_a_report_that_cannot_be_written_does_not_cost_the_summary(
@@ -201,16 +197,6 @@ def test_accuracy_is_in_both_reports(suite: pytest.Pytester) -> None:
         by_mode[row["mode"]].append(row["max_ulp"])
     assert len(by_mode["high_precision"]) == len(by_mode["high_performance"]) >= 5
     assert max(by_mode["high_precision"]) <= 1 < min(by_mode["high_performance"])
-
-
-def test_junit_names_rule_source_and_verdict(suite: pytest.Pytester) -> None:
-    _run(suite, RULE, "--junitxml=junit.xml")
-    tree = ElementTree.parse(suite.path / "junit.xml")
-    for case in tree.iter("testcase"):
-        properties = {each.get("name"): each.get("value") for each in case.iter("property")}
-        assert properties["rule"] == "cache-mode/default-is-disable"
-        assert (properties["source"] or "").startswith("ATC --op_compiler_cache_mode")
-        assert properties["verdict"] == "pass"
 
 
 @pytest.mark.nightly
@@ -247,7 +233,8 @@ def test_last_failed(pytester: pytest.Pytester) -> None:
 
 
 def test_select_by_keyword(suite: pytest.Pytester) -> None:
-    result = _run(suite, "-k", "default_stores_nothing")
+    module = "pytest_ascendcache.conformance.cache_mode.test_cache_mode"
+    result = _run(suite, "-k", "default_stores_nothing", "--pyargs", module)
     assert result.parseoutcomes()["passed"] == 1
 
 

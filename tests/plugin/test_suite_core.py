@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract import Verdict
 from pytest_ascendcache.reports.json_report import as_json
 from tests.sample_reports import record, report
+from tests.warm_pytest import WarmPytest
 
 SUITE = ("--pyargs", PACKAGE)
 SECURITY = f"{SUITE_NODES}robustness/test_security.py"
@@ -25,8 +28,26 @@ def collect(pytester: pytest.Pytester, *arguments: str) -> set[str]:
     return {line for line in result.outlines if line.startswith(SUITE_NODES)}
 
 
-def test_the_core_is_a_part_of_the_suite(pytester: pytest.Pytester) -> None:
-    core, whole = collect(pytester, *SUITE), collect(pytester, "--ascend-suite=whole", *SUITE)
+@pytest.fixture(scope="module")
+def collected(
+    warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., set[str]]:
+    """What is collected with these options in an empty directory, found once for all tests."""
+
+    @functools.cache
+    def collected(*options: str) -> set[str]:
+        place = tmp_path_factory.mktemp("collected")
+        always = ("-p", "no:cacheprovider", f"--basetemp={place}/base", "--collect-only", "-q")
+        words = (*always, "--ascend-toolchain=reference", *options, *SUITE)
+        assert warm_pytest.run(words, place, place / "output", place / "errors", 600) == 0
+        lines = (place / "output").read_text("utf-8").splitlines()
+        return {line for line in lines if line.startswith(SUITE_NODES)}
+
+    return collected
+
+
+def test_the_core_is_a_part_of_the_suite(collected: Callable[..., set[str]]) -> None:
+    core, whole = collected(), collected("--ascend-suite=whole")
     assert core < whole
     assert len(core) < len(whole) / 2
     files = [{each.partition("::")[0] for each in checks} for checks in (core, whole)]
@@ -53,23 +74,26 @@ def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> Non
     assert sum("test_combinations.py::test_outcome[" in each for each in found) > 300
 
 
-def test_a_project_can_ask_for_all_of_it(pytester: pytest.Pytester) -> None:
-    core = collect(pytester, *SUITE)
+def test_a_project_can_ask_for_all_of_it(
+    pytester: pytest.Pytester, collected: Callable[..., set[str]]
+) -> None:
     pytester.makeini("[pytest]\nascend_suite = whole")
-    assert core < collect(pytester, *SUITE)
+    assert collected() < collect(pytester, *SUITE)
 
 
-def test_what_a_baseline_leaves_unsettled_is_asked_again(pytester: pytest.Pytester) -> None:
-    check = min(collect(pytester, "--ascend-suite=whole", *SUITE) - collect(pytester, *SUITE))
+def test_what_a_baseline_leaves_unsettled_is_asked_again(
+    pytester: pytest.Pytester, collected: Callable[..., set[str]]
+) -> None:
+    check = min(collected("--ascend-suite=whole") - collected())
     then = report(record(check, "aging/bad-values", Verdict.UNDECIDED))
     (pytester.path / "then.json").write_text(as_json(then))
     assert check in collect(pytester, "--ascend-baseline=then.json", *SUITE)
 
 
 def test_what_the_core_decided_is_not_asked_again_by_the_whole_suite(
-    pytester: pytest.Pytester,
+    pytester: pytest.Pytester, collected: Callable[..., set[str]]
 ) -> None:
-    rooms = {each.partition("::")[0] for each in collect(pytester, *SUITE)} - {SECURITY}
+    rooms = {each.partition("::")[0] for each in collected()} - {SECURITY}
     given = ["--ascend-toolchain=reference", "--ascend-resume=verdicts.jsonl"]
     given += [f"--deselect={each}" for each in rooms]
     first = pytester.runpytest_subprocess(*given, *SUITE)
@@ -94,10 +118,14 @@ def atc(tmp_path: Path, standin_atc: Path) -> Path:
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_who_leaves_out_more_than_the_core_does_has_judged_a_part(
-    pytester: pytest.Pytester, atc: Path, workers: tuple[str, ...]
+    pytester: pytest.Pytester,
+    collected: Callable[..., set[str]],
+    atc: Path,
+    workers: tuple[str, ...],
 ) -> None:
-    left_out = [each for each in collect(pytester, *SUITE) if "::test_a_bad_" not in each]
-    arguments = [f"--deselect={each}" for each in {each.partition("[")[0] for each in left_out}]
+    # Of the whole suite: in the place of what the core is asked without, others come into it.
+    checks = {each.partition("[")[0] for each in collected("--ascend-suite=whole")}
+    arguments = [f"--deselect={each}" for each in checks if "::test_a_bad_debug" not in each]
     result = pytester.runpytest_subprocess(
         *(f"--ascend-atc={atc}", "--ascend-edition=8.0.RC3", "--ascend-report=report.json"),
         *workers,

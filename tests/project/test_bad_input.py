@@ -79,18 +79,12 @@ def _refused(place: pytest.Pytester, *arguments: str, status: int = 4) -> str:
     return said[0]
 
 
-VALUED = [option.name for option in OPTIONS.values() if option.kind is not None]
 NUMBERS = [
     option.name
     for option in OPTIONS.values()
     if option.kind is not None and option.kind.expected.startswith(("a whole number", "a number"))
 ]
 READ = [option.name for option in OPTIONS.values() if option.access is Access.READS]
-
-
-@pytest.mark.parametrize("option", VALUED)
-def test_an_empty_value_is_refused(place: pytest.Pytester, option: str) -> None:
-    assert f"{option} is empty" in _refused(place, "--ascend-cache", f"{option}=")
 
 
 @pytest.mark.parametrize("option", NUMBERS)

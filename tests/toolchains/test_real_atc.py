@@ -232,8 +232,8 @@ def test_a_node_whose_twin_is_served_from_its_entry_is_no_fault(
     pytester.runpytest_subprocess(*arguments).assert_outcomes(passed=1)
 
 
-def test_another_chip(pytester: pytest.Pytester, tmp_path: Path) -> None:
-    atc = install_atc(tmp_path / "toolkit", "Ascend310P3", "Ascend910B3")
+def test_another_chip(pytester: pytest.Pytester, tmp_path: Path, standin_atc: Path) -> None:
+    atc = install_atc(tmp_path / "toolkit", "Ascend310P3", "Ascend910B3", server=standin_atc)
     refused = judge(pytester, atc, STORES)
     refused.stderr.fnmatch_lines(
         [

@@ -25,7 +25,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     MODES,
     rule,
 )
-from pytest_ascendcache.contract import CacheMode, Capability
+from pytest_ascendcache.contract import CacheMode, Capability, other_soc
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import (
@@ -163,7 +163,15 @@ def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path
     for path in (entry.object_path, entry.metadata_path):
         shutil.copy2(path, directory)
     plant_canary(Entry(entry.stem, directory))
+    for path in directory.iterdir():
+        _age(path, 5)  # what does not look idle would not be removed by anyone
     return directory
+
+
+def _age(path: Path, hours: int) -> None:
+    """Have a file, or a link itself, be accessed and modified hours ago."""
+    long_ago = time.time_ns() - int(hours * HOUR) * 10**9
+    os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
 
 
 def _unchanged(directory: Path, before: Snapshot) -> None:
@@ -209,8 +217,8 @@ _LINKED = {"entry": (".o", ".json"), "object": (".o",), "metadata": (".json",)}
 
 
 @rule("security/no-symlink-follow")
-@pytest.mark.parametrize("what", ["enable", "force", "aging"])
-@pytest.mark.parametrize("link", [*_LINKED, "directory", "file", "soc"])
+@pytest.mark.parametrize("what", ["enable", "force", "aging", "upgrade"])
+@pytest.mark.parametrize("link", [*_LINKED, "directory", "file", "soc", "other-soc"])
 def test_what_a_link_points_to_stays(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, outside: Path, link: str, what: str
 ) -> None:
@@ -225,6 +233,8 @@ def test_what_a_link_points_to_stays(
         (entry.directory / "te_linked").symlink_to(outside)
     elif link == "file":
         (entry.directory / f"te_linked_{'0' * 64}.o").symlink_to(lure.object_path)
+    elif link == "other-soc":
+        entry.directory.with_name(other_soc(cache.options.soc)).symlink_to(outside)
     else:
         shutil.rmtree(entry.directory)
         entry.directory.symlink_to(outside)
@@ -236,21 +246,31 @@ def test_what_a_link_points_to_stays(
 
 
 def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: OperatorSpec) -> Run:
-    """Compile so that the entry of ``add`` is looked up, purged, or aged."""
+    """Compile so that the entry of ``add`` is looked up, purged, aged, or void."""
+    if what in ("enable", "force"):
+        return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))
+    directory = cache.layout.soc(cache.options.soc)
+    is_there = not directory.is_symlink()
+    if what == "aging" and is_there:
+        Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
+        # The lures are the oldest: nothing that goes before them can meet the target.
+        for path in directory.iterdir():
+            _age(path, 4 if path.name.startswith("te_shelf") else 5)
+    names = {each.name for each in directory.iterdir()}
     if what == "aging":
-        directory = cache.layout.soc(cache.options.soc)
-        if not directory.is_symlink():
-            Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
-            # The lures are the oldest: nothing that goes before them can meet the target.
-            names = [each.name for each in directory.iterdir()]
-            for path in directory.iterdir():
-                hours = 4 if path.name.startswith("te_shelf") else 5
-                long_ago = time.time_ns() - int(hours * HOUR) * 10**9
-                os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
         run = cache.attempt(mul, mode=ENABLE, environment={ENV_SIZE: "1", ENV_RATIO: "1"})
-        if run.succeeded and not directory.is_symlink():
-            left = {each.name for each in directory.iterdir()}
-            if left >= set(names):
-                raise NotDecidable("nothing aged, so that nothing was led astray")
-        return run
-    return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))
+    else:
+        run = _upgraded(cache, mul)
+    if run.succeeded and is_there and {each.name for each in directory.iterdir()} >= names:
+        raise NotDecidable("nothing was removed, so that nothing was led astray")
+    return run
+
+
+def _upgraded(cache: CacheUnderTest, operator: OperatorSpec) -> Run:
+    """Compile with another version than the one whose entries there are."""
+    if Capability.VERSION_STAMP not in cache.toolchain.capabilities:
+        pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    change = cache.toolchain.stage(Capability.VERSION_STAMP, operator, cache.sandbox)
+    cache.attempt(operator, mode=ENABLE, environment=change.environment)
+    change.apply()
+    return cache.attempt(operator, mode=ENABLE, environment=change.environment)

@@ -97,6 +97,25 @@ def names_are_followed(self, right, fs, entry, *_):
     return data if self.digest_matches(data, digest) else None
 
 
+@defect(LINKS, overrides=AgingPolicy.walk, harm=Harm.OUTSIDE_TOUCHED, found_later=True)
+def linked_directories_are_aged(self, right, fs, directory):
+    """Aging walks into directories that a link in the cache names."""
+    yield from right(fs, directory)
+    for entry in fs.entries("aging.list", directory):
+        if entry.is_symlink() and entry.is_dir():
+            yield from right(fs, Path(entry.path))
+
+
+@defect(LINKS, overrides=PurgePolicy.upgrade, harm=Harm.OUTSIDE_TOUCHED, found_later=True)
+def upgrades_empty_linked_chips(self, right, fs, kernel_cache, stamp):
+    """Another version empties the directories that links beside those of the chips name."""
+    is_old = self.stamp(fs, kernel_cache / "version.info") not in (None, stamp)
+    for entry in fs.entries("upgrade.list", kernel_cache):
+        if is_old and entry.is_symlink() and entry.is_dir():
+            self.empty(fs, Path(entry.path))
+    return right(fs, kernel_cache, stamp)
+
+
 @defect(ESCAPE, overrides=PurgePolicy.force, harm=Harm.OUTSIDE_TOUCHED)
 def names_are_purged(self, right, fs, soc_directory):
     """Purging removes the object the metadata names (T19)."""
