@@ -377,3 +377,34 @@ def test_installed_kernels_may_be_listed_and_gone(tmp_path: Path) -> None:
     (place / "config.ini").write_text("load_priority=static_kernel_261121150000,gone,../evil\n")
     result = look(tmp_path)
     assert broken(result) == {Check.WHOLE_ENTRIES.value, Check.NAMES_INSIDE.value}
+
+
+@pytest.mark.parametrize("kind", ["a link", "a directory", "a pipe"])
+def test_an_object_counts_whatever_is_in_its_metadata_s_place(tmp_path: Path, kind: str) -> None:
+    cache = kernel_cache(tmp_path)
+    before = look(tmp_path)
+    place = cache.entries[0].metadata
+    size = place.stat().st_size
+    place.unlink()
+    if kind == "a link":
+        place.symlink_to(cache.entries[1].metadata)
+    elif kind == "a directory":
+        place.mkdir()
+    else:
+        os.mkfifo(place)
+    after = look(tmp_path)
+    assert (after.files, after.bytes) == (before.files - 1, before.bytes - size)
+    soc = "kernel_cache/Ascend910B1"
+    assert after.units[soc].aging.total == before.units[soc].aging.total - size
+    assert after.found.keys() == {Check.PLAIN_FILES}
+
+
+def test_where_asking_for_a_name_is_forbidden_objects_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel_cache(tmp_path)
+    allowed = look(tmp_path)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    forbidden = look(tmp_path)
+    assert (forbidden.files, forbidden.bytes) == (allowed.files, allowed.bytes)
+    assert not forbidden.found
