@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -406,6 +407,9 @@ def models(directory: Path) -> None:
     bench_models.large_model(directory)
 
 
+_KERNEL = 16 << 10
+"""Bytes of a kernel of middle size."""
+
 _PEAK = """
 import resource, sys
 from pathlib import Path
@@ -416,30 +420,36 @@ print(result.entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 """
 
 
+def _used(command: str | list[str]) -> tuple[float, str]:
+    """Seconds of processors that a command uses with all it starts, and what it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    shell = isinstance(command, str)
+    said = subprocess.run(command, shell=shell, check=True, capture_output=True, text=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, said
+
+
 def audits(directory: Path) -> None:
-    """An audit of caches of several sizes against sha256sum of the same files."""
-    for entries in (10_000, 100_000, AUDITED):
+    """An audit of caches of several sizes against sha256sum of the same files, in seconds of a
+    processor: the smallest objects there can be, and such as kernels are."""
+    sizes = ((10_000, _KERNEL), (10_000, 0), (100_000, 0), (AUDITED, 0))
+    for entries, code in sizes:
         soc = directory / str(entries) / "kernel_cache" / "Ascend910B1"
         for number in range(entries):
-            cann_entry(soc, number)
+            cann_entry(soc, number, code=os.urandom(code))
         ratios = []
         for _ in range(1 if entries > 100_000 else 3):
-            files = f"find {soc.parent} -type f -print0 | xargs -0 sha256sum > /dev/null"
-            start = time.perf_counter()
-            subprocess.run(files, shell=True, check=True)
-            plain = time.perf_counter() - start
-            start = time.perf_counter()
-            command = [sys.executable, "-c", _PEAK, str(soc.parent)]
-            said = subprocess.check_output(command, text=True).split()
-            seconds = time.perf_counter() - start
-            assert int(said[0]) == entries
+            plain, _ = _used(f"find {soc.parent} -type f -print0 | xargs -0 sha256sum > /dev/null")
+            seconds, said = _used([sys.executable, "-c", _PEAK, str(soc.parent)])
+            found, peak = said.split()
+            assert int(found) == entries
             ratios.append((seconds / plain, seconds, plain))
         ratio, seconds, plain = min(ratios)
         wall = pytest(directory, f"--ascend-audit={soc.parent}")
         print(
-            f"audit of {entries} entries: {seconds:.1f} s, {seconds / entries * 1e6:.0f} us each, "
-            f"{ratio:.2f} x sha256sum over the same files ({plain:.1f} s); peak {said[1]} MB; "
-            f"pytest with all rules {wall:.1f} s",
+            f"audit of {entries} entries, {code} bytes of code each: {seconds:.1f} s used, "
+            f"{seconds / entries * 1e6:.0f} us each, {ratio:.2f} x sha256sum over the same files "
+            f"({plain:.1f} s); peak {peak} MB; pytest with all rules {wall:.1f} s",
             flush=True,
         )
         shutil.rmtree(directory / str(entries))

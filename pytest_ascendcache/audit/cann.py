@@ -33,7 +33,7 @@ class SocCache:
     """What is known of one SoC's directory so far. ``seen`` is told of each object there is."""
 
     ledger: Ledger
-    seen: Callable[[str, os.stat_result], None]
+    seen: Callable[[Folder, str, os.stat_result], None]
     toolchains: Toolchains = field(default_factory=Toolchains)
     aging: Aging = field(default_factory=Aging)
     entries: int = 0
@@ -59,12 +59,22 @@ class SocCache:
             self.foreign += 1
 
     def defers(self, folder: Folder, name: str) -> bool:
-        """Whether a file is an object that is looked at together with its metadata."""
+        """Whether a file is an object that is looked at where its metadata is met."""
+        return name.endswith(".o") and name.startswith(_KERNELS) and folder.has(f"{name[:-2]}.json")
+
+    def no_file(self, folder: Folder, name: str) -> None:
+        """Count the object whose metadata is a directory, a link or the like: nothing reads it."""
         stem, suffix = split(name)
-        if suffix != ".o" or not stem.startswith(_KERNELS):
-            return False
-        metadata = folder.look(f"{stem}.json")
-        return metadata is not None and stat.S_ISREG(metadata.st_mode)
+        if suffix == ".json" and stem.startswith(_KERNELS):
+            self._count(folder, f"{stem}.o")
+
+    def _count(self, folder: Folder, name: str) -> os.stat_result | None:
+        """An object as it is, which is counted where it is a file."""
+        there = folder.look(name)
+        if there is not None and stat.S_ISREG(there.st_mode):
+            self.aging.total += there.st_size
+            self.seen(folder, name, there)
+        return there
 
     def _lock(self, folder: Folder, name: str, stem: str) -> None:
         """CANN locks a kernel with a file of its own and leaves it; without the kernel it is of
@@ -88,10 +98,7 @@ class SocCache:
     def _metadata(self, folder: Folder, name: str, stem: str, info: os.stat_result) -> None:
         object_name = f"{stem}.o"
         files = Files(self.ledger, folder, (name, object_name))
-        there = folder.look(object_name)
-        if there is not None and stat.S_ISREG(there.st_mode):
-            self.aging.total += there.st_size
-            self.seen(folder.path(object_name), there)
+        there = self._count(folder, object_name)
         read = read_metadata(files, name, info)
         if read is None:
             return
@@ -118,7 +125,7 @@ class SocCache:
         if metadata["binFileSuffix"] != ".o":
             object_name = metadata["binFileName"] + metadata["binFileSuffix"]
             there = folder.look(object_name)
-        files = Files(self.ledger, folder, (name, object_name))
+            files = Files(self.ledger, folder, (name, object_name))
         self._object(files, metadata, content.info, there)
 
     def _object(

@@ -16,6 +16,7 @@ _LARGE = 1 << 24
 """Bytes. What is larger is hashed in parts, and is no metadata."""
 
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_UNNOTED = _NOFOLLOW | os.O_NOATIME
 _SHOWN = 5
 
 
@@ -82,7 +83,7 @@ class Reader:
         """A descriptor of a regular file."""
         if owner not in self._refusing:
             try:
-                return os.open(name, _NOFOLLOW | os.O_NOATIME, dir_fd=directory)
+                return os.open(name, _UNNOTED, dir_fd=directory)
             except PermissionError:
                 # O_NOATIME is for the owner; whether reading is allowed shows next.
                 self._refusing.add(owner)
@@ -91,7 +92,7 @@ class Reader:
         return descriptor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Folder:
     """One open directory; names are names in it."""
 
@@ -107,10 +108,14 @@ class Folder:
         """What a name is, or ``None`` where there is nothing."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
         except (OSError, ValueError):
-            return None  # a name no file can have: too long, or with a zero in it
+            return None  # or a name no file can have: too long, or with a zero in it
+
+    def has(self, name: str) -> bool:
+        """Whether there is anything of that name, at a third of what a look costs."""
+        if os.access(name, os.F_OK, dir_fd=self.descriptor, follow_symlinks=False):
+            return True
+        return self.look(name) is not None  # some containers forbid to ask
 
     def read(
         self, name: str, info: os.stat_result | None = None, digest: bool = False
@@ -122,21 +127,23 @@ class Folder:
             CannotRead: where it may not be read.
             ChangedWhileRead: where it is not the same file any more.
         """
-        info = info or self.look(name)
+        if info is None:
+            info = self.look(name)
         if info is None or not stat.S_ISREG(info.st_mode):
             return None
+        size = info.st_size
         descriptor = self._open(name, info)
         try:
-            if info.st_size > _LARGE:
+            if size > _LARGE:
                 return Content(info, b"", self._digest(descriptor) if digest else "")
-            data = os.read(descriptor, info.st_size + 1)
-            while len(data) < info.st_size and (more := os.read(descriptor, _LARGE)):
+            data = os.read(descriptor, size + 1)
+            while len(data) < size and (more := os.read(descriptor, _LARGE)):
                 data += more  # a network file system may give less than was asked for
         except OSError as error:
             raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
         finally:
             os.close(descriptor)
-        if len(data) != info.st_size:
+        if len(data) != size:
             raise ChangedWhileRead(f"{self.path(name)} was written")
         return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
 

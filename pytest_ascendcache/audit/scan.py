@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.cann import SocCache
@@ -30,6 +30,9 @@ from pytest_ascendcache.audit.walk import Visit, Walk
 from pytest_ascendcache.caches.recognition import Kind, Place, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default
+
+_NAMED = 20
+"""Paths of one owner that are named."""
 
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
@@ -57,8 +60,7 @@ class _Scan:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._reader = Reader()
-        self._owners: dict[int, list[str]] = {}
-        self._owned: Counter[int] = Counter()
+        self._owners: dict[int, _Owned] = {}
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -79,15 +81,24 @@ class _Scan:
             # A directory of something else is none of an audit's business.
             return
         info = os.fstat(folder.descriptor)
-        self._attributes(folder.relative or ".", info, "the directory", 0)
+        self._attributes(folder, "", info)
         if place.kind is Kind.RANK:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
+        soc = judge if isinstance(judge, SocCache) else None
         for entry in visit.entries:
+            name = entry.name
+            if entry.is_file(follow_symlinks=False):
+                if soc is None or not soc.defers(folder, name):
+                    self._entry(folder, name, judge)
+                continue
+            if soc is not None:
+                soc.no_file(folder, name)
             if entry.is_dir(follow_symlinks=False):
-                self._inner_directory(folder, entry.name, judge)
+                visit.enter(name)
+                self._inner_directory(folder, name, judge)
             else:
-                self._entry(folder, entry, judge)
+                self._entry(folder, name, judge)
 
     def _inner_directory(self, folder: Folder, name: str, judge: Judge | None) -> None:
         if isinstance(judge, StaticOutputs):
@@ -116,39 +127,37 @@ class _Scan:
             return StaticOutputs(self._ledger)
         return InstalledKernels(self._ledger, place.unit)
 
-    def _entry(self, folder: Folder, entry: os.DirEntry[str], judge: Judge | None) -> None:
-        if (
-            isinstance(judge, SocCache)
-            and entry.is_file(follow_symlinks=False)
-            and judge.defers(folder, entry.name)
-        ):
-            return
-        path = folder.path(entry.name)
-        info = folder.look(entry.name)
+    def _entry(self, folder: Folder, name: str, judge: Judge | None) -> None:
+        info = folder.look(name)
         if info is None:
-            self._result.changed.add(f"{path} went away")
+            self._result.changed.add(f"{folder.path(name)} went away")
             return
         if not stat.S_ISREG(info.st_mode):
-            self._no_file(path, info)
+            self._no_file(folder.path(name), info)
             return
-        self._seen(path, info)
-        if entry.name.endswith(_TEMPORARY):
-            detail = "a writer's temporary file, left behind"
+        self._seen(folder, name, info)
+        if name.endswith(_TEMPORARY):
+            path, detail = folder.path(name), "a writer's temporary file, left behind"
             self._ledger.add(Check.LEFTOVERS, path, detail, info.st_size, (path,))
         if judge is None:
             return
         try:
-            judge.file(folder, entry.name, info)
+            judge.file(folder, name, info)
         except CannotRead as error:
             self._result.unread.add(str(error))
         except ChangedWhileRead as error:
             self._result.changed.add(str(error))
 
-    def _seen(self, path: str, info: os.stat_result) -> None:
+    def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Count a file, and look at what is not in it."""
-        self._result.files += 1
-        self._result.bytes += info.st_size
-        self._attributes(path, info, "the file", info.st_size)
+        result = self._result
+        result.files += 1
+        result.bytes += info.st_size
+        owned = self._owners.get(info.st_uid)
+        if owned is None or owned.count < _NAMED or info.st_mode & stat.S_IWOTH:
+            self._attributes(folder, name, info)
+        else:  # as nearly all are
+            owned.count += 1
 
     def _no_file(self, path: str, info: os.stat_result) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -157,26 +166,40 @@ class _Scan:
         remove = (path,) if kind == "a link" else ()
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
-    def _attributes(self, path: str, info: os.stat_result, what: str, size: int) -> None:
-        """Owner and permissions, of files and of directories of caches."""
+    def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
+        """Owner and permissions, of a file of a cache or, without a name, of its directory."""
         if info.st_mode & stat.S_IWOTH:
+            what, size = ("the file", info.st_size) if name else ("the directory", 0)
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
-            self._ledger.add(Check.PRIVATE_MODES, path, detail, size)
-        self._owned[info.st_uid] += 1
-        some = self._owners.setdefault(info.st_uid, [])
-        if len(some) < 20:
-            some.append(path)
+            self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
+        owned = self._owners.get(info.st_uid)
+        if owned is None:
+            owned = self._owners[info.st_uid] = _Owned()
+        owned.count += 1
+        if owned.count <= _NAMED:
+            owned.first.append(_path(folder, name))
 
     def _mixed_owners(self) -> None:
         """Whose files are fewer is told: they keep the others from renewing, and from removing."""
-        if len(self._owned) < 2:
+        if len(self._owners) < 2:
             return
-        most = self._owned.most_common(1)[0][0]
-        for owner, count in self._owned.items():
+        most = max(self._owners, key=lambda each: self._owners[each].count)
+        of_most = self._owners[most].count
+        for owner, owned in self._owners.items():
             if owner != most:
-                detail = (
-                    f"is one of {count} of user {owner}; {self._owned[most]} are of user {most}"
-                )
-                for path in self._owners[owner]:
+                detail = f"is one of {owned.count} of user {owner}; {of_most} are of user {most}"
+                for path in owned.first:
                     self._ledger.add(Check.ONE_OWNER, path, detail)
+
+
+@dataclass
+class _Owned:
+    """Files and directories of one user: how many, and the first."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+def _path(folder: Folder, name: str) -> str:
+    return folder.path(name) if name else folder.relative or "."

@@ -20,12 +20,14 @@ _DEEPEST = 5
 
 @dataclass(frozen=True)
 class Visit:
-    """One directory: its place, that of the directory above it, and what is in it."""
+    """One directory: its place, that of the directory above it, and what is in it. ``enter`` has
+    to be told of each directory that is met among the entries."""
 
     place: Place | None
     above: Place | None
     folder: Folder
     entries: Iterator[os.DirEntry[str]]
+    enter: Callable[[str], None]
 
 
 @dataclass
@@ -68,16 +70,15 @@ class Walk:
             )
             deeper = 0 if place is not None else depth + 1
 
-            def entries() -> Iterator[os.DirEntry[str]]:
-                for each in itertools.chain(first, listing):
-                    if each.is_dir(follow_symlinks=False) and deeper <= _DEEPEST:
-                        waiting.append((folder.path(each.name), place, deeper))
-                    yield each
+            def enter(name: str) -> None:
+                if deeper <= _DEEPEST:
+                    waiting.append((folder.path(name), place, deeper))
 
-            content = entries()
-            yield Visit(place, above, folder, content)
-            for _ in content:
-                pass  # what nobody asked for may have directories in it
+            content = itertools.chain(first, listing)
+            yield Visit(place, above, folder, content, enter)
+            for each in content:  # what nobody asked for may have directories in it
+                if each.is_dir(follow_symlinks=False):
+                    enter(each.name)
         if os.fstat(folder.descriptor).st_mtime_ns != before:
             self.changed(f"files came or went in {folder.relative or self.root}")
 

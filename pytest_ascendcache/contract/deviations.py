@@ -87,6 +87,10 @@ class Deviation:
             and (fault.harm is None or fault.harm.rank >= self.harm.rank)
         )
 
+    def may_name(self, check: str) -> bool:
+        """Whether the entry may mean this check (a node id), of whatever rule and factors."""
+        return any(_matches(name, self.check) for name in names_in_module(check))
+
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
         """Whether the entry means this check of this rule.
 
@@ -95,7 +99,7 @@ class Deviation:
         """
         return (
             rule == self.rule
-            and any(_matches(name, self.check) for name in names_in_module(check))
+            and self.may_name(check)
             and all(factors.get(factor) in values for factor, values in self.cell)
         )
 

@@ -41,7 +41,8 @@ class PositiveControl:
     ``compiles``: a plain compile works; ``serves_marked``: a marked entry is served;
     ``relocates``: also from a copy of the cache; ``reuses``: an entry is served at all, marked or
     not, as far as is known. ``reason`` says why not. ``seconds`` is how long
-    one compile took, ``used`` the seconds of a processor it used, where that could be seen.
+    one compile took, ``used`` the seconds of a processor it and its observation used, where that
+    could be seen.
     """
 
     compiles: bool = True

@@ -32,6 +32,7 @@ from pytest_ascendcache.plugin.reporting import tell_github, wants_report, write
 from pytest_ascendcache.plugin.selection import selecting_of
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
 from pytest_ascendcache.plugin.summary import in_its_language, language_of, told_once
+from pytest_ascendcache.processes.strain import computed
 from pytest_ascendcache.reports.baseline import News
 from pytest_ascendcache.reports.causes import causes
 from pytest_ascendcache.reports.files import Document
@@ -63,6 +64,7 @@ class Collector:
         self._empty = ""
         self._is_worker = hasattr(config, "workerinput")
         self._pace = Pace()
+        self._strain = computed().strain  # before workers strain the machine as well
 
     def header(self) -> list[str]:
         """Lines at the top of a run: what is judged, and where."""
@@ -159,7 +161,8 @@ class Collector:
         self._announced = True
         line = ""
         if self._toolchain is not None:  # else nothing is started that takes time
-            line = estimate(ascend_session_of(self._config), checks, workers)
+            strain = self._strain if workers > 1 else computed().strain
+            line = estimate(ascend_session_of(self._config), checks, workers, strain)
         self._pace.begin(workers)
         if line:
             reporter.write_line(in_its_language(self._config, f"ascendcache: {line}"))

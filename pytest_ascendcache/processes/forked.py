@@ -24,6 +24,7 @@ from pytest_ascendcache.processes.launch import (
     running_in_group,
     wait_readable,
 )
+from pytest_ascendcache.processes.strain import used_by
 
 _START_PATIENCE = 60.0
 """Seconds the server may take to load LLVM on a busy machine."""
@@ -52,6 +53,11 @@ class ForkLauncher:
         """Start the server now: processes forked from this one after that share it."""
         if self._server is None:
             self._server = _Server(self._command, self._environment)
+
+    def used(self) -> float:
+        """Seconds of processors that the server used, with its children that have ended, in steps
+        of a clock tick; 0 where there is none, or the system does not say."""
+        return 0.0 if self._server is None else used_by(self._server.process)
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
         """See :class:`Launcher`."""
@@ -117,6 +123,11 @@ class _Server:
                 start_new_session=True,
                 env=environment,
             )
+
+    @property
+    def process(self) -> int:
+        """Its id."""
+        return self._process.pid
 
     @property
     def is_gone(self) -> bool:

@@ -76,6 +76,11 @@ class Baseline:
         not be told, and what had just turned."""
         return self.turned | {key for key, verdict in self.verdicts.items() if verdict in _NEW}
 
+    @property
+    def broken(self) -> frozenset[str]:
+        """Checks of any rule that were broken then."""
+        return frozenset(check for (_, check), each in self.verdicts.items() if each in _BROKEN)
+
     def deviation(self, fault: Fault, verdict: Verdict, observed: str) -> dict[str, str] | None:
         """What a record says of a broken promise that was broken in the same way before."""
         key = fault.rule, fault.check

@@ -87,10 +87,10 @@ def _metadata(stem: str, data: bytes) -> dict[str, Any]:
     }
 
 
-def cann_entry(directory: Path, number: int, compiler: str = COMPILER) -> Kernel:
-    """One entry of CANN's cache."""
+def cann_entry(directory: Path, number: int, compiler: str = COMPILER, code: bytes = b"") -> Kernel:
+    """One entry of CANN's cache, with ``code`` behind its name."""
     stem = f"te_add_{digest(str(number).encode())}"
-    data = elf_object(stem.encode(), compiler)
+    data = elf_object(stem.encode() + code, compiler)
     return Kernel(
         put(directory / f"{stem}.json", _metadata(stem, data)), put(directory / f"{stem}.o", data)
     )
