@@ -69,6 +69,24 @@ def test_a_part_that_is_named_is_whole(pytester: pytest.Pytester, part: tuple[st
     assert len(found) == 18
 
 
+@pytest.mark.parametrize(("matrix", "thins"), [("pairwise", True), ("triples", False)])
+def test_the_core_is_chosen_of_the_usual_combinations_alone(
+    pytester: pytest.Pytester, matrix: str, thins: bool
+) -> None:
+    pytester.makeconftest(
+        """
+        import pytest
+        from pytest_ascendcache.plugin.stash import settings_of
+
+        def pytest_sessionstart(session):
+            pytest.exit(f"takes the core: {settings_of(session.config).takes_core}", 0)
+        """
+    )
+    result = pytester.runpytest_subprocess("--ascend-cache", f"--ascend-matrix={matrix}")
+    assert f"takes the core: {thins}" in result.stdout.str() + result.stderr.str()
+
+
+@pytest.mark.nightly  # to find combinations of three takes seconds
 def test_more_combinations_are_not_thinned_out(pytester: pytest.Pytester) -> None:
     found = collect(pytester, "--ascend-matrix=triples", *SUITE)
     assert sum("test_combinations.py::test_outcome[" in each for each in found) > 300

@@ -15,20 +15,29 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.reports.baseline import Baseline, News
 from pytest_ascendcache.reports.json_report import as_json
 from tests.sample_reports import failing, record, report
+from tests.warm_pytest import WarmPytest
 
 RULE = "--ascend-rule=cache-mode/default-is-disable"
 OTHER = "--ascend-rule=cache-mode/enable-stores"
 DEFECT = "--ascend-defect=default-is-enable"
 
 
+@pytest.fixture(scope="module")
+def broken_then(warm_pytest: WarmPytest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report of a run with a broken rule."""
+    place = tmp_path_factory.mktemp("then")
+    always = ("-p", "no:cacheprovider", f"--basetemp={place}/base", f"--rootdir={place}")
+    words = (*always, "--ascend-cache", RULE, DEFECT, "--ascend-report=then.json")
+    code = warm_pytest.run(words, place, place / "output", place / "errors", 600)
+    assert code == pytest.ExitCode.TESTS_FAILED
+    return (place / "then.json").read_text("utf-8")
+
+
 @pytest.fixture
-def directory(pytester: pytest.Pytester) -> pytest.Pytester:
+def directory(pytester: pytest.Pytester, broken_then: str) -> pytest.Pytester:
     """A directory with ``then.json``, the report of a run with a broken rule."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
-    result = pytester.runpytest_subprocess(
-        "--ascend-cache", RULE, DEFECT, "--ascend-report=then.json"
-    )
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    (pytester.path / "then.json").write_text(broken_then, "utf-8")
     return pytester
 
 

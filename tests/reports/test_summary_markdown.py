@@ -27,13 +27,13 @@ def _run(run: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return run.runpytest_subprocess("--ascend-cache", f"--ascend-rule={RULE}", *arguments)
 
 
-def test_the_summary_is_appended_where_github_says(
+def test_the_summary_is_appended_and_junit_says_rule_reason_and_how_to_repeat(
     run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = run.path / "summary.md"
     place.write_text("# before\n", encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place))
-    result = _run(run, DEFECT)
+    result = _run(run, DEFECT, "--junitxml=junit.xml")
     text = place.read_text(encoding="utf-8")
     assert text.startswith("# before\n## Ascend cache contract: reference with defect")
     assert "| rules | 0 | 1 | 0 | 0 | 0 | 0 |" in text
@@ -42,15 +42,38 @@ def test_the_summary_is_appended_where_github_says(
     assert "reused, entry kept; expected: compiled, entry kept (3 checks in" in text
     assert "- with no cache mode: compiled, entry stored; expected: compiled, entry absent" in text
     assert "::error" not in result.stdout.str()
+    root = ElementTree.parse(run.path / "junit.xml").getroot()
+    case = root.find(".//testcase")
+    assert case is not None
+    assert (case.get("name") or "").startswith(f"{RULE}: test_default_")
+    failure = case.find("failure")
+    assert failure is not None
+    first, *_, last = (failure.text or "").splitlines()
+    assert first.startswith(f"{RULE}, fail")
+    assert "compiled, entry stored; expected: compiled, entry absent" in first
+    assert last.startswith("repeat: ")
+    assert "--ascend-defect=default-is-enable" in last
 
 
-def test_a_summary_that_cannot_be_written_costs_one_line(
+def test_a_summary_that_cannot_be_written_costs_one_line_and_junit_is_written(
     run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(run.path))
-    result = _run(run)
+    result = _run(run, "--junitxml=junit.xml")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["WARNING: GITHUB_STEP_SUMMARY=* cannot be written: *directory."])
+    case = ElementTree.parse(run.path / "junit.xml").getroot().find(".//testcase")
+    assert case is not None
+    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
+    rule = load_rules()[RULE]
+    assert properties == {
+        "rule": RULE,
+        "level": "must",
+        "title": rule.title_en,
+        "document": rule.source.document,
+        "source": str(rule.source),
+        "verdict": "pass",
+    }
 
 
 def test_one_annotation_a_cause(run: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,37 +129,6 @@ def test_a_summary_stays_below_what_github_takes() -> None:
     text = summary(report(*spread))
     assert len(text) < 1_000_000
     assert text.endswith("There is more than GitHub shows; see the other reports.\n\n")
-
-
-def test_junit_has_rule_level_document_and_title(run: pytest.Pytester) -> None:
-    _run(run, "--junitxml=junit.xml")
-    case = ElementTree.parse(run.path / "junit.xml").getroot().find(".//testcase")
-    assert case is not None
-    properties = {each.get("name"): each.get("value") for each in case.iter("property")}
-    rule = load_rules()[RULE]
-    assert properties == {
-        "rule": RULE,
-        "level": "must",
-        "title": rule.title_en,
-        "document": rule.source.document,
-        "source": str(rule.source),
-        "verdict": "pass",
-    }
-
-
-def test_junit_says_rule_reason_and_how_to_repeat(run: pytest.Pytester) -> None:
-    _run(run, DEFECT, "--junitxml=junit.xml")
-    root = ElementTree.parse(run.path / "junit.xml").getroot()
-    case = root.find(".//testcase")
-    assert case is not None
-    assert (case.get("name") or "").startswith(f"{RULE}: test_default_")
-    failure = case.find("failure")
-    assert failure is not None
-    first, *_, last = (failure.text or "").splitlines()
-    assert first.startswith(f"{RULE}, fail")
-    assert "compiled, entry stored; expected: compiled, entry absent" in first
-    assert last.startswith("repeat: ")
-    assert "--ascend-defect=default-is-enable" in last
 
 
 def test_junit_shows_what_warns(run: pytest.Pytester) -> None:
