@@ -6,7 +6,7 @@ toolchains and directories; it does not judge.
 
 from pytest_ascendcache.observation.cache import Shared
 from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, ClientRun
-from pytest_ascendcache.observation.control import positive_control
+from pytest_ascendcache.observation.control import CONTROL_RUNS, positive_control
 from pytest_ascendcache.observation.evidence import (
     Accuracy,
     CacheSize,
@@ -39,6 +39,7 @@ from pytest_ascendcache.observation.static_kernel import (
 from pytest_ascendcache.observation.watch import Watch
 
 __all__ = [
+    "CONTROL_RUNS",
     "DATA",
     "IMPOSTOR",
     "OWN",

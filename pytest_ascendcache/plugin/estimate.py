@@ -16,7 +16,7 @@ from statistics import mean
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.conformance.costs import asleep_of, life_of, needs_of, runs_of, shares
 from pytest_ascendcache.contract import Capability
-from pytest_ascendcache.observation import PositiveControl, positive_control
+from pytest_ascendcache.observation import CONTROL_RUNS, PositiveControl, positive_control
 from pytest_ascendcache.plugin.options.stress import DEFAULT_STRESS_STEPS
 from pytest_ascendcache.plugin.session import CONTROL_OPERATOR, AscendSession
 from pytest_ascendcache.processes.forked import ForkLauncher
@@ -49,9 +49,6 @@ _REFERENCE = "reference"
 _MEASURED = 4
 """How often short runs are measured: what a server used is counted in clock ticks."""
 
-_CONTROL = 4
-"""Runs of the positive control, which every worker does."""
-
 _STRESS = ("stress/", "stress_on_nodes/")
 
 
@@ -81,7 +78,7 @@ def estimate(
     beside = {each: max(0.0, time[each] - runs[each]) * SHORT for each in applicable}
     starts = sum(runs.values()) + HARM * len(_known_as_broken(session, applicable))
     own = sum(beside.values())
-    started = starts + (_CONTROL * workers if workers > 1 else 0)
+    started = starts + (CONTROL_RUNS * workers if workers > 1 else 0)
     cores = os.cpu_count() or 1
     used = started * control.used + own
     clocked = _clocked(session, applicable, free)
@@ -120,7 +117,7 @@ def _of_reference(session: AscendSession, names: list[str], workers: int, strain
     # Its first runs start the server from which the others are forked, as every worker does.
     before = _in_servers(session)
     again = [_measured_again(session) for _ in range(_MEASURED)]
-    in_servers = (_in_servers(session) - before) / (_MEASURED * _CONTROL)
+    in_servers = (_in_servers(session) - before) / (_MEASURED * CONTROL_RUNS)
     free = min(each.seconds for each in again)
     if in_servers > 0:  # a server does part of its work while a run is looked at
         free = min(free, mean(each.used for each in again) + in_servers)
@@ -130,7 +127,7 @@ def _of_reference(session: AscendSession, names: list[str], workers: int, strain
     harm = HARM * len(_known_as_broken(session, names))
     used = sum(alone.values()) + harm * free
     if workers > 1:
-        used += workers * _CONTROL * control.seconds / strain
+        used += workers * CONTROL_RUNS * control.seconds / strain
     clocked = _clocked(session, names, free)
     seconds = max(
         used / min(workers, cores) + sum(clocked.values()) / workers,

@@ -16,6 +16,7 @@ import pytest
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.contract import Capability, Edition, load_rules
 from pytest_ascendcache.contract.editions import editions
+from pytest_ascendcache.observation import CONTROL_RUNS
 from pytest_ascendcache.plugin.estimate import PER_CHECK
 from pytest_ascendcache.plugin.options.settings import DOCUMENTS
 from pytest_ascendcache.plugin.stash import ascend_session_of, settings_of
@@ -31,9 +32,6 @@ NAME = "ascendcache-selecting"
 """The plugin's name."""
 
 _LIMIT = "ascendcache_budget"
-_CONTROL = 4
-"""Runs of the positive control, which every process does that runs checks."""
-
 _NAMED = 12
 """Rules that the end of a run names."""
 
@@ -207,12 +205,12 @@ class Budgeting(Selecting):
         workers = len(self._config.getoption("tx", None) or "1")
         given = self._budget
         if given.seconds is None:
-            left = given.runs - _CONTROL * workers
+            left = given.runs - CONTROL_RUNS * workers
             if left < _LEAST:
                 raise pytest.UsageError(
                     f"{given.option}: with {count(workers, 'worker')} the positive control alone "
-                    f"takes {_CONTROL * workers} runs; give at least "
-                    f"--ascend-budget={_CONTROL * workers + _LEAST}runs."
+                    f"takes {CONTROL_RUNS * workers} runs; give at least "
+                    f"--ascend-budget={CONTROL_RUNS * workers + _LEAST}runs."
                 )
             return Limit(left, 1.0, 0.0)
         session = ascend_session_of(self._config)
@@ -231,9 +229,9 @@ class Budgeting(Selecting):
         if not control.compiles:
             raise pytest.UsageError(f"{given.option}: no run can be measured: {control.reason}.")
         limit = Limit(given.seconds * workers, control.seconds, PER_CHECK)
-        rest = limit.most - _CONTROL * workers * control.seconds
+        rest = limit.most - CONTROL_RUNS * workers * control.seconds
         if rest < control.seconds + PER_CHECK:
-            least = (_CONTROL * workers + 1) * control.seconds / workers + PER_CHECK
+            least = (CONTROL_RUNS * workers + 1) * control.seconds / workers + PER_CHECK
             raise pytest.UsageError(
                 f"{given.option}: a run of {session.toolchain.name} takes {control.seconds:.2g} s "
                 f"as measured, so that no check fits; give at least {least:.0f}s."

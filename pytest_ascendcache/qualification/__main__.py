@@ -73,8 +73,8 @@ def main() -> int:
     parser.add_argument(
         "--jobs",
         type=int,
-        default=(os.cpu_count() or 1) + 1,
-        help="runs at once (default: one more than there are cores, as some of them wait)",
+        default=(os.cpu_count() or 1) + 2,
+        help="runs at once (default: two more than there are cores, as some of them wait)",
     )
     parser.add_argument(
         "--mutants", type=int, metavar="N", help="judge N generated mutants of the reference"

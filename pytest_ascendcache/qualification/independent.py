@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_ascendcache.conformance import SUITE_NODES
 from pytest_ascendcache.files import write_output
+from pytest_ascendcache.observation import CONTROL_RUNS
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.core import core_of
 from pytest_ascendcache.qualification.cover import Cover, candidates_of, cover, noticed_by
@@ -25,7 +26,6 @@ from pytest_ascendcache.toolchains.installed import OF_ATC
 
 BUDGETS = (30, 60, 120, 300, 600)
 """Runs of an atc."""
-_CONTROL = 4
 KEPT = Path(__file__).with_name("independent.json")
 _ROOMS = ("reference/cache/", "reference/compiler.py", "reference/mode.py", "reference/debug.py")
 _OF_ATC = (*_ROOMS, "reference/impl_mode.py")
@@ -41,7 +41,7 @@ def selections(rules: Mapping[str, str]) -> dict[int, Cover]:
     atc."""
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
-    return {each: cover(candidates, notices, each - _CONTROL) for each in BUDGETS}
+    return {each: cover(candidates, notices, each - CONTROL_RUNS) for each in BUDGETS}
 
 
 def noticed() -> dict[str, frozenset[str]]:

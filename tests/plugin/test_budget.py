@@ -210,11 +210,11 @@ def test_two_budgets_are_refused(pytester: pytest.Pytester) -> None:
 
 def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess(
-        "--ascend-toolchain=reference", "--ascend-budget=20runs", "-n", "4", *SUITE
+        "--ascend-toolchain=reference", "--ascend-budget=20runs", "-n", "7", *SUITE
     )
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*with 4 workers the positive control alone takes 16 runs; *24runs*"]
+        ["*with 7 workers the positive control alone takes 14 runs; *22runs*"]
     )
 
 

@@ -182,7 +182,7 @@ def _amount(text: str, _: Path) -> Budget:
 
 
 _LEAST_RUNS = 20
-"""Runs that a budget has at least: the positive control takes four in each process."""
+"""Runs that a budget has at least: the positive control takes some in each process."""
 
 
 def _named(text: str, base: Path) -> Path:
