@@ -45,6 +45,22 @@ def differences(index: Index, wanted: Index) -> list[str]:
     return lines
 
 
+def told_apart(operators: Iterable[OperatorSpec]) -> list[OperatorSpec]:
+    """The operators that keys can tell apart, each time the first of those that they cannot.
+
+    A key has the values of the attributes that an operator names, without their names: it is the
+    same where ``adj_x1`` alone is true and where ``adj_x2`` alone is. The graph engine names all
+    attributes of a prototype. Source: facts ``static-kernel`` section 2.5.
+    """
+    first: dict[tuple[Said, tuple[str, ...]], OperatorSpec] = {}
+    for each in operators:
+        values = [attribute.value for attribute in each.attributes]
+        values += [tensor.const_value for tensor in each.inputs if tensor and tensor.is_const]
+        told = (str(int(value)) if isinstance(value, bool) else repr(value) for value in values)
+        first.setdefault((_said(each), (*told,)), each)
+    return [*first.values()]
+
+
 def misnamed(index: Index, operators: Iterable[OperatorSpec]) -> list[str]:
     """Where the keys of an index are not those of the operators, a line for each.
 
