@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -141,6 +142,19 @@ class SuiteModule(pytest.Module):
         """Collect ``path`` under the name of the package."""
         module: SuiteModule = cls.from_parent(parent, path=path, nodeid=_node_of(path))
         return module
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """The checks of the file; fixtures of its folder and of the suite are its own.
+
+        In a ``conftest.py`` of the suite they would be seen by a user's own tests too, before
+        pytest 9.2, and a user's fixture of the same name by the checks.
+        """
+        for holder in (f"{PACKAGE}.{self.path.parent.name}", PACKAGE):
+            if importlib.util.find_spec(f"{holder}.fixtures"):
+                fixtures = importlib.import_module(f"{holder}.fixtures")
+                for name in fixtures.__all__:
+                    vars(self.obj).setdefault(name, getattr(fixtures, name))
+        return super().collect()
 
     def funcnamefilter(self, name: str) -> bool:
         """The suite's own naming, whatever ``python_functions`` says."""

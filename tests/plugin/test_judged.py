@@ -98,6 +98,19 @@ def test_users_own_tests_say_what_they_judged(suite: pytest.Pytester) -> None:
     assert "judged" not in suite.runpytest_subprocess("-q", "test_two.py").stdout.str()
 
 
+def test_fixtures_of_the_suite_and_of_a_user_do_not_meet(suite: pytest.Pytester) -> None:
+    suite.makeconftest("import pytest\n@pytest.fixture\ndef cache(): return 'mine'")
+    suite.makepyfile(test_mine="def test_mine(cache, request): assert cache == 'mine'")
+    suite.makepyfile(test_other="def test_other(add): pass")
+    result = suite.runpytest_subprocess("--ascend-cache", RULE)
+    assert {**result.parseoutcomes(), "deselected": 0} == {
+        "passed": 4,
+        "errors": 1,
+        "deselected": 0,
+    }
+    result.stdout.fnmatch_lines(["*fixture 'add' not found"])
+
+
 def test_a_rule_selects_among_the_suites_checks_alone(suite: pytest.Pytester) -> None:
     suite.makepyfile(test_mine="def test_mine(): assert False")
     result = suite.runpytest_subprocess("--ascend-cache", RULE)

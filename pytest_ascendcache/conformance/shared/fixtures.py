@@ -7,6 +7,8 @@ import pytest
 from pytest_ascendcache.faults import Action
 from pytest_ascendcache.observation import CacheUnderTest, SharedCache
 
+__all__ = ["held", "shared"]
+
 
 @pytest.fixture
 def shared(cache: CacheUnderTest, ascend_nodes: SharedCache) -> SharedCache:

@@ -11,6 +11,8 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest
 from pytest_ascendcache.toolchains import Toolchain
 
+__all__ = ["rehearse"]
+
 
 @pytest.fixture
 def rehearse(

@@ -6,9 +6,11 @@ import pytest
 
 from pytest_ascendcache.observation.script import ScriptUnderTest
 
+__all__ = ["applicable", "script"]
+
 
 @pytest.fixture(autouse=True)
-def _capabilities() -> None:
+def applicable() -> None:
     """The script is what these checks need, and they are only there with one."""
 
 

@@ -1,4 +1,4 @@
-"""Short names for the checks of this folder."""
+"""What the suite's checks are given, under short names; no test of a user's own sees them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,30 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
+__all__ = [
+    "add",
+    "applicable",
+    "cache",
+    "edition",
+    "exp",
+    "kernels",
+    "mul",
+    "network",
+    "of_this_layout",
+    "other_soc",
+    "probes",
+    "sqrt",
+    "together",
+    "toolchain",
+]
+
 
 def _rule_of(request: pytest.FixtureRequest) -> Rule:
     return load_rules()[request.node.get_closest_marker("ascend_rule").args[0]]
 
 
 @pytest.fixture(autouse=True)
-def _capabilities(request: pytest.FixtureRequest) -> None:
+def applicable(request: pytest.FixtureRequest) -> None:
     """A rule that needs what the toolchain lacks is not applicable."""
     rule = _rule_of(request)
     # An audit needs no toolchain, and what no edition changes needs none either.
@@ -68,7 +85,7 @@ def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
 
 
 @pytest.fixture(autouse=True)
-def _layout(request: pytest.FixtureRequest) -> None:
+def of_this_layout(request: pytest.FixtureRequest) -> None:
     """Checks of ranks' ``kernel_meta`` say nothing of another layout, nor the other way round."""
     if "ascend_network" not in request.fixturenames:
         return
