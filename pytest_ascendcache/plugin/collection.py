@@ -149,11 +149,13 @@ class SuiteModule(pytest.Module):
         In a ``conftest.py`` of the suite they would be seen by a user's own tests too, before
         pytest 9.2, and a user's fixture of the same name by the checks.
         """
-        for holder in (f"{PACKAGE}.{self.path.parent.name}", PACKAGE):
-            if importlib.util.find_spec(f"{holder}.fixtures"):
-                fixtures = importlib.import_module(f"{holder}.fixtures")
-                for name in fixtures.__all__:
-                    vars(self.obj).setdefault(name, getattr(fixtures, name))
+        folders = self.path.parent.relative_to(_FILES).parts
+        for depth in range(len(folders), -1, -1):  # what is nearest counts
+            name = ".".join((PACKAGE, *folders[:depth], "fixtures"))
+            if importlib.util.find_spec(name):
+                fixtures = importlib.import_module(name)
+                for each in fixtures.__all__:
+                    vars(self.obj).setdefault(each, getattr(fixtures, each))
         return super().collect()
 
     def funcnamefilter(self, name: str) -> bool:

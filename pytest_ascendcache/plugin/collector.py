@@ -6,7 +6,6 @@ import platform
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import cached_property
 from importlib.metadata import version
 from typing import Any
 
@@ -59,6 +58,8 @@ class Collector:
         self._deselected = 0
         self._announced = False
         self._told: list[str] = []
+        # No cached property: pytest may read all attributes of a plugin when it is registered.
+        self._occurrences: list[tuple[Deviation, Occurrence]] = []
         self._started = datetime.now().astimezone()
         self._report: Document | None = None
         self._empty = ""
@@ -205,8 +206,7 @@ class Collector:
         """Whether the run says something of every check of the suite."""
         return self._is_suite and selecting_of(self._config) is None
 
-    @cached_property
-    def _occurrences(self) -> list[tuple[Deviation, Occurrence]]:
+    def _became_of_deviations(self) -> list[tuple[Deviation, Occurrence]]:
         """What became of the listed deviations; a run of a part of the suite cannot say."""
         if not self._is_whole:
             return []
@@ -231,6 +231,7 @@ class Collector:
         if self._is_worker or self._config.option.collectonly:
             return
         self._pace.end()
+        self._occurrences = self._became_of_deviations()
         stale = any(occurrence in STALE for _, occurrence in self._occurrences)
         green = session.exitstatus == pytest.ExitCode.OK
         self._empty = self._nothing_judged() if green else ""

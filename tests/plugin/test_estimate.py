@@ -74,7 +74,7 @@ def told(
     ("workers", "used", "said"),
     [
         (1, 0.0, "about 140 runs of atc (an estimate), 1 s each as measured: about 2.3 min"),
-        (2, 0.0, "* about 74 s with 2 workers"),
+        (2, 0.0, "* about 72 s with 2 workers"),
         (64, 0.0, "* about 50 s with 64 workers"),  # the longest check
         (64, 4.0, "* about 3.3 min with 64 workers"),  # the processors
     ],
@@ -93,7 +93,7 @@ def test_workers_processors_and_the_longest_check_bound_a_run(
     [
         # A run computes 0.2 s and sleeps for 0.8 s; it took 1.4 s as it waited for processors too.
         (1, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 50 * 0.4),
-        (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 58 * 0.4 / 2),
+        (2, PositiveControl(seconds=1.4, used=0.2), 3.0, 50.0 + 54 * 0.4 / 2),
         # What it computes cannot be seen: then nothing says that it sleeps less than it takes.
         (1, PositiveControl(seconds=1.4, used=0.0), 3.0, 50 * 1.4),
         # It does nothing but compute, and was lucky.
@@ -120,8 +120,8 @@ def test_what_other_processes_take_is_told_from_what_a_run_takes(
         # The shortest is right where a server works beside it.
         (1, 1.0, 0.7, 4 * 402 * 0.5),
         # Every worker has a control of its own, and starts a server for it.
-        (2, 1.0, 0.15, 4 * 402 * 0.25 + 4 * 1.5),
-        (2, 3.0, 0.15, 4 * 402 * 0.25 * 3 + 4 * 1.5),
+        (2, 1.0, 0.15, 4 * 402 * 0.25 + 2 * 1.7),
+        (2, 3.0, 0.15, 4 * 402 * 0.25 * 3 + 2 * 1.7),
     ],
 )
 def test_the_reference_computes_all_of_its_time(
@@ -132,13 +132,13 @@ def test_the_reference_computes_all_of_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken = iter((0.5, 0.75, 1.0, 1.5))
-    clock = itertools.count(7.0, 16 * in_servers)
+    clock = itertools.count(7.0, 8 * in_servers)
     monkeypatch.setattr(module, "_in_servers", lambda _: next(clock))
     monkeypatch.setattr(
         module, "positive_control", lambda *_: PositiveControl(seconds=next(taken), used=0.1)
     )
     checks = [f"{PLAIN}dear[{number}]" for number in range(4 * workers)]
-    control = PositiveControl(seconds=1.5)
+    control = PositiveControl(seconds=1.7)
     line = told(checks, workers, control, strain=strain, toolchain="reference")
     assert f": about {module.duration(seconds)}" in line
 

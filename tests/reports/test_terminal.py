@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from _pytest.terminal import TerminalReporter  # public from pytest 8.4 on
 
 from pytest_ascendcache.contract import Verdict, load_rules
 from pytest_ascendcache.language import Language
@@ -44,7 +45,7 @@ def _screen(pytester: pytest.Pytester, broken: int, language: Language, tty: boo
         for number, rule in enumerate(rule for rule in load_rules() if rule in RULES)
     ][:broken]
     document = report(*records, editions=["CANN 8.0.RC3"])
-    reporter = pytest.TerminalReporter(pytester.parseconfig(), io.StringIO())
+    reporter = TerminalReporter(pytester.parseconfig(), io.StringIO())
     reporter._tw.fullwidth, reporter.isatty = 80, tty
     found = causes(document["checks"])
     assert len(found) == broken
