@@ -26,6 +26,7 @@ from pytest_ascendcache.words.layout import columns, wrapped
 
 _MAKES_NO_SENSE = {Capability.REHEARSED_WAITS, Capability.SINGLE_OP_DEBUG}
 """Capabilities of the reference alone, or that another one stands in for."""
+_NAMED = "named"
 
 
 class Doctor:
@@ -44,6 +45,8 @@ class Doctor:
         yield translated("toolchains in sight", self._language)
         for toolchain, found_by in self._toolchains():
             yield from _told(self._examined(toolchain, found_by), self._language)
+            if not isinstance(toolchain, Finding) and found_by != _NAMED:  # that is the session's
+                toolchain.close()
         for finding in self._others():
             yield from _told(finding, self._language)
         yield translated("this machine", self._language)
@@ -55,7 +58,7 @@ class Doctor:
         settings, named = self._session.settings, None
         if settings.is_named and settings.toolchain != "reference":
             named = self._session.toolchain
-            yield named, "named"
+            yield named, _NAMED
         known = {named.installation.program.resolve()} if isinstance(named, InstalledAtc) else set()
         for each in in_sight("atc", os.environ):
             if each.program.resolve() not in known:
