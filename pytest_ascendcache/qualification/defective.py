@@ -65,26 +65,27 @@ def _installed_by(defect: Defect | Profile) -> PolicyProgram:
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 
-def _programs_of_all(every: Mapping[str, Defect | Profile]) -> dict[str, forkserver.Program]:
-    """The programs of every defect, as ``defect/program``."""
-    return {
-        f"{name}/{program}": run
-        for name, each in every.items()
-        for program, run in programs(each).items()
-    }
+def _program_named(name: str) -> forkserver.Program:
+    """A program of any defect, by ``defect/program``. It is made when it is asked for: those of all
+    take 7 MB, and every fork copies the tables of the memory there is."""
+    defect, _, program = name.partition("/")
+    return programs(everything()[defect])[program]
+
+
+def _installer_named(name: str) -> resident.Installer:
+    """The installer with a defect, made when it is started."""
+    return lambda argv, environ: programs(everything()[name])["installer"](argv, environ)
 
 
 def main() -> int:
     """Entry point."""
     name, program, *arguments = sys.argv[1:]
-    changed = _programs_of_all(everything()) if name == ANY else programs(flawed(name))
+    loaded = everything() if name == ANY else {name: flawed(name)}
+    named = _program_named if name == ANY else programs(loaded[name]).__getitem__
     if program == "forkserver":
-        loaded = everything() if name == ANY else {name: flawed(name)}
-        resident.LOADED.update(
-            (installer_words(each.name), programs(each)["installer"]) for each in loaded.values()
-        )
-        return forkserver.main(changed)
-    return changed[program](arguments, os.environ)
+        resident.LOADED.update((installer_words(each), _installer_named(each)) for each in loaded)
+        return forkserver.main(named)
+    return named(program)(arguments, os.environ)
 
 
 if __name__ == "__main__":

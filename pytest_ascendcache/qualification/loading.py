@@ -48,6 +48,7 @@ def flawed(name: str) -> Defect | Profile:
     return {**known, REACHED.name: REACHED}[name]
 
 
+@lru_cache(maxsize=1)
 def everything() -> Mapping[str, Defect | Profile]:
     """All that :func:`flawed` knows."""
     mutants = {name: each.defect for name, each in all_mutants().items()}

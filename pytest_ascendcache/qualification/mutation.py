@@ -25,12 +25,12 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
+from pytest_ascendcache.qualification.alone import NothingShared
 from pytest_ascendcache.qualification.loading import load_defects
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants, sample
 from pytest_ascendcache.qualification.reach import (
     DIRECTORY,
     REACHED,
-    NothingShared,
     Reach,
     check_id,
 )

@@ -14,14 +14,12 @@ import os
 import struct
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
 from typing import Any
-
-import pytest
 
 import pytest_ascendcache
 from pytest_ascendcache.conformance import SUITE_NODES
@@ -126,32 +124,6 @@ class Reach:
         }
         left_out = frozenset(document.get("left_out", ()))
         return cls(lines, document["seconds"], document["faults"], left_out)
-
-
-class NothingShared:
-    """The plugin that has each check do itself what the checks of a session do once for all, so
-    that its notes say what it comes by when it is asked alone."""
-
-    def __init__(self) -> None:
-        self._session: Any = None
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
-        """Note the session's shared state when it is made."""
-        made: Any = yield
-        if fixturedef.argname == "ascend_session":
-            self._session = made.get_result()
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self) -> None:
-        """Forget what was compiled for the checks before."""
-        if self._session is None:
-            return
-        state = vars(self._session)
-        for name in ("shared", "package_shelf"):
-            state.pop(name, None)
-        if "network_control" in state:
-            state["network_control"] = replace(state["network_control"], warm={}, shelf=None)
 
 
 def _of_all_that_share(lines: Mapping[str, Lines]) -> dict[str, Lines]:

@@ -3,11 +3,10 @@
 The parent has loaded LLVM and numpy once. Each request arrives on a Unix socket as four
 descriptors: a JSON file that says what to run, the child's standard output and standard error,
 and a pipe on which the server writes two lines: the child's process id, then its wait status.
-The child is the leader of a session and process group of its own. Children are made ready
-beforehand: they have touched the memory every compile touches, since copying those pages after
-the fork costs more than a compile. A child ends when nobody holds the other end of its pipe, and
-the server when its socket closes; it takes with it what still runs. Requests of several processes
-that share the socket do not mix: each brings its own descriptors.
+The child is the leader of a session and process group of its own, and is forked before its
+request comes. It ends when nobody holds the other end of its pipe, and the server when its socket
+closes; it takes with it what still runs. Requests of several processes that share the socket do
+not mix: each brings its own descriptors.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ PROGRAMS: dict[str, Program] = {
 _SPARES = 2
 
 
-def main(programs: Mapping[str, Program] = PROGRAMS) -> int:
-    """Serve the socket whose descriptor is the command's last argument."""
-    serve(socket.socket(fileno=int(sys.argv[-1])), programs)
+def main(named: Callable[[str], Program] = PROGRAMS.__getitem__) -> int:
+    """Serve the socket whose descriptor is the last argument; ``named`` finds a program."""
+    serve(socket.socket(fileno=int(sys.argv[-1])), named)
     return 0
 
 
-def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
+def serve(requests: socket.socket, named: Callable[[str], Program]) -> None:
     """Give every request to a child of its own until the other side closes the socket."""
     preload()
     os.environ.clear()  # every request brings its own
@@ -67,7 +66,7 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
     running: dict[int, int] = {}
-    spares = deque(_Spare(programs) for _ in range(_SPARES))
+    spares = deque(_Spare(named) for _ in range(_SPARES))
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     poll.register(wakeup_read, select.POLLIN)
@@ -87,7 +86,7 @@ def serve(requests: socket.socket, programs: Mapping[str, Program]) -> None:
             poll.register(status, 0)  # only that the other end is closed, which is always told
             _tell(status, spare.child)
             spare.give(given)
-            spares.append(_Spare(programs))
+            spares.append(_Spare(named))
         if wakeup_read in ready:
             # Last, for it closes descriptors, which the events above are told by.
             os.read(wakeup_read, 4096)
@@ -153,12 +152,12 @@ def _touch() -> None:
 class _Spare:
     """A child that waits for its request."""
 
-    def __init__(self, programs: Mapping[str, Program]) -> None:
+    def __init__(self, named: Callable[[str], Program]) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.child = os.fork()
         if self.child == 0:
             self._ours.close()
-            exit_with(lambda: _serve(theirs, programs))
+            exit_with(lambda: _serve(theirs, named))
         theirs.close()
 
     def give(self, descriptors: list[int]) -> None:
@@ -169,7 +168,7 @@ class _Spare:
             os.close(descriptor)
 
 
-def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
+def _serve(requests: socket.socket, named: Callable[[str], Program]) -> int:
     """Wait for a request, then be its command."""
     os.setsid()
     signal.set_wakeup_fd(-1)
@@ -190,7 +189,7 @@ def _serve(requests: socket.socket, programs: Mapping[str, Program]) -> int:
     os.environ.clear()
     os.environ.update(request["environ"])
     stay_warm()
-    return programs[request["program"]](request["argv"], os.environ)
+    return named(request["program"])(request["argv"], os.environ)
 
 
 def _reap(running: dict[int, int], poll: select.poll) -> None:

@@ -134,3 +134,26 @@ def test_every_room_is_known() -> None:
 def test_the_architecture_names_every_room() -> None:
     text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert [room for room in ALLOWED if f"`{room}/`" not in text] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted((PACKAGE / "conformance").rglob("fixtures.py")),
+    ids=lambda path: path.parent.name,
+)
+def test_every_fixture_of_the_suite_reaches_its_checks(path: Path) -> None:
+    """Modules of the suite take what ``__all__`` names: an ``autouse`` fixture that it lacks would
+    be left out, and nobody would ask for it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    made = [
+        each.name
+        for each in tree.body
+        if isinstance(each, ast.FunctionDef)
+        and any("fixture" in ast.unparse(decorator) for decorator in each.decorator_list)
+    ]
+    (offered,) = (
+        ast.literal_eval(each.value)
+        for each in tree.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__all__"
+    )
+    assert sorted(made) == sorted(offered)
