@@ -28,12 +28,12 @@ class Entry:
     stem: str
     directory: Path
 
-    @property
+    @cached_property
     def metadata_path(self) -> Path:
         """The ``.json`` file."""
         return self.directory / f"{self.stem}.json"
 
-    @property
+    @cached_property
     def object_path(self) -> Path:
         """The ``.o`` file, where the layout puts it."""
         return self.directory / f"{self.stem}.o"
