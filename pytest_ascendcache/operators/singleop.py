@@ -100,6 +100,8 @@ def file_content(path: Path, parameter: str, purpose: str) -> bytes:
     )
 
 
+_MOST_DIGITS = 1000
+"""Of a whole number; the largest that a float64 can be has 309."""
 _NO_SUCH_PATH = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
@@ -107,14 +109,16 @@ def parsed_json(content: bytes, path: Path) -> object:
     """JSON of finite numbers. Raises as :func:`read_single_op`."""
     try:
         return json.loads(
-            content.decode("utf-8-sig"), parse_constant=_refuse_number, parse_float=_finite
+            content.decode("utf-8-sig"),
+            parse_constant=_refuse_number,
+            parse_float=_finite,
+            parse_int=_whole,
         )
     except UnicodeDecodeError as error:
         reason = f"byte {error.start} is not UTF-8; save it as UTF-8"
     except RecursionError:
         reason = "its arrays or objects are nested too deeply; an operator needs six levels"
     except ValueError as error:
-        # Not only JSONDecodeError: Python refuses integers of more than 4300 digits.
         reason = f"{error}; correct it there"
     raise SingleOpError("E10025", f"File [{path}] is not JSON: {reason}.")
 
@@ -124,6 +128,13 @@ def _finite(text: str) -> float:
     if math.isinf(value):
         _refuse_number(text)
     return value
+
+
+def _whole(text: str) -> int:
+    # Python has a limit of its own since 3.10.7, and other words for it in every release.
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"a number of {len(text)} digits is too long")
+    return int(text)
 
 
 def _refuse_number(text: str) -> None:
