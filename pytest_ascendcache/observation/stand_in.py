@@ -13,9 +13,10 @@ from pytest_ascendcache.observation.impostor import Impostor
 _STAND_IN = """\
 #!/bin/sh
 # op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
-echo "${{RANK:-0}}" >> {log}
+rank=${{RANK:-0}}
+echo "$rank" >> {log}
 while [ $# -gt 0 ]; do
-    case $1 in -o) output=$2 ;; -p) ls "$2" >> {operators} ;; esac
+    case $1 in -o) output=$2 ;; -p) mkdir -p {given}/$rank && cp "$2"/* {given}/$rank ;; esac
     shift
 done
 {before}
@@ -60,15 +61,22 @@ class StandIn:
             after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
         if after:
             script = directory / package.name
-            _write_script(script, _WRAPPED.format(package=package, after=after))
+            quoted = shlex.quote(str(package))
+            _write_script(script, _WRAPPED.format(package=quoted, after=after))
             package = script
-        log, operators = directory / "calls", directory / "operators"
+        log = directory / "calls"
+        words = {
+            "log": shlex.quote(str(log)),
+            "given": shlex.quote(str(directory / "given")),
+            "package": shlex.quote(str(package)),
+        }
         path = directory / "op_compiler"
-        script_text = _STAND_IN.format(
-            log=log, operators=operators, before=before.format(log=log), package=package
-        )
-        _write_script(path, script_text)
+        _write_script(path, _STAND_IN.format(before=before.format(**words), **words))
         return cls(path, package, log)
+
+    def given(self, rank: int) -> list[Path]:
+        """The files of operator information that a card gave it."""
+        return sorted((self.log.with_name("given") / str(rank)).iterdir())
 
     @property
     def calls(self) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pytest_ascendcache.caches import find_canaries
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -151,6 +152,28 @@ def test_a_listed_operator_always_compiles(
     excepts = list_excepts(cache.edition)
     assert run[add] in expected_outcomes(mode, True, before, listed=excepts)
     assert run.new_stems(add.type) == [], "the listed operator was stored"
+
+
+@rule("debug/list-bypasses-listed")
+@pytest.mark.parametrize("listed_first", [True, False], ids=["listed-first", "listed-last"])
+def test_a_listed_node_compiles_beside_a_twin_that_is_served(
+    cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
+) -> None:
+    """Two nodes of one run that differ in their names alone, and have one entry: one is listed.
+
+    Its switch keeps more files, and has the kernel as it is without; no key needs to know it.
+    """
+    twin = replace(add, name="twin")
+    cache.warm(twin)
+    both = (add, twin) if listed_first else (twin, add)
+    listed = DebugConfig(("dump_cce",), (add.name,))
+    run = cache.compile(*both, mode=ENABLE, debug_config=listed)
+    if cache.as_model and run.marked is not None:
+        # Nothing tells whose kernel is whose, but one of the two is no served one.
+        served = all(map(find_canaries, run.kernels(add)))
+    else:
+        served = run.delivered(add) is REUSED
+    assert not served, "the listed node is served what its twin is"
 
 
 @rule("debug/list-caches-unlisted")

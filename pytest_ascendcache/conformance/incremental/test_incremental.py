@@ -400,6 +400,17 @@ def test_operators_of_one_type_are_told_apart(network: NetworkUnderTest) -> None
         assert network.attempt(network.request(probe_network(LEAKY, steep))).wrong == {}
 
 
+@rule("incremental/result-correct")
+@pytest.mark.parametrize("differ", INPUTS)
+def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, differ: str) -> None:
+    """In one network: both are new, and nothing on disk tells them apart."""
+    named = [each.named(f"node{number}") for number, each in enumerate(INPUTS[differ])]
+    for stored in (2, 0):
+        run = network.attempt(network.request(wide_network(named)))
+        assert run.wrong == {}, "a kernel of another operator is used"
+        assert len(run.stored) == stored
+
+
 WIDE = (
     *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
     *("ConcatD", "SplitVD", "Bucketize"),
@@ -423,7 +434,11 @@ def wide_network(operators: Sequence[OperatorSpec]) -> Network:
         described = zip((*given, *made), (*each.inputs, *each.outputs), strict=True)
         tensors |= {name: replace(tensor, name=name) for name, tensor in described}
         data = sample_inputs(each, seeded(1))
-        constants |= {name: tuple(x.ravel().tolist()) for name, x in zip(given, data, strict=True)}
+        constants |= {
+            name: tuple(values.ravel().tolist())
+            for name, tensor, values in zip(given, each.inputs, data, strict=True)
+            if not tensor.is_const
+        }
         nodes.append(Node(each, given, made))
     outputs = tuple(name for node in nodes for name in node.outputs)
     return Network("wide", tensors, constants, tuple(nodes), outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -100,7 +101,8 @@ def standing_client(
     before, after = directory / "before", directory / "after"
     for fifo in (before, after):
         os.mkfifo(fifo)
-    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ echo > {before}; read go < {after}; }}}}"
+    gate = f"echo > {shlex.quote(str(before))}; read go < {shlex.quote(str(after))}"
+    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ {gate}; }}}}"
     first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=waits)
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp)
     with kernels.started(request.request) as (process,):

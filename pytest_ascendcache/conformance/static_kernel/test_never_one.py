@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -214,3 +215,19 @@ def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUn
             wrong.append(f"{name}: below [{place}] uninstalling {result.ending}")
     assert wrong == []
     assert sorted(each.name for each in parent.iterdir()) == sorted(PLACES.values())
+
+
+@rule("static-kernel/install-idempotent")
+def test_packages_install_from_a_directory_of_any_name(kernels: StaticKernelsUnderTest) -> None:
+    """The directory that a package was built in is the user's to name; copies lie anywhere."""
+    package = kernels.package(operator("Abs"), name="pk")
+    alone, wrong, parent = kernels.alone(package), [], kernels.directory("places")
+    for name, place in PLACES.items():
+        copy = parent / place / package.name
+        copy.parent.mkdir()
+        shutil.copy2(package, copy)
+        kernels.opp = kernels.directory("opp")
+        result = kernels.attempt(kernels.installation(copy))
+        if not result.succeeded or differences(kernels.installed.index(), alone):
+            wrong.append(f"{name}: from [{place}] installing {result.ending}")
+    assert wrong == []

@@ -31,6 +31,8 @@ from pytest_ascendcache.observation import (
     probe_network,
     state_of,
 )
+from pytest_ascendcache.operators.opinfo import OperatorInfo
+from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -124,21 +126,28 @@ def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
 
 @rule("static-kernel/first-card")
 def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnderTest) -> None:
-    """Two operators whose files have the same name, and one that both cards have."""
+    """Two nodes of three cards each: operators whose files have one name, and one that all have."""
     networks = [
         probe_network(
             "Square", Probe("LeakyRelu", attributes=(("negative_slope", "float", slope),))
         )
-        for slope in (0.5, 0.25)
+        for slope in (0.5, 0.25, 0.125, 0.75, 0.375, 0.1875)
     ]
     operators = {each.named("") for network in networks for each in network.operators}
     marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
-    with meeting_place(2) as place:
-        requests = gang(kernels, networks, place.port, ["2"] * 2, marked.path)
+    with meeting_place(6) as place:
+        requests = gang(kernels, networks, place.port, ["3"] * 6, marked.path)
         runs = kernels.together(*requests)
     _all_ran_installed_kernels(runs)
-    files = (marked.path.parent / "operators").read_text().split()
-    assert len(files) == len(set(files)) == 3, f"op_compiler was given {sorted(files)}"
+    for first in first_cards(6, 3):
+        node = {each.named("") for of in networks[first : first + 3] for each in of.operators}
+        needed = sorted(_told(OperatorInfo.of(each)) for each in node)
+        given = sorted(_told(read_opinfo(path)) for path in marked.given(first))
+        assert given == needed, f"card {first} gave op_compiler other operators than its node needs"
+
+
+def _told(info: OperatorInfo) -> str:
+    return f"{info.type} {info.attributes}"
 
 
 def named(run: ClientRun) -> set[int]:

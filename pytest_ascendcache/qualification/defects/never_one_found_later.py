@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
+from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import Package
+from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
+from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
 from pytest_ascendcache.reference.static_kernel.index import (
     INDEX_NAME,
     entries_by_key,
@@ -24,6 +29,7 @@ from pytest_ascendcache.reference.static_kernel.leases import Holder
 from pytest_ascendcache.reference.static_kernel.policies import StaticKernelPolicies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
+FIRST = "static-kernel/first-card"
 UNION = "static-kernel/install-idempotent"
 MODES = "security/private-modes"
 MISSING = "ranks/partial-deletion"
@@ -90,3 +96,29 @@ def removal_takes_shared_keys(self, right, fs, opp, name, *given):
             left = {key: one for key, one in entries_by_key(now).items() if key not in taken}
             path.write_bytes(render(of_entries(now, left)))
     return done
+
+
+@defect("incremental/result-correct", overrides=ExecutionPolicy.run, found_later=True)
+def constants_share_a_kernel(self, right, network, kernels):
+    """Of operators that differ in a constant input alone, the first one's kernel runs."""
+
+    def plain(operator):
+        inputs = tuple(replace(each, const_value=()) for each in operator.inputs)
+        return replace(operator, inputs=inputs)
+
+    first: dict[Any, Any] = {}
+    for operator, kernel in kernels.items():
+        first.setdefault(plain(operator), kernel)
+    return right(network, {operator: first[plain(operator)] for operator in kernels})
+
+
+@defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
+def every_node_compiles_for_the_first(self, right, cards, node, own):
+    """The first card of each node gathers the operators of the first node's cards."""
+    return right(cards, replace(node, ranks=range(len(node.ranks))), own)
+
+
+@defect(FIRST, overrides=DumpPolicy.free, found_later=True)
+def third_file_of_a_name_overwrites_the_second(self, right, name, taken):
+    """Of three operators whose files have one name, two are compiled."""
+    return f"{name.removesuffix('.json')}_1.json" if name in taken else name

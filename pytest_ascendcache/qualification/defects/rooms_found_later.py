@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification.catalogue import defect, having
 from pytest_ascendcache.reference.cache.fs import Act, Fs
-from pytest_ascendcache.reference.cache.key import KeyPolicy
+from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugRequest
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
@@ -25,6 +26,7 @@ from pytest_ascendcache.reference.incremental.rendezvous import (
 from pytest_ascendcache.reference.incremental.store import ReusePolicy, kernel_name
 from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.meeting import Line, Message
+from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import CARRIED, Package
 from pytest_ascendcache.reference.static_kernel.compilation import StaticKernelPolicy
@@ -39,6 +41,7 @@ UNION = "static-kernel/install-idempotent"
 POWER = "robust/power-loss"
 VERIFIED = "security/verify-before-load"
 DEBUG = "debug/results-not-cached"
+LISTED = "debug/list-bypasses-listed"
 POWER_LOSS = CrashKind.POWER_LOSS.value
 
 
@@ -205,6 +208,35 @@ def packages_are_not_synced() -> Policies:
 class SyncsAreOnlyAnnounced(Fs):
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
         _written(self, point, path, data, mode, said=True)
+
+
+@defect(UNION, overrides=PackagePolicy.content, found_later=True)
+def package_does_not_quote_its_path(self, right, *given):
+    """A package that lies below a directory with a blank finds itself damaged."""
+    body = right(*given).split(b"\n", 2)[2].replace(b'"$file" | sha', b"$file | sha", 1)
+    digest = hashlib.sha256(body).hexdigest()
+    return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
+
+
+@defect(LISTED, what="a listed operator is served if its twin was looked up", found_later=True)
+def twins_are_looked_up_once() -> Policies:
+    looked_up: list[str] = []
+
+    class Key(KeyPolicy):
+        def stem(self, inputs: KeyInputs) -> str:
+            self.last = super().stem(inputs)
+            return self.last
+
+    key = Key()
+
+    class Mode(ModePolicy):
+        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
+            use = super().use(mode, debug)
+            if use.lookup:
+                looked_up.append(key.last)
+            return replace(use, lookup=key.last in looked_up)
+
+    return having(key, Mode())
 
 
 @defect("cache-mode/force-purges-soc", overrides=PurgePolicy.remove, found_later=True)
