@@ -81,8 +81,8 @@ def file_content(path: Path, parameter: str, purpose: str) -> bytes:
         if path.is_file() or not path.exists():
             return read_input(path, MOST_BYTES)
         reason = "it is a directory" if path.is_dir() else "it is no regular file"
-    except ValueError as error:
-        reason = str(error)
+    except ValueError:
+        reason = "it has a null character"  # Python's words for it differ between releases
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         if error.errno == errno.EFBIG:

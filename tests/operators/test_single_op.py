@@ -267,7 +267,7 @@ def test_a_byte_order_mark_is_no_content(tmp_path):
         ("file/ops.json", "not a directory"),
         ("loop", "symbolic links"),
         ("x" * 300, "file name too long"),
-        ("a\0b", "embedded null byte"),
+        ("a\0b", "it has a null character"),
         ("pipe", "it is no regular file"),
     ],
 )

@@ -188,12 +188,21 @@ def _sum_along(*axes: int) -> OperatorSpec:
     return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,))
 
 
+def _swish(**attributes: float) -> OperatorSpec:
+    """Without a scale it is one."""
+    given = tuple(Attribute(name, "float", value) for name, value in attributes.items())
+    tensor = TensorDesc.of("float32", 4, 8)
+    return OperatorSpec("Swish", (tensor,), (tensor,), given)
+
+
 INPUTS = {
+    "attribute-of-zero": (_swish(scale=0.0), _swish()),
     "second-input": (_subtract((4, 8), (4, 8)), _subtract((4, 8), (1, 8))),
     "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
     "constant-input": (_sum_along(0, 1), _sum_along(0, 2)),
 }
-"""What changes of an operator of several inputs, which no impostor fits."""
+"""What changes of an operator of several inputs, which no impostor fits, or of an attribute that a
+program may take for none."""
 
 
 @rule("incremental/compiles-changed-only")

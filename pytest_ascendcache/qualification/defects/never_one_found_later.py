@@ -11,6 +11,7 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
+from pytest_ascendcache.reference.incremental.info import InfoPolicy
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
 from pytest_ascendcache.reference.incremental.surroundings import Gang
@@ -122,3 +123,9 @@ def every_node_compiles_for_the_first(self, right, cards, node, own):
 def third_file_of_a_name_overwrites_the_second(self, right, name, taken):
     """Of three operators whose files have one name, two are compiled."""
     return f"{name.removesuffix('.json')}_1.json" if name in taken else name
+
+
+@defect("incremental/compiles-changed-only", overrides=InfoPolicy.attributes, found_later=True)
+def info_leaves_out_zeros(self, right, operator):
+    """Attributes that are zero, false or empty are taken for ones that are not given."""
+    return right(replace(operator, attributes=tuple(a for a in operator.attributes if a.value)))
