@@ -403,21 +403,13 @@ def test_a_network_is_right_cold_and_warm(network: NetworkUnderTest, others: str
 
 
 @rule("incremental/result-correct")
-def test_operators_of_one_type_are_told_apart(network: NetworkUnderTest) -> None:
-    steep = replace(LEAKY, name="steep", attributes=(("negative_slope", "float", 4.0),))
-    for _ in range(2):
-        assert network.attempt(network.request(probe_network(LEAKY, steep))).wrong == {}
-
-
-@rule("incremental/result-correct")
 @pytest.mark.parametrize("differ", INPUTS)
 def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, differ: str) -> None:
     """In one network: both are new, and nothing on disk tells them apart."""
     named = [each.named(f"node{number}") for number, each in enumerate(INPUTS[differ])]
-    for stored in (2, 0):
-        run = network.attempt(network.request(wide_network(named)))
-        assert run.wrong == {}, "a kernel of another operator is used"
-        assert len(run.stored) == stored
+    run = network.attempt(network.request(wide_network(named)))
+    assert run.wrong == {}, "a kernel of another operator is used"
+    assert len(run.stored) == 2
 
 
 WIDE = (

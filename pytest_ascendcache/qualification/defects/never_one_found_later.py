@@ -125,7 +125,7 @@ def third_file_of_a_name_overwrites_the_second(self, right, name, taken):
     return f"{name.removesuffix('.json')}_1.json" if name in taken else name
 
 
-@defect("incremental/compiles-changed-only", overrides=InfoPolicy.attributes, found_later=True)
+@defect("incremental/result-correct", overrides=InfoPolicy.attributes, found_later=True)
 def info_leaves_out_zeros(self, right, operator):
     """Attributes that are zero, false or empty are taken for ones that are not given."""
     return right(replace(operator, attributes=tuple(a for a in operator.attributes if a.value)))

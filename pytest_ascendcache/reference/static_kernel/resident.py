@@ -70,6 +70,8 @@ def resident(command: Sequence[str], environ: Mapping[str, str]) -> Resident | N
     path, *arguments = command
     if not Path(path).is_absolute() or not os.access(path, os.R_OK | os.X_OK):
         return None
+    if shlex.quote(path) != path:
+        return None  # what a shell makes of such a name, a shell has to say
     script = path.endswith("/uninstall.sh")
     try:
         words = _words_of_script(Path(path)) if script else _words_of_package(Path(path))
