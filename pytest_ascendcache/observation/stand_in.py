@@ -75,8 +75,8 @@ class StandIn:
         return cls(path, package, log)
 
     def given(self, rank: int) -> list[Path]:
-        """The files of operator information that a card gave it."""
-        return sorted((self.log.with_name("given") / str(rank)).iterdir())
+        """The files of operator information that a card gave it; none if it never called."""
+        return sorted((self.log.with_name("given") / str(rank)).glob("*"))
 
     @property
     def calls(self) -> list[int]:
