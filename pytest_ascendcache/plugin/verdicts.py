@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,9 @@ _MACHINE = {
 }
 """Errors that say something of the machine and nothing of the toolchain."""
 
+_ROOM = 1 << 20
+"""Bytes that have to be free for sandboxes while a check fails, or the disk may be why it does."""
+
 
 def prepare_items(items: list[pytest.Item]) -> None:
     """Check the rule ids of collected checks and tell JUnit which rule each one judges.
@@ -102,8 +106,11 @@ def judge(
     rule = rule_of(item)
     evidence = item.stash.get(EVIDENCE, None) or Evidence()
     message = _message(call, report) if not report.passed else ""
-    harm = _harm(item, call, report, evidence, message)
-    verdict = _verdict(rule, call, report, strict, harm)
+    if unfit := _machine_is_unfit(item, call, report):
+        message, harm, verdict = unfit, None, Verdict.UNDECIDED
+    else:
+        harm = _harm(item, call, report, evidence, message)
+        verdict = _verdict(rule, call, report, strict, harm)
     if _is_later_promise(rule, verdict, harm):
         verdict = Verdict.NOT_APPLICABLE
         why = f"{rule.promised_by} promises this, the judged edition does not"
@@ -169,6 +176,26 @@ def _statement(item: pytest.Item, call: pytest.CallInfo[None]) -> str:
     """The last of them, as it is written; empty where there is none."""
     entries = _entries(item, call)
     return str(entries[-1].statement).strip() if entries else ""
+
+
+def _machine_is_unfit(
+    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+) -> str:
+    """Why nothing can be blamed for a check that fails just now; empty where something can.
+
+    On a full disk any toolchain stores nothing, and the suite's own tools note nothing.
+    """
+    blamed = (AssertionError, pytest.fail.Exception, ToolchainError)
+    if report.when != "call" or call.excinfo is None or not isinstance(call.excinfo.value, blamed):
+        return ""
+    base = ascend_session_of(item.config).base
+    try:
+        with tempfile.TemporaryFile(dir=base) as probe:
+            probe.write(bytes(_ROOM))
+    except OSError as error:
+        error.filename = str(base)
+        return _plain(error)
+    return ""
 
 
 def _harm(

@@ -252,6 +252,29 @@ def test_a_full_disk_is_one_sentence_a_check(suite: pytest.Pytester) -> None:
     )
 
 
+def test_nobody_is_blamed_on_a_full_disk(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest, tempfile
+
+        @pytest.mark.ascend_rule("cache-mode/enable-stores")
+        @pytest.mark.parametrize("full", [True, False])
+        def test_something_is_stored(full, monkeypatch):
+            if full:
+                device = lambda dir: open("/dev/full", "wb", buffering=0)
+                monkeypatch.setattr(tempfile, "TemporaryFile", device)
+            assert not "stored"
+        """
+    )
+    result = suite.runpytest_subprocess(
+        "--ascend-rule=cache-mode/enable-stores", "-k", "something_is_stored"
+    )
+    result.stdout.fnmatch_lines(
+        ["why      this machine keeps the check from being done: No space left on device (/*"]
+    )
+    result.stdout.fnmatch_lines(["2 checks: 0 pass, 1 fail, * 1 undecided"])
+
+
 def test_an_interrupt_in_the_first_check_is_told(suite: pytest.Pytester) -> None:
     reached = suite.path / "reached"
 
