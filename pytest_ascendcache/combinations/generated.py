@@ -17,6 +17,7 @@ from math import prod
 from typing import Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc, data_type
+from pytest_ascendcache.operators.opinfo import ABSENT
 
 _NEARLY_EQUAL, _REDRAWN = 2, 2
 MOST_ELEMENTS = 8192
@@ -206,11 +207,14 @@ def _layout(values: Values) -> str:
 
 
 def _unary_family(
-    kind: str, dtypes: Sequence[str] = _FLOATS, *attributes: tuple[str, Draw]
+    kind: str,
+    dtypes: Sequence[str] = _FLOATS,
+    *attributes: tuple[str, Draw],
+    corners: tuple[Values, ...] = (),
 ) -> Family:
     parameters = {"dtype": _one_of(*dtypes), "shape": _shape(), "format": _FORMAT}
-    corner = {"dtype": "float16", "shape": _ODD_AND_LONG}
-    return Family(kind, {**parameters, **dict(attributes)}, _unary(*attributes), (corner,))
+    long = {"dtype": "float16", "shape": _ODD_AND_LONG}
+    return Family(kind, {**parameters, **dict(attributes)}, _unary(*attributes), (long, *corners))
 
 
 _FORMAT = _one_of("ND", "NCHW", "NHWC")
@@ -219,11 +223,12 @@ _SLOPES = _one_of(None, 0.0, 0.25, -0.5, 0.1, 0.1000001)
 
 def _binary(kind: str, values: Values) -> OperatorSpec:
     """``narrow`` are the places of dimensions of extent 1, ``lower`` dimensions left out in
-    front; which input has them says ``swapped``."""
+    front (all of them for ``None``); which input has them says ``swapped``."""
     shape = values["shape"]
     narrow = {place % len(shape) for place in values["narrow"]}
     other = tuple(1 if place in narrow else extent for place, extent in enumerate(shape))
-    other = other[min(values["lower"], len(shape) - 1) :]
+    lower = values["lower"]
+    other = () if lower is None else other[min(lower, len(shape) - 1) :]
     first, second = (other, shape) if values["swapped"] else (shape, other)
     one, two, result = (
         TensorDesc.of(values["dtype"], *each, format=_layout(values))
@@ -237,7 +242,9 @@ def _like_binary(kind: str, build: Callable[[str, Values], OperatorSpec | None])
     return replace(_binary_family(kind), build=build)
 
 
-def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
+def _binary_family(
+    kind: str, dtypes: Sequence[str] = _NUMBERS, corners: tuple[Values, ...] = ()
+) -> Family:
     return Family(
         kind,
         {
@@ -249,9 +256,18 @@ def _binary_family(kind: str, dtypes: Sequence[str] = _NUMBERS) -> Family:
             "format": _FORMAT,
         },
         _binary,
-        tuple(
-            {"dtype": "float16", "shape": _ODD_AND_LONG, "narrow": (1,), "lower": 0, "swapped": s}
-            for s in (False, True)
+        (
+            *(
+                {
+                    "dtype": "float16",
+                    "shape": _ODD_AND_LONG,
+                    "narrow": (1,),
+                    "lower": 0,
+                    "swapped": each,
+                }
+                for each in (False, True)
+            ),
+            *corners,
         ),
     )
 
@@ -338,6 +354,15 @@ def _layer_norm(kind: str, values: Values) -> OperatorSpec | None:
         *_attribute("epsilon", "float", values),
     )
     return OperatorSpec(kind, (x, vector, vector), (x, mean, mean), attributes)
+
+
+def _optional_layer_norm(kind: str, values: Values) -> OperatorSpec:
+    """Gamma and beta are connected or not, each by itself."""
+    shape, inner = values["shape"], values["shape"][-values["dims"] :]
+    x, vector = (TensorDesc.of(values["dtype"], *each) for each in (shape, inner))
+    given = (vector if values[each] else ABSENT for each in ("gamma", "beta"))
+    epsilon = _attribute("epsilon", "float", values)
+    return OperatorSpec(kind, (x, _constant(inner, "int32"), *given), (x,), epsilon)
 
 
 def _matmul(left: str, right: str, batched: bool) -> Callable[[str, Values], OperatorSpec]:
@@ -612,10 +637,14 @@ _IMAGES: dict[str, Draw] = {
     "kernel": _one_of((1, 1), (2, 2), (3, 3), (2, 3), (1, 3)),
     "strides": _one_of((1, 1), (2, 2), (1, 2), (2, 1)),
 }
+_WITH_A_SCALAR = tuple(
+    {"shape": (4, 8), "narrow": (), "lower": None, "swapped": each} for each in (False, True)
+)
 _PADDING: dict[str, Draw] = {"padding": _one_of("SAME", "VALID")}
 
 FAMILIES = (
-    *(_unary_family(kind, _NUMBERS) for kind in ("Abs", "Neg", "Square", "Relu")),
+    _unary_family("Abs", _NUMBERS, corners=({"shape": ()},)),
+    *(_unary_family(kind, _NUMBERS) for kind in ("Neg", "Square", "Relu")),
     *(
         _unary_family(kind)
         for kind in (
@@ -623,7 +652,12 @@ FAMILIES = (
             *("Gelu", "FastGelu", "Mish"),
         )
     ),
-    _unary_family("LeakyRelu", _FLOATS, ("negative_slope", _SLOPES)),
+    _unary_family(
+        "LeakyRelu",
+        _FLOATS,
+        ("negative_slope", _SLOPES),
+        corners=tuple({"shape": (4, 8), "negative_slope": each} for each in (0.0, -0.0)),
+    ),
     _unary_family("Swish", _FLOATS, ("scale", _one_of(None, 0.0, 0.5, -1.0, 1.0))),
     *(
         _unary_family(
@@ -635,7 +669,8 @@ FAMILIES = (
         )
         for kind in ("Exp", "Log")
     ),
-    *(_binary_family(kind) for kind in ("Add", "Sub", "Mul", "Maximum", "Minimum")),
+    _binary_family("Add", corners=_WITH_A_SCALAR),
+    *(_binary_family(kind) for kind in ("Sub", "Mul", "Maximum", "Minimum")),
     _binary_family("RealDiv", _FLOATS),
     Family(
         "BiasAdd",
@@ -855,6 +890,23 @@ FAMILIES = (
         },
         _bucketize,
         tuple({"shape": (4, 31), "boundaries": each} for each in _LISTS),
+    ),
+    Family(
+        "LayerNormV4",
+        {
+            "dtype": _one_of("float16"),
+            "shape": _one_of((4, 1, 8), (3, 7), (2, 13)),
+            "dims": _one_of(1, 2),
+            "gamma": _one_of(False, True),
+            "beta": _one_of(False, True),
+            "epsilon": _one_of(None, 0.0, 1e-3),
+        },
+        _optional_layer_norm,
+        # Either one is left out, and what is there looks the same.
+        tuple(
+            {"shape": (3, 8), "dims": 1, "gamma": gamma, "beta": not gamma, "epsilon": None}
+            for gamma in (True, False)
+        ),
     ),
 )
 """One family a type; together they hold every type with reference semantics."""

@@ -18,13 +18,14 @@ from pytest_ascendcache.operators.spec import OperatorSpec
 SUMMING = frozenset(
     {
         *("ReduceSum", "ReduceSumD", "ReduceMean", "ReduceMeanD", "SoftmaxV2", "LayerNorm"),
+        "LayerNormV4",
         *("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "Conv2D"),
         *("AccumulateNV2", "AvgPoolV2", "GlobalAveragePool"),
     }
 )
 """Types that add elements up: one infinite element would hide all others of its sum."""
 
-_WITHOUT = frozenset({"LayerNorm", "BatchNorm", "Pow"})
+_WITHOUT = frozenset({"LayerNorm", "LayerNormV4", "BatchNorm", "Pow"})
 """Types that are given samples alone: a zero among beta cancels, and what infinite or undefined
 powers are, no document of CANN says."""
 

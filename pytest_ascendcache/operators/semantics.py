@@ -467,6 +467,19 @@ def _layer_norm(spec: OperatorSpec, x: Array, gamma: Array, beta: Array) -> list
     return [y, mean, variance]
 
 
+def _layer_norm_v4(
+    spec: OperatorSpec, x: Array, extents: Array, gamma: Array | None, beta: Array | None
+) -> list[Array]:
+    """Over the last dimensions, which input 1 names; outputs y, mean, 1 / sqrt(variance)."""
+    axes = tuple(range(x.ndim - extents.size, x.ndim))
+    mean = x.mean(axis=axes, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axis=axes, keepdims=True)
+    root = 1 / np.sqrt(variance + _float(spec, "epsilon", 1e-5))
+    y = (x - mean) * root
+    y = y if gamma is None else y * gamma
+    return [y if beta is None else y + beta, mean, root]
+
+
 def _batch_norm(
     spec: OperatorSpec, x: Array, scale: Array, offset: Array, mean: Array, variance: Array
 ) -> Array:
@@ -667,6 +680,10 @@ def _normalised(_spec: OperatorSpec, index: int) -> _Domain:
     return (_Domain(1.0, 3.0), _Domain(0.5, 1.5), _Domain(4.0, 5.0))[index]
 
 
+def _normalised_v4(spec: OperatorSpec, index: int) -> _Domain:
+    return _normalised(spec, max(index - 1, 0))
+
+
 def _castable(spec: OperatorSpec, _index: int) -> _Domain:
     target = _real_type(spec.outputs[0]) if spec.outputs else None
     whole = target is not None and target.kind in "iu"
@@ -753,8 +770,9 @@ _OPERATORS: dict[str, _Operator] = {
     "SplitVD": _Operator(_split),
     "GatherV2": _Operator(_gather, 3, 3, domain=_place, index_input=2),
     "StridedSliceV2": _Operator(_slice, 5, 5),
-    # What has lists as long as anybody likes.
+    # What has lists as long as anybody likes, or two inputs that may be left out.
     "Bucketize": _Operator(_bucketize),
+    "LayerNormV4": _Operator(_layer_norm_v4, 2, 4, domain=_normalised_v4, index_input=1),
 }
 
 OPERATOR_TYPES = frozenset(_OPERATORS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import dataclass, field, replace
+from math import copysign, prod
 
 from pytest_ascendcache.operators.dtypes import DataType, data_type
 
@@ -18,6 +18,17 @@ AttributeValue = (
     | tuple[str, ...]
     | tuple[tuple[int, ...], ...]
 )
+
+
+def _negative_zeros(values: tuple[object, ...]) -> tuple[int, ...]:
+    """Where -0.0 stands, which compares equal to 0.0 and makes another kernel."""
+    if 0 not in values:
+        return ()
+    return tuple(
+        place
+        for place, each in enumerate(values)
+        if isinstance(each, float) and each == 0 and copysign(1, each) < 0
+    )
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,11 @@ class TensorDesc:
     dynamic_input: str = ""
     is_const: bool = False
     const_value: tuple[float | int | bool, ...] = ()
+    _negative_zeros: tuple[int, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if found := _negative_zeros(self.const_value):
+            object.__setattr__(self, "_negative_zeros", found)
 
     @classmethod
     def of(cls, dtype: str, *shape: int, format: str = "ND", name: str = "") -> TensorDesc:
@@ -68,6 +84,12 @@ class Attribute:
     name: str
     type: str
     value: AttributeValue
+    _negative_zeros: tuple[int, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        if found := _negative_zeros(values):
+            object.__setattr__(self, "_negative_zeros", found)
 
 
 @dataclass(frozen=True, repr=False)

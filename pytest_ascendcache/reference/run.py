@@ -24,8 +24,8 @@ def main() -> int:
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:  # noqa: ARG001 - as atc.run
-    """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``: one kernel, with arrays named ``0``, ``1``, ..., or
-    a converted model, with arrays named like its inputs and outputs."""
+    """Run ``MODEL.om INPUTS.npz OUTPUTS.npz``: one kernel, with arrays named ``0``, ``1``, ... for
+    its connected inputs, or a converted model, with arrays named like its inputs and outputs."""
     given = _parser().parse_args(argv)
     try:
         _run(given.model, given.inputs, given.outputs)
@@ -59,9 +59,10 @@ def _run(model_path: Path, inputs_path: Path, outputs_path: Path) -> None:
         _run_model(model_path, inputs_path, outputs_path)
         return
     model = Model.read(model_path)
+    tensors = [each for each in model.operator.inputs if not each.is_absent]
     with numpy.load(inputs_path, allow_pickle=False) as archive:
-        inputs = [archive[str(index)] for index in range(len(model.operator.inputs))]
-    for index, (array, tensor) in enumerate(zip(inputs, model.operator.inputs, strict=True)):
+        inputs = [archive[str(index)] for index in range(len(tensors))]
+    for index, (array, tensor) in enumerate(zip(inputs, tensors, strict=True)):
         if array.shape != tensor.shape or array.dtype != numpy.dtype(tensor.dtype.numpy):
             raise ValueError(
                 f"input {index} is {array.dtype}{list(array.shape)}; the kernel takes "

@@ -55,7 +55,7 @@ def test_shapes_fit_what_the_operator_computes(operators):
         assert has_semantics(each), each
         (y, *_) = evaluate(each, edge_inputs(each, seed=1))
         assert y.shape == each.outputs[0].shape, each
-    shapes = {tensor.shape for each in operators for tensor in each.inputs}
+    shapes = {tensor.shape for each in operators for tensor in each.inputs if tensor.shape}
     assert max(map(len, shapes)) == 8
     assert max(max(shape) for shape in shapes) > 4096
     values = [attribute.value for each in operators for attribute in each.attributes]

@@ -25,9 +25,9 @@ VALUES = {
 }
 
 
-ONE_NAME_OR_ANOTHER = (33, 167)
-"""Seeds that give two operators of which one has the value of ``adj_x1`` that the other one's
-``adj_x2`` has, or ``transpose_x1`` and ``transpose_x2``."""
+ONE_NAME_OR_ANOTHER = (54, 194)
+"""Seeds that give two operators of which one has the value of ``transpose_x1`` that the other
+one's ``transpose_x2`` has, or the same of ``base`` and ``scale``."""
 
 
 def by_key(operators):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from pytest_ascendcache.caches import RankKernel, Snapshot, read_kernel_meta
 from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
 from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
@@ -29,7 +30,6 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 from pytest_ascendcache.operators.network import Network, Node
-from pytest_ascendcache.operators.singleop import CONSTANT_TYPES
 
 LEAKY = Probe("LeakyRelu", attributes=(("negative_slope", "float", 0.25),))
 OPERATORS = (Probe("Square"), Probe("Exp"), Probe("Abs"), LEAKY)
@@ -410,39 +410,6 @@ def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, d
     run = network.attempt(network.request(wide_network(named)))
     assert run.wrong == {}, "a kernel of another operator is used"
     assert len(run.stored) == 2
-
-
-WIDE = (
-    *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
-    *("ConcatD", "SplitVD", "Bucketize"),
-)
-"""Types whose numbers are told apart whatever they are: attributes, lists, many tensors."""
-
-
-def wide_network(operators: Sequence[OperatorSpec]) -> Network:
-    """Operators side by side, each with data of its own; without those whose data cannot be
-    written."""
-    from pytest_ascendcache.operators.semantics import sample_inputs
-
-    tensors: dict[str, TensorDesc] = {}
-    constants: dict[str, tuple[float, ...]] = {}
-    nodes = []
-    for each in operators:
-        if not {tensor.dtype.name for tensor in each.inputs} <= CONSTANT_TYPES:
-            continue
-        given = tuple(f"{each.name}_input{number}" for number, _ in enumerate(each.inputs))
-        made = tuple(f"{each.name}_output{number}" for number, _ in enumerate(each.outputs))
-        described = zip((*given, *made), (*each.inputs, *each.outputs), strict=True)
-        tensors |= {name: replace(tensor, name=name) for name, tensor in described}
-        data = sample_inputs(each, seeded(1))
-        constants |= {
-            name: tuple(values.ravel().tolist())
-            for name, tensor, values in zip(given, each.inputs, data, strict=True)
-            if not tensor.is_const
-        }
-        nodes.append(Node(each, given, made))
-    outputs = tuple(name for node in nodes for name in node.outputs)
-    return Network("wide", tensors, constants, tuple(nodes), outputs)
 
 
 @rule("incremental/compiles-changed-only")

@@ -240,10 +240,23 @@ def test_training_and_inference_are_not_mixed(
 @rule("ranks/scenarios-separate")
 @pytest.mark.parametrize("first", ["one-card", "several-cards"])
 def test_one_card_and_several_are_not_mixed(network: NetworkUnderTest, first: str) -> None:
+    _are_not_mixed(network, first, {})
+
+
+@rule("ranks/scenarios-separate")
+@pytest.mark.parametrize("first", ["one-card", "several-cards"])
+def test_one_card_and_a_dynamic_cluster_are_not_mixed(
+    network: NetworkUnderTest, first: str
+) -> None:
+    """Several cards without a rank table, as ``msrun`` starts them."""
+    _are_not_mixed(network, first, {"RANK_SIZE": "", "MS_WORKER_NUM": "2"})
+
+
+def _are_not_mixed(network: NetworkUnderTest, first: str, launcher: dict[str, str]) -> None:
     network.needs_reuse()
     with meeting_place(2) as gang:
         alone = [network.request(NETWORK, 0)]
-        together = [network.request(NETWORK, rank, gang) for rank in range(2)]
+        together = [network.request(NETWORK, rank, gang, launcher) for rank in range(2)]
         before, after = (alone, together) if first == "one-card" else (together, alone)
         ended_well(*network.together(*before))
         network.mark()

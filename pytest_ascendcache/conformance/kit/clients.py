@@ -56,14 +56,14 @@ def card(rank: int, world: int, port: int, local: str | None) -> dict[str, str]:
 
 def gang(
     kernels: StaticKernelsUnderTest,
-    networks: Sequence[Network],
+    networks: Sequence[Network | Sequence[Network]],
     port: int,
     local: Sequence[str | None],
     op_compiler: Path | None = None,
     second: float = 1.0,
 ) -> list[ClientRequest]:
-    """A card for each network, with its ``LOCAL_WORLD_SIZE``; every node has an operator package
-    of its own, as machines have."""
+    """A card for each network, or each list of them, with its ``LOCAL_WORLD_SIZE``; every node
+    has an operator package of its own, as machines have."""
     world = len(networks)
     requests = []
     for rank, (network, size) in enumerate(zip(networks, local, strict=True)):
@@ -72,7 +72,7 @@ def gang(
         environment = card(rank, world, port, size)
         requests.append(
             kernels.client(
-                network,
+                *([network] if isinstance(network, Network) else network),
                 build=kernels.build,
                 environment=environment,
                 op_compiler=op_compiler,

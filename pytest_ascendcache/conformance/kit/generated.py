@@ -36,6 +36,12 @@ FLOAT32_ULP = 64.0
 """What float32 kernels stay within. Unit: ulp of float32."""
 
 
+def _is_rare(operator: OperatorSpec) -> bool:
+    """Whether a toolchain that compiles its type may refuse it all the same: a scalar, or an
+    input that is not connected."""
+    return any(not each.shape for each in operator.inputs)
+
+
 Fresh = Mapping[OperatorSpec, Run]
 """Operators the toolchain compiles -> the run that compiled each without a cache."""
 
@@ -109,10 +115,12 @@ class FamilyRuns:
             raise NotDecidable(f"too many generated operators are refused: {run.output[-200:]}")
         if len(operators) == 1:
             return {}
-        half = len(operators) // 2
+        rare = sorted(operators, key=_is_rare)
+        plain = len(rare) - sum(map(_is_rare, rare))
+        half = plain if 0 < plain < len(rare) else len(rare) // 2
         return {
-            **self._compiled(operators[:half], options),
-            **self._compiled(operators[half:], options),
+            **self._compiled(rare[:half], options),
+            **self._compiled(rare[half:], options),
         }
 
     def wrong(self, run: Run, fresh: Fresh) -> list[OperatorSpec]:

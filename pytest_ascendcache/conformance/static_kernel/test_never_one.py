@@ -14,6 +14,7 @@ from pytest_ascendcache.combinations.generated import FAMILIES, generate
 from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.packages import (
     differences,
+    leaky,
     misnamed,
     operator,
     told_apart,
@@ -56,6 +57,33 @@ def test_files_of_one_name_in_two_folders_are_two(kernels: StaticKernelsUnderTes
     kernels.install(*compiled.packages)
     plain = [key for _, key in kernels.installed.index() if "/d=0," in key]
     assert len(plain) == 2, f"of two files Abs_0.json {len(plain)} are compiled"
+
+
+@rule("static-kernel/one-binary-per-shape")
+def test_files_that_are_named_like_others_with_a_number_are_their_own(
+    kernels: StaticKernelsUnderTest,
+) -> None:
+    """A compiler that numbers what has one name meets names that end in such a number."""
+    folder = kernels.directory("dumps")
+    operators = [leaky(slope / 16) for slope in range(len(NUMBERED))]
+    for place, (name, each) in enumerate(zip(NUMBERED, operators, strict=True)):
+        (file,) = kernels.dump(each).iterdir()
+        (folder / str(place)).mkdir()
+        (folder / str(place) / f"{name}.json").write_bytes(file.read_bytes())
+    compiled = kernels.compile(folder=folder)
+    if not compiled.packages:
+        pytest.skip("op_compiler does not look into folders of the one it is given")
+    kernels.install(*compiled.packages)
+    index = kernels.installed.index()
+    assert misnamed(index, operators) == []
+    assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
+
+
+NUMBERED = (
+    *("leaky", "leaky", "leaky_1", "leaky", "leaky_2"),
+    *("leaky_1", "leaky-1", "leaky_0", "leaky"),
+)
+"""Names of files in folders of their own."""
 
 
 @rule("static-kernel/install-idempotent")

@@ -12,8 +12,12 @@ from contextlib import ExitStack
 import pytest
 
 from pytest_ascendcache.caches import InstalledKernels
+from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
+from pytest_ascendcache.combinations.seed import seeded
 from pytest_ascendcache.conformance.kit.clients import NETWORK, card, gang, packages, refused, trees
+from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.static_kernel import (
     LOCAL_WORLD_SIZE,
@@ -31,6 +35,7 @@ from pytest_ascendcache.observation import (
     probe_network,
     state_of,
 )
+from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.ranks import Rank
@@ -148,6 +153,49 @@ def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnder
 
 def _told(info: OperatorInfo) -> str:
     return f"{info.type} {info.attributes}"
+
+
+@rule("static-kernel/first-card")
+def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnderTest) -> None:
+    """Of two operators that differ in a field each card has one: in a number of a list, an
+    extent, a type; scalars are among them."""
+    families = tuple(each for each in FAMILIES if each.type in WIDE)
+    operators = told_apart(generate(seed=seeded(4), families=families))
+    networks = [wide_network(half) for half in groups(operators, 2)]
+    stand_in = kernels.stand_in(*NETWORK.operators)
+    with meeting_place(2) as place:
+        runs = kernels.together(*gang(kernels, networks, place.port, ["2"] * 2, stand_in.path))
+    for rank, run in enumerate(runs):
+        assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-400:]}"
+    needed = {
+        simplified_key(OperatorInfo.of(each)): each for of in networks for each in of.operators
+    }
+    given = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
+    missing = [str(each) for key, each in needed.items() if key not in given]
+    assert missing == [], "the first card did not give these to op_compiler"
+
+
+NEW = ("012", "0", "12", "", "2", "01")
+"""The cards that meet a new operator, network by network."""
+SHAPES = ((32,), (4, 8), (8, 4), (2, 16), (16, 2), (2, 2, 8))
+"""Of as many elements each as an impostor computes."""
+
+
+@rule("static-kernel/first-card")
+def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnderTest) -> None:
+    """All of them, the first, others, none, the last."""
+    probes = [Probe("Square", shape=shape) for shape in SHAPES]
+    lists = [
+        [
+            probe_network(each if str(card) in new else probes[0], name=f"network{number}")
+            for number, (new, each) in enumerate(zip(NEW, probes, strict=True))
+        ]
+        for card in range(3)
+    ]
+    marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
+    with meeting_place(3) as place:
+        runs = kernels.together(*gang(kernels, lists, place.port, ["3"] * 3, marked.path))
+    _all_ran_installed_kernels(runs)
 
 
 def named(run: ClientRun) -> set[int]:
