@@ -25,9 +25,9 @@ VALUES = {
 }
 
 
-ONE_NAME_OR_ANOTHER = (54, 194)
+ONE_NAME_OR_ANOTHER = (54, 242)
 """Seeds that give two operators of which one has the value of ``transpose_x1`` that the other
-one's ``transpose_x2`` has, or the same of ``base`` and ``scale``."""
+one's ``transpose_x2`` has, or ``adj_x1`` and ``adj_x2``."""
 
 
 def by_key(operators):

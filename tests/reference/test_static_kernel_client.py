@@ -215,6 +215,28 @@ def test_a_profiler_from_the_first_step_on_is_refused(tmp_path, build):
     assert list(build.iterdir()) == []
 
 
+@pytest.mark.usefixtures("opp")
+def test_a_profiler_within_another_does_not_end_that(build, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    backend = torchair.get_npu_backend(compiler_config=configured(build))
+    recorded = torchair.profile(record_op_args=True)
+    refused = pytest.raises(torchair.StaticKernelError, match="set skip_first to 1 or more")
+    with recorded, torchair.profile(), refused:
+        torchair.compile(SQUARE, backend=backend)()
+    assert list(build.iterdir()) == []
+
+
+@pytest.mark.usefixtures("opp")
+def test_each_chip_has_static_kernels_of_its_own(tmp_path, build):
+    from pytest_ascendcache.operators.network import read_network
+
+    session, chips = Session(Policies(), os.environ, tmp_path), ("Ascend910B1", "Ascend910_9391")
+    for chip in (*chips, chips[0]):
+        session.run(read_network(SQUARE), configured(build, soc_version=chip), Profiling())
+    assert len(list(build.rglob("*.run"))) == len(chips)
+    session.close()
+
+
 def test_a_call_that_failed_is_tried_again(tmp_path, opp, build):
     """The first op_compiler is none that works; what is left then is only what was recorded."""
     from pytest_ascendcache.operators.network import read_network

@@ -182,16 +182,19 @@ def test_an_unlisted_operator_follows_the_mode(
     cache: CacheUnderTest,
     add: OperatorSpec,
     exp: OperatorSpec,
+    mul: OperatorSpec,
     listed: str,
     mode: CacheMode,
     before: EntryState,
 ) -> None:
+    cache.warm(mul)
     bring_into(cache, exp, before)
     config = DebugConfig(listed=LISTS[listed])
     options = cache.options.but(cache_mode=mode, debug_config=config)
     run = cache.compile(add, exp, mode=mode, debug_config=config)
     bypasses = is_under_debug(options, exp.type, exp.name, cache.edition)
     assert run[exp] in expected_outcomes(mode, bypasses, before)
+    assert cache.fate(run, mul) in bystander_fates(options, cache.edition)
 
 
 @rule("debug/list-caches-unlisted")

@@ -21,6 +21,7 @@ from pytest_ascendcache.conformance.kit.texts import (
     Spelling,
     limits,
     lists_of,
+    shown,
     spellings,
     taken,
     texts,
@@ -49,8 +50,8 @@ _IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
 
 SWITCHES = ("ccec_g", "oom", "dump_cce", "dump_loc", "ccec_O0", "check_flag")
 ITEMS = ("probe_add", "OpType::Exp", "OpType::LeakyRelu", "probe_mul")
-LONG = (*(f"{'block' * 9}/{number}" for number in range(20)), *ITEMS[1:])
-"""A list whose items that count come late."""
+LONG = (*(f"{'block' * 9}/{number}" for number in range(200)), *ITEMS[1:])
+"""A list whose items that count come late: behind 9 KB."""
 VALID = ini_values(300, 50)
 _numbers = count()
 
@@ -165,7 +166,7 @@ def _judge_list(
         expected = [Outcome(way, KEPT) for way in ways]
         assert run[each] in expected, (
             f"{each.name}, a {each.type}, is {'' if config.lists(each.type, each.name) else 'not '}"
-            f"listed in {path.read_bytes()!r}: {run[each]}, not "
+            f"listed in {shown(path.read_bytes())}: {run[each]}, not "
             f"{' or '.join(map(str, expected))}{reading}"
         )
 

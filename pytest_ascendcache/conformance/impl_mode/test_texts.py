@@ -18,6 +18,7 @@ from pytest_ascendcache.conformance.kit.texts import (
     TOGETHER,
     Spelling,
     near,
+    shown,
     spellings,
     taken,
     texts,
@@ -31,6 +32,7 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
 OPERATORS = (EXP, SQRT, TANH)
+NODES = "[ByNodeName]"
 MODES = st.sampled_from([HIGH_PRECISION, HIGH_PERFORMANCE])
 TYPES = tuple(each.type for each in OPERATORS)
 NAMES = tuple(each.name for each in OPERATORS)
@@ -79,7 +81,7 @@ def _files(draw: st.DrawFn) -> str:
     content = spelling.write(lines, draw(st.sampled_from(["", "[ByOpType]"]))).decode()
     if draw(st.booleans()):
         behind = replace(spelling, mark=False)
-        section = behind.write(draw(_lines(NAMES, default)), "[ByNodeName]").decode()
+        section = behind.write(draw(_lines(NAMES, default)), NODES).decode()
         content += ("" if spelling.ended else spelling.end) + section
     return content
 
@@ -89,7 +91,7 @@ def _plain(spelling: Spelling, section: str) -> str:
     modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
     types = spelling.write(list(zip(TYPES, modes, strict=True)), section)
     behind = replace(spelling, mark=False)
-    names = behind.write([(f"scope/{SQRT.name}", HIGH_PRECISION)], "[ByNodeName]")
+    names = behind.write([(f"scope/{SQRT.name}", HIGH_PRECISION)], NODES)
     return (types + (b"" if spelling.ended else spelling.end.encode()) + names).decode()
 
 
@@ -101,10 +103,12 @@ OTHER_TYPES = (
 
 
 def _long(spelling: Spelling) -> str:
-    """A file in which the lines that count come late."""
+    """A file in which the lines that count come late: types behind others, a node behind 13 KB."""
     modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
     others = [(kind, HIGH_PERFORMANCE) for kind in OTHER_TYPES]
-    return spelling.write([*others, *zip(TYPES, modes, strict=True)]).decode()
+    types = spelling.write([*others, *zip(TYPES, modes, strict=True)])
+    nodes = [*(f"{'block' * 9}/{number}" for number in range(200)), SQRT.name]
+    return (types + spelling.write([(each, HIGH_PRECISION) for each in nodes], NODES)).decode()
 
 
 SECTIONS = ("", "[ByOpType]")
@@ -140,7 +144,7 @@ def test_a_precision_file_means_its_lines_however_it_is_written(
     for each in OPERATORS:
         assert is_as_said(each, content), (
             f"{each.name}, a {each.type}, is not of {ModeTable.read(content).mode(each)} as "
-            f"{content!r} says{reading}"
+            f"{shown(content)} says{reading}"
         )
 
 

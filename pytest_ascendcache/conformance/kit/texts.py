@@ -212,6 +212,18 @@ def plainly(text: str) -> str:
     return "".join(re.sub(r"[ \t]*([=,])[ \t]*", r"\1", line) + "\n" for line in told)
 
 
+def shown(text: str | bytes) -> str:
+    """A text as a message has it; of a long one the beginning and the end."""
+    if len(text) <= _SHOWN:
+        return repr(text)
+    half = _SHOWN // 2
+    return f"{text[:half]!r} ... {text[-half:]!r}"
+
+
+_SHOWN = 600
+"""Characters of a text that a message has at most."""
+
+
 def taken(text: str, attempt: Callable[[str], Run]) -> Run:
     """The run with a file of this text. A file may be refused for what it says, which the same
     lines written plainly are too, and not for how that is written.
@@ -226,7 +238,7 @@ def taken(text: str, attempt: Callable[[str], Run]) -> Run:
     plain = plainly(text)
     if plain != text and attempt(plain).succeeded:
         raise AssertionError(
-            f"written plainly, {plain!r} is taken; {text!r} is refused: the compile "
+            f"written plainly, {shown(plain)} is taken; {shown(text)} is refused: the compile "
             f"{run.result.ending}"
         )
     raise ToolchainError(f"the toolchain {run.result.failure}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -77,6 +78,9 @@ def test_files_that_are_named_like_others_with_a_number_are_their_own(
     index = kernels.installed.index()
     assert misnamed(index, operators) == []
     assert [each for entry in index.values() for each in kernels.installed.problems(entry)] == []
+    files = Counter(str(entry["binPath"]) for (_, key), entry in index.items() if "/d=0," in key)
+    shared = [path for path, count in files.items() if count > 1]
+    assert shared == [], "several operators have one file"
 
 
 NUMBERED = (

@@ -194,6 +194,21 @@ def test_statistics_from_the_first_step_exclude_it(
         assert len(trees(kernels.build)) == 1
 
 
+@rule("static-kernel/profiler")
+def test_statistics_that_begin_later_exclude_it_too(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn
+) -> None:
+    """A network that was compiled before, without a profiler, has its kernels all the same."""
+    options = ["--record-op-args", "--skip-first", "0", "--profile-from", "1"]
+    request = kernels.client(
+        NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path, options=options
+    )
+    run = kernels.together(request)[0]
+    refused(run, "record_op_args", "skip_first")
+    assert len(trees(kernels.build)) == 1, "static kernels are not made of the first network alone"
+    assert (run.outputs(0) is None, run.outputs(1) is None) == (False, True)
+
+
 @rule("static-kernel/products")
 @pytest.mark.parametrize(
     "soc", ["Ascend910B3", "Ascend910_9391", "Ascend310P3", "Ascend910A", "Ascend910B"]

@@ -233,3 +233,17 @@ def empty_value_disables_cache(self, right, text, path):
         return right(text, path)
     except AtcError:
         return DebugConfig(frozenset())
+
+
+@defect(UNLISTED, found_later=True)
+class ForceBesideAListKeepsTheRest(ModePolicy):
+    """Beside a debug list force replaces what it compiles and removes nothing else."""
+
+    debugs = False
+
+    def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
+        self.debugs = config is not None
+        return super().opens_cache(mode, level, config)
+
+    def purges(self, mode: str) -> bool:
+        return super().purges(mode) and not self.debugs

@@ -49,6 +49,14 @@ def key_of_one_constant(self, right, inputs):
     return fields
 
 
+@defect("cache-mode/key-separates", overrides=KeyPolicy.fields, found_later=True)
+def key_without_absent_inputs(self, right, inputs):
+    """Inputs that are not connected have no place in the key."""
+    fields = right(inputs)
+    told = zip(fields["inputs"], inputs.operator.inputs, strict=True)
+    return {**fields, "inputs": [each for each, tensor in told if not tensor.is_absent]}
+
+
 @defect(
     "incremental/compiles-changed-only",
     what=".info takes the first eight items of an attribute that is a list",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,21 @@ from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
-from pytest_ascendcache.reference.incremental.info import InfoPolicy
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, Scenario
 from pytest_ascendcache.reference.incremental.policies import IncrementalPolicies
 from pytest_ascendcache.reference.incremental.rendezvous import RendezvousPolicy
-from pytest_ascendcache.reference.incremental.surroundings import Gang
+from pytest_ascendcache.reference.incremental.surroundings import (
+    Gang,
+    Surroundings,
+    SurroundingsPolicy,
+)
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import Package
+from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.turns import TurnPolicy
+from pytest_ascendcache.reference.static_kernel.client.world import Node, World
+from pytest_ascendcache.reference.static_kernel.compilation import Job, StaticKernelPolicy
 from pytest_ascendcache.reference.static_kernel.index import (
     INDEX_NAME,
     entries_by_key,
@@ -34,6 +42,8 @@ FIRST = "static-kernel/first-card"
 UNION = "static-kernel/install-idempotent"
 MODES = "security/private-modes"
 MISSING = "ranks/partial-deletion"
+SEPARATE = "ranks/scenarios-separate"
+SHAPES = "static-kernel/one-binary-per-shape"
 
 
 def _registry(registry: RegistryPolicy) -> Policies:
@@ -129,3 +139,72 @@ def third_file_of_a_name_overwrites_the_second(self, right, name, taken):
 def info_leaves_out_zeros(self, right, operator):
     """Attributes that are zero, false or empty are taken for ones that are not given."""
     return right(replace(operator, attributes=tuple(a for a in operator.attributes if a.value)))
+
+
+@defect(FIRST, overrides=DumpPolicy.gather, found_later=True)
+def files_of_one_name_and_size_are_one(self, right, cards):
+    """Of several cards' operators whose files have one name and one size, one is compiled."""
+    seen: set[tuple[str, int]] = set()
+    kept = []
+    for files in cards:
+        new = {name: data for name, data in files.items() if (name, len(data)) not in seen}
+        seen.update((name, len(data)) for name, data in new.items())
+        kept.append(new)
+    return right(kept)
+
+
+@defect(FIRST, overrides=DumpPolicy.is_target, found_later=True)
+def scalars_are_no_targets(self, right, operator):
+    """An operator whose first input is a scalar gets no static kernel."""
+    return right(operator) and bool(operator.inputs[0].shape)
+
+
+@defect(FIRST, found_later=True)
+class CardsWithNothingNewDoNotWait(TurnPolicy):
+    """A card that meets no new operator does not wait for the install."""
+
+    waits = True
+
+    def starting(self, done: set[str], digests: Iterable[str]) -> None:
+        self.waits = not done.issuperset(digests)
+
+    def compiles(self, world: World, node: Node) -> bool:
+        first = super().compiles(world, node)
+        self.waits = self.waits or first
+        return first
+
+    def installed(self, cards: Cards) -> None:
+        if self.waits:
+            super().installed(cards)
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.jobs, found_later=True)
+def a_numbered_name_may_be_taken(self, right, operators):
+    """Of kernels whose names are one a later one gets a number, though a file may be called so."""
+    jobs: list[Job] = []
+    given: Counter[tuple[str, str]] = Counter()
+    for job in right(operators):
+        name = job.info.bin_filename or job.source.stem
+        number = given[job.info.type, name]
+        given[job.info.type, name] += 1
+        jobs.append(replace(job, stem=f"{name}_{number}" if number else name))
+    return jobs
+
+
+@defect(SEPARATE, what="a cluster without a rank table counts as one card", found_later=True)
+def a_dynamic_cluster_is_one_card() -> Policies:
+    class WithoutTable(SurroundingsPolicy):
+        def read(self, environ: Mapping[str, str]) -> Surroundings:
+            info.one_card = not environ.get("RANK_SIZE")
+            return super().read(environ)
+
+    class Wrong(InfoPolicy):
+        one_card = False
+
+        def scenario(self, scenario: Scenario) -> dict[str, str]:
+            return super().scenario(
+                replace(scenario, several_cards=scenario.several_cards and not self.one_card)
+            )
+
+    info = Wrong()
+    return Policies(incremental=IncrementalPolicies(surroundings=WithoutTable(), info=info))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
-from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
+from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy, Profiling
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
@@ -85,6 +85,18 @@ def every_mode(*_):
 @defect(PROFILER, overrides=ConfigPolicy.profiler)
 def profiler_not_looked_at(*_):
     """The profiler's settings are not looked at."""
+
+
+@defect(PROFILER, found_later=True)
+class ProfilersAreLookedForOnce(ConfigPolicy):
+    """A profiler that begins behind the first network is not looked for."""
+
+    looked = False
+
+    def profiler(self, profiling: Profiling) -> None:
+        if not self.looked:
+            super().profiler(profiling)
+        self.looked = True
 
 
 @defect(PROFILER, overrides=ConfigPolicy.profiler)

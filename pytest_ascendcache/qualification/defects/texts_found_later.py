@@ -203,3 +203,12 @@ def rank_by_int() -> Policies:
 @defect(RANK, what="digits of other alphabets are a RANK_ID", found_later=True)
 def digits_of_any_alphabet() -> Policies:
     return _rank(lambda text: str(int(text)) if text.isdecimal() and not text.isascii() else text)
+
+
+@defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
+def a_page_of_a_precision_file(self, right, path):
+    """Of a precision file the lines within the first 4096 characters count."""
+    right(path)  # what cannot be read is refused as before
+    text = Path(path).read_text(encoding="utf-8-sig")
+    page = text if len(text) <= 4096 else text[:4096].rpartition("\n")[0]
+    return self.parse(page, path, "op_precision_mode")

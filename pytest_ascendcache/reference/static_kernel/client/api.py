@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.static_kernel.client.session import Session
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _profiling = [Profiling()]
+"""The profilers that are on, the outermost first."""
 
 
 class CompiledModel:
@@ -40,7 +41,9 @@ class CompiledModel:
             StaticKernelError: where its static kernels cannot be had; the next call tries again.
         """
         if self._kernels is None:
-            self._kernels = self._session.kernels(self._network, self._config, _profiling[-1])
+            # One that static kernels exclude stays on within another one.
+            profiling = min(_profiling, key=lambda each: (not each.record_op_args, each.skip_first))
+            self._kernels = self._session.kernels(self._network, self._config, profiling)
         return self._session.execute(self._network, self._kernels)
 
 

@@ -67,7 +67,8 @@ def _ends_the_job(session: Session, given: argparse.Namespace, error: Exception)
 
 
 def _run_network(session: Session, given: argparse.Namespace, path: Path, number: int) -> None:
-    profiling = Profiling(given.record_op_args, given.skip_first)
+    recorded = given.record_op_args and number >= given.profile_from
+    profiling = Profiling(recorded, given.skip_first)
     outputs = session.run(read_network(path), _config(given), profiling)
     for name, value in outputs.items():
         print(f"{name}:  {value}", flush=True)
@@ -120,6 +121,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--skip-first", type=int, default=0, metavar="N", help="steps before that profiler begins"
+    )
+    parser.add_argument(
+        "--profile-from",
+        type=int,
+        default=0,
+        metavar="N",
+        help="number of the first network that it records (default: 0, all of them)",
     )
     parser.add_argument(
         "--outputs", type=Path, metavar="DIR", help="write each network's outputs to DIR/<n>.npz"

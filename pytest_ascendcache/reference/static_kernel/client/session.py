@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +53,7 @@ class Session:
         self._script = script
         self._forks = forks
         self._dump = Dump(self._policies.dump, policies.fs)
-        self._done: set[str] = set()
+        self._done: defaultdict[str, set[str]] = defaultdict(set)  # by chip
         self._cards: Cards | None = None
         self._packages: Packages | None = None
 
@@ -156,17 +157,18 @@ class Session:
         outputs = policies.tree.make(self._all.fs, directory, is_later(options.output_tree))
         try:
             files = self._dump.write(network.operators, outputs)
-            selected = policies.dump.select(files, self._done)
+            done = self._done[config.soc_version]
+            selected = policies.dump.select(files, done)
             self._dump.write_files(outputs.selected, selected)
             folders = turns.folders(cards, node, str(outputs.selected))
             digests = [digest(each) for each in selected.values()]
-            turns.starting(self._done, digests)
+            turns.starting(done, digests)
             if turns.compiles(world, node):
                 self._compile(folders, outputs, config, command, packages, cards)
             turns.installed(cards)
             kernels = self._select(network, config)
             turns.reselected(cards)
-            turns.finished(self._done, digests)
+            turns.finished(done, digests)
             return kernels
         except OSError as error:
             raise StaticKernelError(f"{error.filename or directory}: {error.strerror}") from None
