@@ -5,7 +5,8 @@ real atc all of them take hours. The core asks
 
 * each question once, unless it takes many runs and a cheaper one notices the same defects,
 * something of each rule and of each file of the suite,
-* every pair of levels of the options that decide how the cache is used,
+* every pair of levels of the options that decide how the cache is used, and beside each level
+  whether the kernel is a fresh one,
 * each case that it takes to notice a defect on record, seeded ones and CANN's deviations,
 
 and no more. The kill matrix of the core is that of the whole suite.
@@ -18,6 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pytest_ascendcache.combinations.cell import Cell
+from pytest_ascendcache.conformance.costs import runs_of
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.cover import (
@@ -32,6 +34,8 @@ FACTORS = ("cache_mode", "debug_level", "debug_config", "select_implmode")
 _MANY = 4.0
 """A question of more runs is asked for the defects it notices, not for itself."""
 _COMBINATIONS = "cache_mode/test_combinations.py::"
+_FRESH = f"{_COMBINATIONS}test_kernel_is_a_fresh_one"
+"""Costs another run; of which combinations it is asked hardly decides what it notices."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +92,13 @@ def _cell(check: str) -> str:
 
 
 def _with_its_cell(candidate: Candidate) -> Candidate:
-    """Checks of a combination look at one run of it."""
+    """Checks of a combination look at one run of it, but for those that make another."""
     cell = _cell(candidate.check)
-    return replace(candidate, life=f"{_COMBINATIONS}[{cell}]") if cell else candidate
+    if not cell:
+        return candidate
+    if _question(candidate.check) == _FRESH:
+        return replace(candidate, cost=candidate.cost + runs_of(f"{_COMBINATIONS}test_outcome"))
+    return replace(candidate, life=f"{_COMBINATIONS}[{cell}]")
 
 
 def _asks(candidate: Candidate) -> Iterator[str]:
@@ -100,6 +108,9 @@ def _asks(candidate: Candidate) -> Iterator[str]:
         yield f"the question of {_question(candidate.check)}"
     if cell := _cell(candidate.check):
         levels = Cell.special_in(cell)
+        if _question(candidate.check) == _FRESH:
+            yield from (f"fresh beside {each}={levels.get(each)}" for each in FACTORS)
+            return
         for pair in combinations(FACTORS, 2):
             yield " ".join(f"{each}={levels.get(each)}" for each in pair)
 

@@ -175,15 +175,15 @@ def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnd
     assert missing == [], "the first card did not give these to op_compiler"
 
 
-NEW = ("012", "0", "12", "", "2", "01")
+NEW = ("012", "0", "12", "")
 """The cards that meet a new operator, network by network."""
-SHAPES = ((32,), (4, 8), (8, 4), (2, 16), (16, 2), (2, 2, 8))
+SHAPES = ((32,), (4, 8), (8, 4), (2, 16))
 """Of as many elements each as an impostor computes."""
 
 
 @rule("static-kernel/first-card")
 def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnderTest) -> None:
-    """All of them, the first, others, none, the last."""
+    """All of them, the first, the others, none."""
     probes = [Probe("Square", shape=shape) for shape in SHAPES]
     lists = [
         [
