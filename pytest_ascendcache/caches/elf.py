@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -21,8 +22,7 @@ class ElfError(ValueError):
     """Bytes that are not a complete ELF64 little-endian object."""
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(NamedTuple):
     name: int
     type: int
     flags: int
@@ -35,7 +35,7 @@ class _Section:
     entry_size: int
 
     def pack(self) -> bytes:
-        return _SECTION.pack(*(getattr(self, field) for field in self.__dataclass_fields__))
+        return _SECTION.pack(*self)
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,8 @@ def _parse(data: bytes | memoryview) -> _Elf:
         raise ElfError("no section table")
     if table + count * _SECTION.size > len(data):
         raise ElfError("the section table lies outside the file")
-    sections = tuple(
-        _Section(*_SECTION.unpack_from(data, table + index * _SECTION.size))
-        for index in range(count)
-    )
+    table_bytes = data[table : table + count * _SECTION.size]
+    sections = tuple(map(_Section._make, _SECTION.iter_unpack(table_bytes)))
     elf = _Elf(header, sections)
     if elf.size > len(data):
         raise ElfError("a section lies outside the file")
@@ -205,9 +203,7 @@ def add_note(data: bytes, section: str, owner: str, description: bytes) -> bytes
     table_offset = len(grown)
     for index, each in enumerate(elf.sections):
         if index == elf.names_index:
-            each = _Section(
-                **{**each.__dict__, "offset": names_offset, "size": len(new_names)},
-            )
+            each = each._replace(offset=names_offset, size=len(new_names))
         grown += each.pack()
     grown += _Section(
         name=len(name_bytes),
@@ -248,7 +244,7 @@ def rename_symbol(data: bytes, old: str, new: str) -> bytes:
             place = len(grown)
             grown += texts + new.encode() + b"\0"
             _SYMBOL.pack_into(grown, offset, len(texts), *rest)
-            moved = _Section(**{**names.__dict__, "offset": place, "size": len(grown) - place})
+            moved = names._replace(offset=place, size=len(grown) - place)
             header = elf.header[6] + table.link * _SECTION.size
             grown[header : header + _SECTION.size] = moved.pack()
             return bytes(grown)
