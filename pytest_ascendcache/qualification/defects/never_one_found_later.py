@@ -191,6 +191,13 @@ def a_numbered_name_may_be_taken(self, right, operators):
     return jobs
 
 
+@defect(SHAPES, overrides=StaticKernelPolicy.jobs, found_later=True)
+def files_of_one_name_leave_nothing_to_compile(self, right, operators):
+    """Where several files have one name, nothing is compiled."""
+    names = [path.name for path, _ in operators]
+    return right(operators) if len(set(names)) == len(names) else []
+
+
 @defect(SEPARATE, what="a cluster without a rank table counts as one card", found_later=True)
 def a_dynamic_cluster_is_one_card() -> Policies:
     class WithoutTable(SurroundingsPolicy):
