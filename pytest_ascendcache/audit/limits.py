@@ -17,7 +17,7 @@ from pytest_ascendcache.contract.aging import (
     ini_limits,
 )
 from pytest_ascendcache.contract.editions import Edition, default, foreign_names
-from pytest_ascendcache.words import count
+from pytest_ascendcache.words import count, nearest
 
 SECTION = "op_compiler_cache"
 _STAMPS = ("adk_version", "ops_version")
@@ -66,14 +66,31 @@ def _of_text(text: str, stray: str, other: str) -> Iterator[str]:
         yield f"has something before [{SECTION}]: the section has to start its line to be found"
     elif not starts:
         yield f"has no section [{SECTION}], so nothing in it counts"
+    elif behind := _behind_section(text):
+        yield f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
     elif stray:
         yield f"sets {stray} outside of [{SECTION}]"
     elif other and other < SECTION:
         yield f"has a section [{other}]: CANN meets it first and ignores the whole file"
 
 
+def _behind_section(text: str) -> str:
+    """What stands in the line of the section, where it is no note."""
+    for line in text.splitlines():
+        before, _, behind = line.partition("]")
+        if before == f"[{SECTION}" and not behind.strip().startswith(("#", ";")):
+            return behind.strip()
+    return ""
+
+
 def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
     given = [name for name in edition.ini if name in values]
+    foreign = foreign_names(edition)
+    for name in values:
+        if name not in (*edition.ini, *_STAMPS, *foreign):
+            meant = nearest(name.lower(), edition.ini)
+            if meant:
+                yield f"sets {name[:40]}, which nothing reads: write {meant}"
     if len(given) == 1:
         (missing,) = (name for name in edition.ini if name not in given)
         yield f"sets {given[0]} and not {missing}: it counts only with both"
@@ -82,7 +99,7 @@ def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
         wanted = f"{size} takes -1 or 1 and more (MB), {ratio} 1 to 100 (percent)"
         set_to = ", ".join(f"{name}={values[name][:30]!r}" for name in given)
         yield f"sets {set_to}, which does not count: {wanted}"
-    for name, (other, instead) in foreign_names(edition).items():
+    for name, (other, instead) in foreign.items():
         if name in values and name in other.ini:
             how = f"write {instead}" if instead in edition.ini else f"export {instead}"
             yield f"sets {name}, a key of {other} that {edition} does not read: {how}"

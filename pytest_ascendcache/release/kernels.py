@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -120,13 +121,29 @@ def _older(directory: Path, second: int) -> Iterator[tuple[int, str]]:
 
 
 def _newest(bank: Path) -> tuple[int, Path]:
-    """The last change of any file of a knowledge base, in whole seconds, and which it is."""
-    files = [bank] if not bank.is_dir() else (each for each in bank.rglob("*"))
-    times = ((each.lstat(), each) for each in files)
-    changed = [(int(info.st_mtime), path) for info, path in times if stat.S_ISREG(info.st_mode)]
+    """The last change of any file of a knowledge base, in whole seconds, and which it is. A link
+    is what it leads to; one that leads nowhere holds nothing."""
+    changed = []
+    for path in _files(bank) if bank.is_dir() else [bank]:
+        with suppress(FileNotFoundError):
+            info = path.stat()
+            if stat.S_ISREG(info.st_mode):
+                changed.append((int(info.st_mtime), path))
     if not changed:
         raise FileNotFoundError(f"the knowledge base {bank} has no file")
     return max(changed)
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """All files below a directory, each directory once, linked ones too."""
+    seen: set[tuple[int, int]] = set()
+    for place, directories, inside in os.walk(directory, followlinks=True):
+        info = Path(place).stat()
+        if (info.st_dev, info.st_ino) in seen:
+            directories.clear()
+            continue
+        seen.add((info.st_dev, info.st_ino))
+        yield from (Path(place, each) for each in inside)
 
 
 def _when(second: int) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
+from pytest_ascendcache.release.nodes import has_node
 from pytest_ascendcache.release.problem import Problem
 
 _SECTIONS = {"[ByOpType]": False, "[ByNodeName]": True}
@@ -107,14 +108,19 @@ def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
 
 
 def _wrong_name(line: _Line, release: Release, tables: ImplModeTables) -> Iterator[Problem]:
-    if not release.operators:
-        return
     types = {each.name: each.type for each in release.operators if each.name}
     if line.key in types:
         yield from _wrong_mode(line, types[line.key], tables)
-    else:
+    elif has_node(release, line.key):
+        if line.mode not in (modes := frozenset().union(*tables.offered.values())):
+            yield Problem(
+                f"line {line.number}: {line.mode!r} is not supported for any type",
+                _nearest(line.mode, modes),
+            )
+    elif types or release.model is not None:
+        where = "no operator" if release.model is None else f"no node of {release.model.name}"
         yield Problem(
-            f"line {line.number}: no operator is named {line.key!r}", _nearest(line.key, types)
+            f"line {line.number}: {where} is named {line.key!r}", _nearest(line.key, types)
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.audit import Audit, Check, Removal, audit, holds_a_cache, story, undecided
-from pytest_ascendcache.audit.limits import Aging
+from pytest_ascendcache.audit.limits import Aging, read_ini
 from pytest_ascendcache.audit.reading import ChangedWhileRead, Reader
 from pytest_ascendcache.caches import Snapshot
 from pytest_ascendcache.contract import AgedEntry, CacheLimits, expected_aging
@@ -408,3 +408,28 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
     forbidden = look(tmp_path)
     assert (forbidden.files, forbidden.bytes) == (allowed.files, allowed.bytes)
     assert not forbidden.found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[op_compiler_cache]\nmax_op_cache_size=20\nremain_cache_size_ratio=50\n", ()),
+        ("[op_compiler_cache] # limits\nversion=1\n", ()),
+        (
+            "[op_compiler_cache] max_op_cache_size=20 remain_cache_size_ratio=50\n",
+            (
+                "has 'max_op_cache_size=20 remain_cache_size_r' behind [op_compiler_cache]: each "
+                "key needs a line of its own",
+            ),
+        ),
+        (
+            "[op_compiler_cache]\nMax_Op_Cache_Size=20\nremain_cache_ratio_size=50\n",
+            (
+                "sets Max_Op_Cache_Size, which nothing reads: write max_op_cache_size",
+                "sets remain_cache_ratio_size, which nothing reads: write remain_cache_size_ratio",
+            ),
+        ),
+    ],
+)
+def test_limits_that_nothing_reads_are_named(text: str, said: tuple[str, ...]) -> None:
+    assert read_ini(text.encode()).problems == said

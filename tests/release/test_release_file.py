@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from pytest_ascendcache.release import (
     distinct_operators,
     kept_file_problems,
     options_digest,
+    outdated_kernels,
     precision_file_problems,
     read_manifest,
     read_release,
@@ -318,6 +320,77 @@ def test_lines_of_a_precision_file(text: str, said: str) -> None:
     found = story(precision_file_problems(text, release, TABLES))
     assert said in found
     assert bool(found) is bool(said)
+
+
+_ONNX = b"\x12\x0bSoftmaxProb\x1a\x12layer0/att/Softmax\x22\x07Softmax"
+
+
+@pytest.mark.parametrize(
+    ("framework", "content", "name", "found"),
+    [
+        ("5", _ONNX, "layer0/att/Softmax", True),
+        ("5", _ONNX, "layer0/att/Softma", False),
+        ("5", _ONNX, "ayer0/att/Softmax", False),
+        ("5", _ONNX, "SoftmaxProb", False),  # a tensor
+        ("5", _ONNX, "Softmax", False),  # a type
+        ("5", _ONNX, "Softmax_12", True),  # as atc numbers a node without a name
+        ("5", _ONNX, "Gelu_12", False),
+        ("5", b"\x1a\xac\x02" + b"n" * 300, "n" * 300, True),
+        ("5", b"\x1a\x06\xe5\xb1\x82/e", "层/e", False),
+        ("5", b"\x1a\x05\xe5\xb1\x82/e", "层/e", True),
+        ("3", b"\x0a\x03Exp\x12\x04Sqrt", "Exp", True),
+        ("3", b"\x0a\x03Exp\x12\x04Sqrt", "Sqrt", False),
+        ("1", b"..\x03Exp..", "Exp", True),  # MindIR: any field
+        ("0", b'layer { name: "Exp" }', "Exp", True),  # Caffe: text
+        ("0", b'layer { name: "Exp1" }', "Exp", False),
+        ("5", b"", "Exp", False),
+    ],
+)
+@pytest.mark.parametrize("beside", [(), (SQRT,)], ids=["alone", "beside-operators"])
+def test_names_of_a_precision_file_are_looked_for_in_the_model(
+    tmp_path: Path,
+    framework: str,
+    content: bytes,
+    name: str,
+    found: bool,
+    beside: tuple[OperatorSpec, ...],
+) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(content)
+    options = {"model": str(model), "framework": framework}
+    release = Release(tmp_path / "release.toml", "r", "A", options, operators=beside)
+    text = f"[ByNodeName]\n{name}=high_precision\n"
+    said = story(precision_file_problems(text, release, TABLES))
+    assert bool(said) is not found
+    assert found or f"line 2: no node of m.onnx is named {name!r}" in said
+    said = story(precision_file_problems(text.replace("ion", "oin"), release, TABLES))
+    assert not found or "'high_precisoin' is not supported for any type" in said
+
+
+def test_a_knowledge_base_may_be_linked(tmp_path: Path) -> None:
+    cache = tmp_path / "cache" / "kernel_cache" / "A"
+    bank, elsewhere = tmp_path / "bank", tmp_path / "elsewhere"
+    for each in (cache, bank, elsewhere):
+        each.mkdir(parents=True)
+    (bank / "old.json").write_text("{}")
+    os.utime(bank / "old.json", (1000, 1000))
+    for name in (f"te_exp_{'0' * 64}.json", f"te_exp_{'0' * 64}.o"):
+        (cache / name).write_text("{}")
+        os.utime(cache / name, (2000, 2000))
+    release = Release(
+        tmp_path / "r.toml", "r", "A", {}, knowledge_base=(bank,), caches=(tmp_path / "cache",)
+    )
+    assert outdated_kernels(release) == []
+    (elsewhere / "round").symlink_to(elsewhere)
+    (elsewhere / "new.json").write_text("{}")
+    os.utime(elsewhere / "new.json", (3000, 3000))
+    (bank / "nowhere.json").symlink_to(tmp_path / "gone")
+    assert outdated_kernels(release) == []
+    (bank / "new.json").symlink_to(elsewhere / "new.json")
+    assert "new.json" in story(outdated_kernels(release))
+    (bank / "new.json").unlink()
+    (bank / "folder").symlink_to(elsewhere)
+    assert "new.json" in story(outdated_kernels(release))
 
 
 def test_a_file_that_is_named_and_not_there_is_not_kept(tmp_path: Path) -> None:
