@@ -2,8 +2,9 @@
 
 The kill matrix says which check notices which seeded defect. An order of checks follows from it by
 the greedy cover: next is always the check that notices the most defects that no earlier one does,
-for what it costs; the first check of a rule counts as one defect more. Before all others may come
-checks that an earlier report gives reason to ask again.
+for what it costs; the first check of a rule counts as one defect more, a known deviation of a
+vendor as half of one. What was chosen is then given up, one by one, wherever others say more for
+its runs. Before all others may come checks that an earlier report gives reason to ask again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 
 from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
-from pytest_ascendcache.qualification.matrix import Kills
+from pytest_ascendcache.qualification.matrix import VENDOR, Kills
 
+_OF_A_DEVIATION = 0.5
+"""The part of a defect that a known deviation counts less."""
 _AHEAD = 0.5
 """The part of a limit that checks may take which are put first, so that others tell what is new."""
 
@@ -122,11 +125,9 @@ def cover(
     left = _portions(candidates, notices)
     wanted = frozenset(first)
     ahead = _ahead(left, wanted, limit * _AHEAD)
-    taken = _filled(ahead, _others(left, ahead), limit)
-    # What was taken early may say nothing by now that those behind it do not.
-    needed = _without_idle(taken, ahead)
-    if len(needed) < len(taken):
-        taken = _filled(needed, _others(left, needed), limit)
+    telling = _filled(ahead, _others(left, ahead), limit, only_new=True)
+    telling = _improved(telling, left, ahead, limit)
+    taken = _filled(telling, _others(left, telling), limit)
     rest = sorted(_others(taken, ahead), key=lambda each: each.cost)
     taken = _filled(ahead, rest, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
@@ -188,7 +189,7 @@ def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> li
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
     def gain(portion: _Portion) -> float:
-        return len((portion.says - said) | new(portion)) / portion.cost
+        return _worth((portion.says - said) | new(portion)) / portion.cost
 
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
         best = max(fitting, key=gain)
@@ -209,14 +210,16 @@ def _filled(
     said = set().union(*(each.says for each in found))
     # What a portion says that is new can only become less: a figure that is still true when its
     # turn comes is the greatest. Of equals the first comes first: the cheapest.
-    turns = [(-len(each.says - said) / each.cost, number, each) for number, each in enumerate(left)]
+    turns = [
+        (-_worth(each.says - said) / each.cost, number, each) for number, each in enumerate(left)
+    ]
     heapq.heapify(turns)
     while turns:
         assumed, number, best = turns[0]
         if spent + best.cost > limit:  # and will not fit later
             heapq.heappop(turns)
             continue
-        gain = -len(best.says - said) / best.cost
+        gain = -_worth(best.says - said) / best.cost
         if gain != assumed:
             heapq.heapreplace(turns, (gain, number, best))
             continue
@@ -227,6 +230,30 @@ def _filled(
         spent += best.cost
         said |= best.says
     return found
+
+
+def _improved(
+    taken: list[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
+) -> list[_Portion]:
+    """What was taken, but for what can be given up so that more is said by what fits instead; the
+    dearest is tried first. Those that are ``kept`` stay."""
+    worth = _worth_of(taken)
+    for each in sorted(_others(taken, kept), key=lambda each: -each.cost):
+        remaining = _others(taken, [each])
+        instead = _filled(remaining, _others(left, [*remaining, each]), limit, only_new=True)
+        if _worth_of(instead) > worth:
+            return _improved(instead, left, kept, limit)
+    return taken
+
+
+def _worth_of(portions: Sequence[_Portion]) -> float:
+    return _worth(frozenset().union(*(each.says for each in portions)))
+
+
+def _worth(said: Collection[str]) -> float:
+    """What names of defects and rules count together. A deviation that lists of vendors name is
+    known before a run: to notice it again tells less."""
+    return len(said) - _OF_A_DEVIATION * sum(each.startswith(VENDOR) for each in said)
 
 
 def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
