@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import count
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -176,6 +176,10 @@ class Held(Generic[Result]):
     def release(self) -> None:
         """Let it go on."""
         self._gate.release()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends in so many seconds; one that was let go and has to wait does not."""
+        return bool(wait([self._result], seconds).done)
 
     def kill(self) -> None:
         """Kill it where it stands, with SIGKILL."""

@@ -328,10 +328,12 @@ def test_a_second_run_removes_nothing_more(cache: CacheUnderTest, add: OperatorS
 
 
 @rule("aging/hit-renews")
-@pytest.mark.parametrize("ago", [1, 5, 40])
+@pytest.mark.parametrize("ago", [0.1, 1, 5, 40])
 def test_a_reused_entry_survives_the_next_aging(
-    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec, ago: int
+    cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec, ago: float
 ) -> None:
+    """Last used so many hours ago. A use of six minutes ago counts no less: who notes it only now
+    and then loses up to as much of the half hour."""
     cache.warm(add, mul, exp)
     entries = [cache.entry(operator) for operator in (add, mul)]
     cache.mark()
@@ -343,8 +345,9 @@ def test_a_reused_entry_survives_the_next_aging(
     for entry in entries:
         # One of the two is enough for a toolchain that looks at one of them.
         assert max(accessed(entry)) >= started, "the reuse did not renew the access time"
-    # All ten are younger than the entries were, and go before them, since they were used.
-    shelf = Shelf(cache).lay(TEN, ITEM, *[ago * 0.9] * 10)
+    # All ten are younger than the entries were (or idle, where these were not), and go before
+    # them, since they were used.
+    shelf = Shelf(cache).lay(TEN, ITEM, *[max(ago * 0.9, 0.6)] * 10)
     cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
     for entry in entries:
@@ -408,6 +411,28 @@ def test_a_reuse_at_minus_one_renews_nothing(
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
         return
     assert accessed(entry) == before, "the access time was renewed"
+
+
+@rule("aging/needs-both")
+@pytest.mark.parametrize("source", ["ini", "environment"])
+def test_minus_one_does_not_last(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
+) -> None:
+    """Who makes the directory and uses an entry of it has switched aging off, the next has not."""
+    cache.marks = False
+    if source == "environment":
+        cache.compile(add, mode=ENABLE, environment=environment(-1))
+    cache.warm(add)
+    before = {path: path.read_bytes() for path in cache.layout.ini_candidates if path.exists()}
+    cache.compile(add, mode=ENABLE, environment=_minus_one(cache, source))
+    for path, text in before.items():
+        path.write_bytes(text)
+    entry = cache.entry(add)
+    rest_entry(entry, 20 * HOUR)
+    shelf = ten(cache)
+    run = cache.compile(exp, mode=ENABLE, environment=environment(8, 50))
+    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    assert not entry.object_path.exists(), "an entry stays that was used while aging was off"
 
 
 # --- where limits come from -----------------------------------------------------------------

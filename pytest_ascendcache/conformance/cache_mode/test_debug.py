@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_ascendcache.caches import find_canaries
+from pytest_ascendcache.caches import Entry, find_canaries, plant_canary, read_entries
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -262,6 +262,7 @@ def test_which_reading_of_a_list_alone(
 DEBUGGED: dict[str, dict[str, Any]] = {
     "level-1": {"debug_level": 1},
     "level-2": {"debug_level": 2},
+    "level-3": {"debug_level": 3},
     "level-4": {"debug_level": 4},
     "config": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"))},
     "list": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"), ("OpType::Add",))},
@@ -281,11 +282,22 @@ def _takes(cache: CacheUnderTest, add: OperatorSpec, how: str) -> None:
 def test_a_debug_kernel_is_not_served_later(
     cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
+    """From nowhere: what debugging leaves in the working directory is marked, too."""
     _takes(cache, add, how)
     cache.compile(add, mode=ENABLE, **DEBUGGED[how])
+    left = {plant_canary(each).token for each in _entries_below(cache.work)}
     run = cache.compile(add, mode=ENABLE)
+    taken = left & find_canaries(run.model(add).read_bytes())
+    assert not taken, "a kernel is served that debugging has left in the working directory"
     assert run[add] == Outcome(COMPILED, STORED)
     assert run.kernel(add) == cache.fresh(add), "the kernel is not the normal one"
+
+
+def _entries_below(directory: Path) -> list[Entry]:
+    """What looks like an entry, in any directory of a working directory."""
+    places = [directory, *(each for each in directory.rglob("*") if each.is_dir())]
+    found = [each for place in places for each in read_entries(place).values()]
+    return [each for each in found if each.is_valid]
 
 
 @rule("debug/results-not-cached")

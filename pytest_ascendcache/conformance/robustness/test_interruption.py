@@ -21,7 +21,7 @@ from pytest_ascendcache.conformance.kit.stories import (
     STORIES,
     Story,
 )
-from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, rule
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
 from pytest_ascendcache.observation import (
@@ -302,6 +302,26 @@ def test_a_downgrade_voids_the_cache_too(
     old = _marks(cache)
     run = cache.compile(add, mode=ENABLE, environment=older.environment)
     assert not _served(run, add) & old, "a kernel of the newer toolchain is served"
+
+
+@rule("cache-mode/force-purges-soc")
+def test_what_force_removed_does_not_come_back_with_its_version(
+    cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """An entry of one version, force under another, and the first version again."""
+    if Capability.VERSION_STAMP not in toolchain.capabilities:
+        pytest.skip(f"{toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    cache.needs_reuse()
+    newer, older = (
+        toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox / name)
+        for name in ("newer", "older")
+    )
+    newer.apply()
+    cache.compile(add, mode=ENABLE, environment=older.environment)
+    old = _marks(cache)
+    cache.compile(exp, mode=FORCE, environment=newer.environment)
+    run = cache.compile(add, mode=ENABLE, environment=older.environment)
+    assert not _served(run, add) & old, "a kernel of before force is served"
 
 
 @dataclass

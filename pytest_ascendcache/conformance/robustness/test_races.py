@@ -18,6 +18,10 @@ from pytest_ascendcache.operators import OperatorSpec
 
 KILLED, MID_WRITE = CrashKind.KILLED, CrashKind.MID_WRITE
 
+_TRIES = 0.3
+"""Seconds after which who was let go before a lock has found it taken. No verdict rests on it: who
+is slower finds it free."""
+
 
 @pytest.fixture
 def _holds(cache: CacheUnderTest) -> None:
@@ -121,6 +125,39 @@ def test_force_meets_a_writer_at_every_moment(
         problem = cache.recovery(add)
         cache.marks = False
         assert problem is None, f"{where}: {problem}"
+
+
+@rule("cache-mode/force-purges-soc")
+@pytest.mark.usefixtures("_holds")
+def test_force_that_has_to_wait_purges(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, mul: OperatorSpec
+) -> None:
+    """A writer stands before its last change; force comes, and both go on."""
+    cache.marks = False
+    cache.warm(exp)
+    old = cache.entry(exp)
+    writing = cache.interruption(add, mode=ENABLE)
+    changes = [each for each in writing.holdable if each.act.changes]
+    forcing = cache.interruption(mul, mode=FORCE)
+    waits = [each for each in forcing.operations if each.act is Act.LOCK]
+    if not changes:
+        raise NotDecidable("a run that stores was not seen to change a file")
+    writing.reset()
+    if not old.is_valid:
+        raise NotDecidable("the entry of before force cannot be put back")
+    with writing.held(changes[-1]) as writer:
+        if waits:
+            with forcing.held(waits[0], may_end=True) as second:
+                second.release()
+                second.ends_within(_TRIES)
+                writer.release()
+                force = second.result()
+        else:
+            force = cache.attempt(mul, mode=FORCE)
+            writer.release()
+        writer.result()
+    assert force.succeeded, f"beside a writer force {force.result.ending}"
+    assert not old.object_path.exists(), "an entry is still there that is older than force"
 
 
 @rule("robust/same-key-race")
