@@ -28,8 +28,8 @@ class SamplesError(Exception):
 def sample_inputs(release: Release) -> Arrays:
     """The release's own inputs, or some made for the shapes of its ONNX model.
 
-    Made ones are the same every time: normal numbers, and whole numbers 0 and 1, which index
-    every table and are masks.
+    Made ones are the same every time: normal numbers, and whole numbers: for what indexes a table
+    those from its first row to its last, both among them, else 0 and 1, which are masks.
 
     Raises:
         SamplesError: for a file that cannot be read, or a model whose inputs cannot be told.
@@ -41,7 +41,9 @@ def sample_inputs(release: Release) -> Arrays:
     shapes = asked_shapes(release.options.get(atc.INPUT_SHAPE, ""))
     random = np.random.default_rng(_SEED)
     found: Arrays = {}
-    for name, dtype, declared in _inputs(release):
+    graph = _onnx(release).graph
+    rows = _rows(graph)
+    for name, dtype, declared in _inputs(graph):
         shape = shapes.get(name, declared)
         if min(shape, default=0) < 0:
             raise SamplesError(
@@ -51,7 +53,9 @@ def sample_inputs(release: Release) -> Arrays:
         if np.dtype(dtype).kind == "f":
             found[name] = random.standard_normal(shape).astype(dtype)
         else:
-            found[name] = random.integers(0, 2, shape).astype(dtype)
+            found[name] = random.integers(0, rows.get(name, 2), shape).astype(dtype)
+            if name in rows:
+                found[name].flat[:1], found[name].flat[-1:] = 0, rows[name] - 1
     return found
 
 
@@ -122,11 +126,23 @@ def _onnx(release: Release) -> Any:
         raise SamplesError(f"{release.model} cannot be read ({error}).") from None
 
 
-def _inputs(release: Release) -> list[tuple[str, str, tuple[int, ...]]]:
+def _rows(graph: Any) -> dict[str, int]:
+    """The inputs that index weights, with how many rows the shortest of these have."""
+    weights = {each.name: tuple(each.dims) for each in graph.initializer}
+    found: dict[str, int] = {}
+    for node in graph.node:
+        if node.op_type == "Gather" and weights.get(node.input[0]):
+            axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+            extent = weights[node.input[0]][axis]
+            name = node.input[1]
+            found[name] = min(extent, found.get(name, extent))
+    return found
+
+
+def _inputs(graph: Any) -> list[tuple[str, str, tuple[int, ...]]]:
     """Name, numpy type and shape of every input that is no weight; -1 is any extent."""
     import onnx
 
-    graph = _onnx(release).graph
     weights = {each.name for each in graph.initializer}
     found = []
     for each in graph.input:

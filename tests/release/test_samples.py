@@ -54,6 +54,22 @@ def test_inputs_are_made_for_the_shapes_and_always_the_same(tmp_path) -> None:
     np.testing.assert_array_equal(float32_outputs(asked, first)["y"], 2 * first["x"])
 
 
+@pytest.mark.parametrize(("axis", "last"), [(0, 2999), (1, 6)])
+def test_what_indexes_a_table_is_made_to_take_its_first_and_last_row(tmp_path, axis, last) -> None:
+    asked = release(tmp_path, input_shape="x:4,3;ids:50")
+    model = onnx.load(tmp_path / "m.onnx")
+    table = helper.make_tensor("table", TensorProto.FLOAT, [3000, 7], [0.0] * 21_000)
+    model.graph.initializer.append(table)
+    for node in ("table", "other"):
+        model.graph.node.append(
+            helper.make_node("Gather", [node, "ids"], [f"of_{node}"], axis=axis)
+        )
+    onnx.save(model, tmp_path / "m.onnx")
+    made = sample_inputs(asked)["ids"]
+    assert (made.min(), made.max()) == (0, last)
+    assert len(set(made.tolist())) > 4
+
+
 def test_an_extent_nobody_gives_is_asked_for(tmp_path) -> None:
     with pytest.raises(SamplesError, match=r"input x of .* dynamic shape \[-1, 3\]; write inputs"):
         sample_inputs(release(tmp_path))
