@@ -77,12 +77,16 @@ def _nothing_was_done(kernels: StaticKernelsUnderTest, marked: StandIn) -> None:
 
 
 @rule("static-kernel/local-world-size")
-@pytest.mark.parametrize("values", [("2", "1"), ("1", "2"), ("2", None)], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [("2", "1"), ("1", "2"), ("2", None), ("2", "2", "4", "4"), ("4", "4", "2", "2")],
+    ids=str,
+)
 def test_it_has_to_be_the_same_on_every_card(
-    kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, str | None]
+    kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, ...]
 ) -> None:
-    with meeting_place(2) as place:
-        requests = gang(kernels, [NETWORK] * 2, place.port, values, marked.path)
+    with meeting_place(len(values)) as place:
+        requests = gang(kernels, [NETWORK] * len(values), place.port, values, marked.path)
         runs = kernels.together(*requests)
     for run in runs:
         refused(run, LOCAL_WORLD_SIZE)

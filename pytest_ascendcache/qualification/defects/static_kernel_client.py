@@ -130,6 +130,15 @@ def local_world_size_not_compared(self, right, world, *_):
     return right(world, "1")
 
 
+@defect(LOCAL, overrides=CardsPolicy.agree, found_later=True)
+def multiples_of_local_world_size_agree(self, right, theirs, ours):
+    """A LOCAL_WORLD_SIZE that is a multiple of rank 0's, and that not 1, goes with it."""
+    if right(theirs, ours):
+        return True
+    numbers = all(isinstance(each, str) and each.isdigit() for each in (theirs, ours))
+    return numbers and int(ours) > 1 and int(theirs) % int(ours) == 0
+
+
 @defect(FIRST, overrides=TurnPolicy.compiles)
 def rank_0_instead_of_first_card(self, right, world, *_):
     """Rank 0 compiles for everybody, the first cards of other nodes do not."""
