@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import Cards, CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy, Profiling
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
@@ -154,6 +154,18 @@ def every_card_compiles(*_):
 @defect(FIRST, overrides=TurnPolicy.installed)
 def cards_do_not_wait(*_):
     """The other cards do not wait for the install."""
+
+
+@defect(FIRST, found_later=True)
+class CardsAreInStepAfterTheFirstGraph(TurnPolicy):
+    """At the first graph alone the cards wait until all of them have their kernels."""
+
+    graphs = 0
+
+    def reselected(self, cards: Cards) -> None:
+        self.graphs += 1
+        if self.graphs == 1:
+            super().reselected(cards)
 
 
 @defect(FIRST, overrides=CardsPolicy.patience)
