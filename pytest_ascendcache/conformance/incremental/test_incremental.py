@@ -217,15 +217,24 @@ def test_an_operator_with_other_inputs_is_compiled(network: NetworkUnderTest, ch
     assert (again.wrong, again.stored, again.disturbed) == ({}, frozenset(), {})
 
 
+SEVERAL = tuple(
+    probe_network("Square", kind, replace(LEAKY, attributes=(("negative_slope", "float", slope),)))
+    for kind, slope in (("Exp", 0.25), ("Abs", 0.5), ("Sigmoid", 0.125), ("Relu", 0.75))
+)
+"""Networks with an operator in common, one of a type of its own, and one of an attribute."""
+
+
 @rule("incremental/compiles-changed-only")
 def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
-    network.run(NETWORK)
-    network.run(probe_network(*CHANGES["attribute"]))
+    """To each of several networks, all others having been there since."""
+    for each in SEVERAL:
+        network.run(each)
     network.mark()
-    for again in (NETWORK, probe_network(*CHANGES["attribute"])):
-        run = network.run(again)
+    for each in SEVERAL:
+        run = network.run(each)
         assert run.wrong == {}
         assert run.compiled == frozenset()
+        assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
 
 
 @rule("incremental/compiles-changed-only")

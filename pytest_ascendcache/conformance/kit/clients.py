@@ -7,6 +7,7 @@ import select
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -91,25 +92,47 @@ def refused(run: ClientRun, *words: str) -> None:
         assert word in run.output, f"the error does not say {word!r}: {run.output.strip()[-400:]}"
 
 
+@dataclass(frozen=True)
+class Gate:
+    """Before it an ``op_compiler`` stands at one of its calls; ``waits`` has it do so."""
+
+    waits: str
+    before: Path
+    after: Path
+
+    @classmethod
+    def at(cls, kernels: StaticKernelsUnderTest, call: int) -> Gate:
+        """For the call of this number, from 1 on, and those that follow."""
+        directory = kernels.directory("meet")
+        before, after = directory / "before", directory / "after"
+        for fifo in (before, after):
+            os.mkfifo(fifo)
+        gate = f"echo > {shlex.quote(str(before))}; read go < {shlex.quote(str(after))}"
+        return cls(f"[ $(wc -l < {{log}}) -lt {call} ] || {{{{ {gate}; }}}}", before, after)
+
+    def reached(self) -> None:
+        """Wait until it stands there, for a limited time."""
+        _wait_for(self.before)
+
+    def open(self) -> None:
+        """Let it go on."""
+        _tell(self.after)
+
+
 @contextmanager
 def standing_client(
     kernels: StaticKernelsUnderTest, opp: Path
 ) -> Iterator[tuple[str, Callable[[], ClientRun]]]:
     """A client that has installed a package and stands before its second network; the package's
     name, and what lets it go on, to its end."""
-    directory = kernels.directory("meet")
-    before, after = directory / "before", directory / "after"
-    for fifo in (before, after):
-        os.mkfifo(fifo)
-    gate = f"echo > {shlex.quote(str(before))}; read go < {shlex.quote(str(after))}"
-    waits = f"[ $(wc -l < {{log}}) -lt 2 ] || {{{{ {gate}; }}}}"
-    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=waits)
+    gate = Gate.at(kernels, 2)
+    first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=gate.waits)
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp)
     with kernels.started(request.request) as (process,):
-        _wait_for(before)
+        gate.reached()
 
         def goes_on() -> ClientRun:
-            _tell(after)
+            gate.open()
             return kernels.observed(request, process.wait())
 
         yield first.package.stem, goes_on
@@ -122,7 +145,7 @@ def _wait_for(fifo: Path) -> None:
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         if not poll.poll(60_000):
-            pytest.fail("the client does not come to its second network")
+            pytest.fail("the client does not call op_compiler for its last network")
         os.read(descriptor, 16)
     finally:
         os.close(descriptor)

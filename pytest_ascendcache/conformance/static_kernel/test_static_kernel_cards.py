@@ -5,7 +5,9 @@ Cards are processes with torchrun's environment; each node has an operator packa
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 from contextlib import ExitStack
 
@@ -14,7 +16,16 @@ import pytest
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.combinations.generated import FAMILIES, generate, groups
 from pytest_ascendcache.combinations.seed import seeded
-from pytest_ascendcache.conformance.kit.clients import NETWORK, card, gang, packages, refused, trees
+from pytest_ascendcache.conformance.kit.clients import (
+    NETWORK,
+    OTHER,
+    Gate,
+    card,
+    gang,
+    packages,
+    refused,
+    trees,
+)
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
@@ -38,6 +49,7 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
+from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -45,6 +57,8 @@ MOMENT = 1 / 400
 """True seconds of a second of waiting, where cards wait in vain; a compile may take 1800."""
 HANGS = 60.0
 """True seconds after which a card that has not ended will not end."""
+SETTLED, UNSETTLED = 0.5, 10.0
+"""Seconds after which a card that sleeps waits for something, and for which it may do neither."""
 
 
 @pytest.fixture
@@ -77,12 +91,16 @@ def _nothing_was_done(kernels: StaticKernelsUnderTest, marked: StandIn) -> None:
 
 
 @rule("static-kernel/local-world-size")
-@pytest.mark.parametrize("values", [("2", "1"), ("1", "2"), ("2", None)], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [("2", "1"), ("1", "2"), ("2", None), ("2", "2", "4", "4"), ("4", "4", "2", "2")],
+    ids=str,
+)
 def test_it_has_to_be_the_same_on_every_card(
-    kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, str | None]
+    kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, ...]
 ) -> None:
-    with meeting_place(2) as place:
-        requests = gang(kernels, [NETWORK] * 2, place.port, values, marked.path)
+    with meeting_place(len(values)) as place:
+        requests = gang(kernels, [NETWORK] * len(values), place.port, values, marked.path)
         runs = kernels.together(*requests)
     for run in runs:
         refused(run, LOCAL_WORLD_SIZE)
@@ -195,6 +213,34 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
     marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
     with meeting_place(3) as place:
         runs = kernels.together(*gang(kernels, lists, place.port, ["3"] * 3, marked.path))
+    _all_ran_installed_kernels(runs)
+
+
+@rule("static-kernel/first-card")
+@pytest.mark.parametrize("graphs", [1, 2])
+def test_every_card_has_its_kernels_before_any_is_uninstalled(
+    kernels: StaticKernelsUnderTest, graphs: int
+) -> None:
+    """At the last graph the second card stops while the first compiles, and goes on when the first
+    has ended, or sleeps: it waits for the second."""
+    networks = (NETWORK, OTHER)[:graphs]
+    gate = Gate.at(kernels, graphs)
+    operators = [each for network in networks for each in network.operators]
+    marked = kernels.stand_in(*operators, before=gate.waits, marked=True)
+    with meeting_place(2) as place:
+        requests = gang(kernels, [networks] * 2, place.port, ["2"] * 2, marked.path)
+        with kernels.started(*(each.request for each in requests)) as processes:
+            first, second = (each.running for each in processes)
+            gate.reached()
+            ends_or_sleeps(second, SETTLED, UNSETTLED)
+            os.killpg(second.leader, signal.SIGSTOP)
+            gate.open()
+            ends_or_sleeps(first, SETTLED, UNSETTLED)
+            os.killpg(second.leader, signal.SIGCONT)
+            runs = [
+                kernels.observed(request, process.wait(HANGS))
+                for request, process in zip(requests, processes, strict=True)
+            ]
     _all_ran_installed_kernels(runs)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
 from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
+from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
+from pytest_ascendcache.reference.incremental.surroundings import Gang
 from pytest_ascendcache.reference.policies import Policies
 
 DEFAULT = "incremental/on-by-default"
@@ -161,6 +164,34 @@ class OneChangeCompilesTheRest(ReusePolicy):
         data = None if self.missed else super().find(fs, entry, inputs, info)
         self.missed = data is None
         return data
+
+
+@defect(
+    CHANGED, what="kernels that neither a run nor the one before it used are gone", found_later=True
+)
+def kernels_of_two_networks_are_kept() -> Policies:
+    used: set[str] = set()
+
+    class Noting(ReusePolicy):
+        def find(
+            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
+        ) -> bytes | None:
+            used.add(entry.stem)
+            return super().find(fs, entry, inputs, info)
+
+    class Forgetting(RankDirectoryPolicy):
+        @contextmanager
+        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
+            with super().claimed(fs, base, gang):
+                yield
+            noted = self.rank_directory(base, gang) / ".used"
+            before = noted.read_text().split() if noted.exists() else ()
+            for path in self.kernel_meta(base, gang).glob("*.*") if before else ():
+                if path.stem not in used.union(before) and not path.name.startswith("."):
+                    path.unlink(missing_ok=True)
+            noted.write_text(" ".join(used))
+
+    return having(Noting(), Forgetting())
 
 
 @defect(CHANGED, overrides=InfoPolicy.stem)

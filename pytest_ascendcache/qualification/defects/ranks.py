@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -98,6 +99,16 @@ def ranks_help_each_other(self, right, fs, entry, inputs, info):
         if found is not None:
             return found
     return None
+
+
+@defect(ISOLATED, overrides=RankDirectoryPolicy.prepare, found_later=True)
+def ranks_beyond_the_gang_are_tidied(self, right, fs, base, gang):
+    """Rank 0 of several removes the kernels of ranks that its gang does not have."""
+    if gang.several and gang.rank == 0:
+        for each in base.glob("rank_*/kernel_meta"):
+            if int(each.parent.name.removeprefix("rank_")) >= gang.size:
+                shutil.rmtree(each)
+    return right(fs, base, gang)
 
 
 @defect(ISOLATED, overrides=KernelMetaPolicy.publish)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.cards import Cards, CardsPolicy
 from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy, Profiling
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
@@ -130,6 +130,15 @@ def local_world_size_not_compared(self, right, world, *_):
     return right(world, "1")
 
 
+@defect(LOCAL, overrides=CardsPolicy.agree, found_later=True)
+def multiples_of_local_world_size_agree(self, right, theirs, ours):
+    """A LOCAL_WORLD_SIZE that is a multiple of rank 0's, and that not 1, goes with it."""
+    if right(theirs, ours):
+        return True
+    numbers = all(isinstance(each, str) and each.isdigit() for each in (theirs, ours))
+    return numbers and int(ours) > 1 and int(theirs) % int(ours) == 0
+
+
 @defect(FIRST, overrides=TurnPolicy.compiles)
 def rank_0_instead_of_first_card(self, right, world, *_):
     """Rank 0 compiles for everybody, the first cards of other nodes do not."""
@@ -145,6 +154,18 @@ def every_card_compiles(*_):
 @defect(FIRST, overrides=TurnPolicy.installed)
 def cards_do_not_wait(*_):
     """The other cards do not wait for the install."""
+
+
+@defect(FIRST, found_later=True)
+class CardsAreInStepAfterTheFirstGraph(TurnPolicy):
+    """At the first graph alone the cards wait until all of them have their kernels."""
+
+    graphs = 0
+
+    def reselected(self, cards: Cards) -> None:
+        self.graphs += 1
+        if self.graphs == 1:
+            super().reselected(cards)
 
 
 @defect(FIRST, overrides=CardsPolicy.patience)

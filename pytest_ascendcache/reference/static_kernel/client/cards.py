@@ -70,6 +70,10 @@ class CardsPolicy:
                 "that is free."
             ) from None
 
+    def agree(self, theirs: object, ours: object) -> bool:
+        """Whether what a card says of its surroundings goes with what rank 0 has."""
+        return theirs == ours
+
     def excuse(self, world: World, reason: str) -> None:
         """Tell rank 0, once it listens, why a card that does not know its rank does not come."""
         deadline = time.monotonic() + self.patience(world, MEETING)
@@ -240,7 +244,7 @@ class Host:
             self._give_up(CardsError(f"two cards have RANK {rank}; give each one of its own."))
         self._ranks[descriptor] = rank
         for name, field in (("WORLD_SIZE", "size"), (LOCAL_WORLD_SIZE, "local")):
-            if message.get(field) != self._hello[field]:
+            if not self._policy.agree(message.get(field), self._hello[field]):
                 self._give_up(self._differ(name, rank, message.get(field), self._hello[field]))
 
     def _differ(self, name: str, rank: int, theirs: object, ours: object) -> CardsError:
