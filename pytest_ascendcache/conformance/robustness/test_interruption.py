@@ -7,7 +7,11 @@ the record, so that only the recovery is paid; a few compiles are killed for rea
 
 from __future__ import annotations
 
+import contextlib
+import re
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +27,7 @@ from pytest_ascendcache.conformance.kit.stories import (
 )
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation, Tree
 from pytest_ascendcache.observation import (
     CacheUnderTest,
@@ -91,6 +96,53 @@ def test_a_compile_that_is_really_killed_in_a_write_is_made_good(
             compiling.strike(Action.TEAR, operation)
             problem = cache.recovery(add)
             assert problem is None, f"killed in the middle of {operation}: {problem}"
+
+
+@rule("robust/interrupted-compile")
+def test_what_a_killed_process_left_is_in_no_way_of_one_with_its_number(
+    cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
+) -> None:
+    """In a container processes have the same numbers in every run. The next one stands still while
+    numbers in the names of what is left become its own."""
+    _needs(cache.toolchain, Action.HOLD)
+    cache.needs_reuse()
+    cache.evidence.crash = KILLED.value
+    compiling = BESIDE.record(cache, add, exp)
+    whole = Tree.read(cache.root).items
+    states = compiling.states(KILLED)
+    fullest = max(states, key=lambda each: len(each.tree.items.keys() - whole.keys()))
+    compiling.enter(fullest)
+    with compiling.held(compiling.holdable[0]) as held:
+        for name in fullest.tree.items.keys() - whole.keys():
+            left = cache.root / name
+            for number in _processes_in(cache.work):
+                for other in _numbered(left.name, number):
+                    shutil.copy2(left, left.with_name(other))
+        held.release()
+        run = held.result()
+    assert run.succeeded, f"the next run {run.result.ending}"
+    assert cache.delivers_fresh(run, add), "the next run delivers a wrong kernel"
+    again = cache.compile(add, mode=ENABLE)
+    assert again[add] == Outcome(REUSED, KEPT), "the next run has not stored its kernel"
+
+
+def _processes_in(directory: Path) -> list[int]:
+    """The processes whose working directory this is."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (each / "cwd").readlink() == directory.resolve():
+                found.append(int(each.name))
+    return found
+
+
+def _numbered(name: str, number: int) -> set[str]:
+    """The names that differ in that a number is this one, or that all are."""
+    numbers = list(re.finditer(r"(?<![0-9A-Za-z])[0-9]+(?![0-9A-Za-z])", name))
+    each = {f"{name[: one.start()]}{number}{name[one.end() :]}" for one in numbers}
+    for one in reversed(numbers):
+        name = f"{name[: one.start()]}{number}{name[one.end() :]}"
+    return each | ({name} if numbers else set())
 
 
 @rule("robust/power-loss")

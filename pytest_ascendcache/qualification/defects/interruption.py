@@ -129,6 +129,12 @@ def shared_temporary_name(self, right, target):
     return target.with_name(f".{target.name}.temp")
 
 
+@defect(INTERRUPTED, overrides=Fs.temporary_path, crash=KILLED, found_later=True)
+def temporary_names_of_a_number(self, right, target):
+    """Temporary names differ in the number of the process alone, and have to be new."""
+    return target.with_name(f".{target.name}.{os.getpid()}.temp")
+
+
 @defect(INTERRUPTED, what="a rank writes in place, and half a .json is an error", crash=KILLED)
 def rank_files_in_place() -> Policies:
     class Torn(KernelMetaPolicy):
