@@ -78,7 +78,8 @@ def _behind_section(text: str) -> str:
     """What stands in the line of the section, where it is no note."""
     for line in text.splitlines():
         before, _, behind = line.partition("]")
-        if before == f"[{SECTION}" and not behind.strip().startswith(("#", ";")):
+        is_note = behind.strip().startswith(("#", ";"))
+        if before == f"[{SECTION}" and "=" in behind and not is_note:
             return behind.strip()
     return ""
 
@@ -87,10 +88,10 @@ def _of_values(values: Mapping[str, str], edition: Edition) -> Iterator[str]:
     given = [name for name in edition.ini if name in values]
     foreign = foreign_names(edition)
     for name in values:
-        if name not in (*edition.ini, *_STAMPS, *foreign):
-            meant = nearest(name.lower(), edition.ini)
-            if meant:
-                yield f"sets {name[:40]}, which nothing reads: write {meant}"
+        if name not in (*edition.ini, *_STAMPS, *foreign) and name[:1].isalpha():
+            meant = nearest(name, edition.ini)
+            if meant and meant not in values:
+                yield f"sets {name[:40]!r}, which nothing reads: write {meant}"
     if len(given) == 1:
         (missing,) = (name for name in edition.ini if name not in given)
         yield f"sets {given[0]} and not {missing}: it counts only with both"

@@ -179,7 +179,7 @@ class Held(Generic[Result]):
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it ends in so many seconds; one that was let go and has to wait does not."""
-        return bool(wait([self._result], seconds).done)
+        return self._result in wait([self._result], seconds).done
 
     def kill(self) -> None:
         """Kill it where it stands, with SIGKILL."""

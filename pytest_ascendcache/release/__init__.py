@@ -33,6 +33,7 @@ from pytest_ascendcache.release.precision import (
     has_two_implementations,
     kept_file_problems,
     precision_file_problems,
+    unknown_nodes,
 )
 from pytest_ascendcache.release.problem import Problem, story
 from pytest_ascendcache.release.ranks import rank_directories, rank_problems
@@ -74,6 +75,7 @@ __all__ = [
     "sample_inputs",
     "soc_directory",
     "story",
+    "unknown_nodes",
     "update_manifest",
     "write_manifest",
 ]

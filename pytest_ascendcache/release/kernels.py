@@ -5,11 +5,11 @@ Source: facts ``cann-operator-cache`` sections 1.1 and 1.2; ``mindspore-incremen
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
 
 _KERNEL_CACHE = "kernel_cache"
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""How links fail that lead to no file."""
 
 
 def kernel_cache(cache: Path) -> Path | None:
@@ -125,10 +127,14 @@ def _newest(bank: Path) -> tuple[int, Path]:
     is what it leads to; one that leads nowhere holds nothing."""
     changed = []
     for path in _files(bank) if bank.is_dir() else [bank]:
-        with suppress(FileNotFoundError):
+        try:
             info = path.stat()
-            if stat.S_ISREG(info.st_mode):
-                changed.append((int(info.st_mtime), path))
+        except OSError as error:
+            if error.errno in _NOWHERE and path.is_symlink():
+                continue
+            raise
+        if stat.S_ISREG(info.st_mode):
+            changed.append((int(info.st_mtime), path))
     if not changed:
         raise FileNotFoundError(f"the knowledge base {bank} has no file")
     return max(changed)
@@ -136,8 +142,12 @@ def _newest(bank: Path) -> tuple[int, Path]:
 
 def _files(directory: Path) -> Iterator[Path]:
     """All files below a directory, each directory once, linked ones too."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
     seen: set[tuple[int, int]] = set()
-    for place, directories, inside in os.walk(directory, followlinks=True):
+    for place, directories, inside in os.walk(directory, onerror=refuse, followlinks=True):
         info = Path(place).stat()
         if (info.st_dev, info.st_ino) in seen:
             directories.clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
-from pytest_ascendcache.release.nodes import has_node
+from pytest_ascendcache.release.nodes import nodes_among
 from pytest_ascendcache.release.problem import Problem
 
 _SECTIONS = {"[ByOpType]": False, "[ByNodeName]": True}
@@ -64,9 +64,14 @@ def precision_file_problems(text: str, release: Release, tables: ImplModeTables)
 
     A mode has to be one that ``all_ops_impl_mode.ini`` lists for the type, or the line one that
     the installation's own tables have: some of those are not in that list.
+
+    Raises:
+        OSError: for a model that cannot be read.
     """
-    own = {line for table in tables.selected.values() for line in table.by_type.items()}
-    found: list[Problem] = []
+    types, found = _types(release), list[Problem]()
+    named = {line.key for line in _lines(text, []) if line.by_name}
+    misplaced = (named & tables.offered.keys()) - types.keys()
+    misplaced -= nodes_among(release, misplaced)
     seen: dict[tuple[bool, str], _Line] = {}
     for line in _lines(text, found):
         first = seen.setdefault((line.by_name, line.key), line)
@@ -78,11 +83,31 @@ def precision_file_problems(text: str, release: Release, tables: ImplModeTables)
                     "one line for each",
                 )
             )
-        if line.by_name:
-            found += _wrong_name(line, release, tables)
-        elif (line.key, line.mode) not in own:
+        if not line.by_name:
             found += _wrong_mode(line, line.key, tables)
+        elif (kind := types.get(line.key)) is not None:
+            found += _wrong_mode(line, kind, tables)
+        else:
+            found += _wrong_name(line, release, tables, line.key in misplaced)
     return found
+
+
+def unknown_nodes(text: str, release: Release) -> list[str]:
+    """Names of nodes that neither an operator nor the model has, in the order of the lines.
+
+    Whether such a line takes effect cannot be told from files: a fusion may make the node.
+
+    Raises:
+        OSError: for a model that cannot be read.
+    """
+    named = [line.key for line in _lines(text, []) if line.by_name]
+    left = [each for each in named if each not in _types(release)]
+    known = nodes_among(release, left)
+    return [] if release.model is None else [each for each in left if each not in known]
+
+
+def _types(release: Release) -> dict[str, str]:
+    return {each.name: each.type for each in release.operators if each.name}
 
 
 def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
@@ -107,24 +132,32 @@ def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
             )
 
 
-def _wrong_name(line: _Line, release: Release, tables: ImplModeTables) -> Iterator[Problem]:
-    types = {each.name: each.type for each in release.operators if each.name}
-    if line.key in types:
-        yield from _wrong_mode(line, types[line.key], tables)
-    elif has_node(release, line.key):
-        if line.mode not in (modes := frozenset().union(*tables.offered.values())):
+def _wrong_name(
+    line: _Line, release: Release, tables: ImplModeTables, is_type: bool
+) -> Iterator[Problem]:
+    """What is wrong with a line for a node that no operator is named like."""
+    if release.model is None:
+        if types := _types(release):
+            told = f"line {line.number}: no operator is named {line.key!r}"
+            yield Problem(told, _nearest(line.key, types))
+    elif is_type:
+        yield Problem(
+            f"line {line.number}: {line.key!r} is a type, and the line is below [ByNodeName]",
+            "[ByOpType] before it",
+        )
+    else:
+        modes = {mode for table in tables.selected.values() for mode in table.by_type.values()}
+        modes = modes.union(*tables.offered.values())
+        if line.mode not in modes:
             yield Problem(
                 f"line {line.number}: {line.mode!r} is not supported for any type",
                 _nearest(line.mode, modes),
             )
-    elif types or release.model is not None:
-        where = "no operator" if release.model is None else f"no node of {release.model.name}"
-        yield Problem(
-            f"line {line.number}: {where} is named {line.key!r}", _nearest(line.key, types)
-        )
 
 
 def _wrong_mode(line: _Line, kind: str, tables: ImplModeTables) -> Iterator[Problem]:
+    if any(table.by_type.get(kind) == line.mode for table in tables.selected.values()):
+        return
     offered = tables.offered.get(kind)
     if offered is None:
         yield Problem(

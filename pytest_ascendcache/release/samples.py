@@ -53,9 +53,10 @@ def sample_inputs(release: Release) -> Arrays:
         if np.dtype(dtype).kind == "f":
             found[name] = random.standard_normal(shape).astype(dtype)
         else:
-            found[name] = random.integers(0, rows.get(name, 2), shape).astype(dtype)
+            most = min(rows.get(name, 2), _largest(dtype) + 1)
+            found[name] = random.integers(0, most, shape).astype(dtype)
             if name in rows:
-                found[name].flat[:1], found[name].flat[-1:] = 0, rows[name] - 1
+                found[name].flat[:1], found[name].flat[-1:] = 0, most - 1
     return found
 
 
@@ -126,17 +127,28 @@ def _onnx(release: Release) -> Any:
         raise SamplesError(f"{release.model} cannot be read ({error}).") from None
 
 
+def _largest(dtype: str) -> int:
+    """The largest number of a type that is no floating-point one."""
+    import numpy as np
+
+    return int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
+
+
 def _rows(graph: Any) -> dict[str, int]:
-    """The inputs that index weights, with how many rows the shortest of these have."""
-    weights = {each.name: tuple(each.dims) for each in graph.initializer}
+    """The inputs that do nothing but index tables of the model, with how many rows the shortest of
+    these has."""
+    tables = {each.name: tuple(each.dims) for each in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute:
+            tables[node.output[0]] = tuple(node.attribute[0].t.dims)
     found: dict[str, int] = {}
     for node in graph.node:
-        if node.op_type == "Gather" and weights.get(node.input[0]):
+        for place, name in enumerate(node.input):
+            dims = tables.get(node.input[0], ()) if node.op_type == "Gather" and place == 1 else ()
             axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
-            extent = weights[node.input[0]][axis]
-            name = node.input[1]
-            found[name] = min(extent, found.get(name, extent))
-    return found
+            rows = dims[axis] if -len(dims) <= axis < len(dims) else 0
+            found[name] = min(rows, found.get(name, rows))
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _inputs(graph: Any) -> list[tuple[str, str, tuple[int, ...]]]:

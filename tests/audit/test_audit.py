@@ -414,7 +414,13 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
     ("text", "said"),
     [
         ("[op_compiler_cache]\nmax_op_cache_size=20\nremain_cache_size_ratio=50\n", ()),
-        ("[op_compiler_cache] # limits\nversion=1\n", ()),
+        ("[op_compiler_cache] # limits=8\nversion=1\n", ()),
+        ("[op_compiler_cache] of us\n;max_op_cache_size=20\n //max_op_cache_size=9\n", ()),
+        (
+            "[op_compiler_cache]\nmax_op_cache_size=20\nremain_cache_size_ratio=50\n"
+            "max_op_cache_size_old=7\n",
+            (),
+        ),
         (
             "[op_compiler_cache] max_op_cache_size=20 remain_cache_size_ratio=50\n",
             (
@@ -425,8 +431,9 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
         (
             "[op_compiler_cache]\nMax_Op_Cache_Size=20\nremain_cache_ratio_size=50\n",
             (
-                "sets Max_Op_Cache_Size, which nothing reads: write max_op_cache_size",
-                "sets remain_cache_ratio_size, which nothing reads: write remain_cache_size_ratio",
+                "sets 'Max_Op_Cache_Size', which nothing reads: write max_op_cache_size",
+                "sets 'remain_cache_ratio_size', which nothing reads: write "
+                "remain_cache_size_ratio",
             ),
         ),
     ],

@@ -28,6 +28,7 @@ from pytest_ascendcache.release import (
     read_manifest,
     read_release,
     story,
+    unknown_nodes,
     write_manifest,
 )
 from pytest_ascendcache.release.command import CommandError, parse_command
@@ -338,12 +339,13 @@ _ONNX = b"\x12\x0bSoftmaxProb\x1a\x12layer0/att/Softmax\x22\x07Softmax"
         ("5", b"\x1a\xac\x02" + b"n" * 300, "n" * 300, True),
         ("5", b"\x1a\x06\xe5\xb1\x82/e", "层/e", False),
         ("5", b"\x1a\x05\xe5\xb1\x82/e", "层/e", True),
-        ("3", b"\x0a\x03Exp\x12\x04Sqrt", "Exp", True),
-        ("3", b"\x0a\x03Exp\x12\x04Sqrt", "Sqrt", False),
-        ("1", b"..\x03Exp..", "Exp", True),  # MindIR: any field
-        ("0", b'layer { name: "Exp" }', "Exp", True),  # Caffe: text
-        ("0", b'layer { name: "Exp1" }', "Exp", False),
-        ("5", b"", "Exp", False),
+        ("3", b"\x0a\x03L_x\x12\x04L_yz", "L_x", True),
+        ("3", b"\x0a\x03L_x\x12\x04L_yz", "L_yz", False),
+        ("1", b"..\x03L_x..", "L_x", True),  # MindIR: any field
+        ("0", b'layer { name: "L_x" }', "L_x", True),  # Caffe: text
+        ("0", b"layer { name: 'layer_x' }", "layer_x", True),
+        ("0", b'layer { name: "layer_x1" }', "layer_x", False),
+        ("5", b"", "L_x", False),
     ],
 )
 @pytest.mark.parametrize("beside", [(), (SQRT,)], ids=["alone", "beside-operators"])
@@ -360,11 +362,34 @@ def test_names_of_a_precision_file_are_looked_for_in_the_model(
     options = {"model": str(model), "framework": framework}
     release = Release(tmp_path / "release.toml", "r", "A", options, operators=beside)
     text = f"[ByNodeName]\n{name}=high_precision\n"
-    said = story(precision_file_problems(text, release, TABLES))
-    assert bool(said) is not found
-    assert found or f"line 2: no node of m.onnx is named {name!r}" in said
+    assert unknown_nodes(text, release) == ([] if found else [name])
+    assert story(precision_file_problems(text, release, TABLES)) == ""
     said = story(precision_file_problems(text.replace("ion", "oin"), release, TABLES))
-    assert not found or "'high_precisoin' is not supported for any type" in said
+    assert "'high_precisoin' is not supported for any type" in said
+
+
+def test_a_name_may_begin_in_one_part_of_a_large_model_and_end_in_the_next(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    options = {"model": str(model), "framework": "5"}
+    release = Release(tmp_path / "release.toml", "r", "A", options)
+    with model.open("wb") as file:
+        file.truncate((1 << 24) - 5)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\x1a\x09layer/exp")
+    text = "[ByNodeName]\nlayer/exp=high_precision\nlayer/ex=high_precision\n"
+    assert unknown_nodes(text, release) == ["layer/ex"]
+
+
+def test_a_type_below_the_names_is_told(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    model.write_bytes(_ONNX)
+    options = {"model": str(model), "framework": "5"}
+    release = Release(tmp_path / "release.toml", "r", "A", options)
+    text = "[ByNodeName]\nExp=high_precision"
+    said = story(precision_file_problems(text, release, TABLES))
+    assert "line 2: 'Exp' is a type, and the line is below [ByNodeName]" in said
+    model.write_bytes(b"\x1a\x03Exp")
+    assert story(precision_file_problems(text, release, TABLES)) == ""
 
 
 def test_a_knowledge_base_may_be_linked(tmp_path: Path) -> None:

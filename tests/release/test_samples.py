@@ -60,14 +60,36 @@ def test_what_indexes_a_table_is_made_to_take_its_first_and_last_row(tmp_path, a
     model = onnx.load(tmp_path / "m.onnx")
     table = helper.make_tensor("table", TensorProto.FLOAT, [3000, 7], [0.0] * 21_000)
     model.graph.initializer.append(table)
-    for node in ("table", "other"):
-        model.graph.node.append(
-            helper.make_node("Gather", [node, "ids"], [f"of_{node}"], axis=axis)
-        )
+    model.graph.node.append(helper.make_node("Gather", ["table", "ids"], ["row"], axis=axis))
     onnx.save(model, tmp_path / "m.onnx")
     made = sample_inputs(asked)["ids"]
     assert (made.min(), made.max()) == (0, last)
     assert len(set(made.tolist())) > 4
+
+
+@pytest.mark.parametrize(
+    ("operation", "inputs", "dims", "axis"),
+    [
+        ("Gather", ["small", "ids"], [2, 7], 0),  # of two tables the shorter
+        ("Gather", ["x", "ids"], [3, 7], 0),  # no table of the model
+        ("Gather", ["small", "ids"], [0, 7], 0),
+        ("Gather", ["small", "ids"], [3, 7], 5),
+        ("Cast", ["ids"], [3, 7], 0),  # who knows where that goes
+    ],
+)
+def test_what_may_index_something_else_is_made_of_zeros_and_ones(
+    tmp_path, operation, inputs, dims, axis
+) -> None:
+    asked = release(tmp_path, input_shape="x:4,3;ids:50")
+    model = onnx.load(tmp_path / "m.onnx")
+    large = helper.make_tensor("table", TensorProto.FLOAT, [3000, 7], [0.0] * 21_000)
+    small = helper.make_tensor("small", TensorProto.FLOAT, dims, [0.0] * (dims[0] * dims[1]))
+    model.graph.initializer.append(large)
+    model.graph.node.append(helper.make_node("Constant", [], ["small"], value=small))
+    model.graph.node.append(helper.make_node("Gather", ["table", "ids"], ["row"]))
+    model.graph.node.append(helper.make_node(operation, inputs, ["other"], axis=axis))
+    onnx.save(model, tmp_path / "m.onnx")
+    assert set(sample_inputs(asked)["ids"].tolist()) == {0, 1}
 
 
 def test_an_extent_nobody_gives_is_asked_for(tmp_path) -> None:

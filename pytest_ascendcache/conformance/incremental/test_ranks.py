@@ -203,25 +203,26 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
 
 @rule("ranks/isolated")
 def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
-    """Nor do gangs of fewer, or a card on its own, touch those of ranks that they do not have."""
+    """Nor does a gang of fewer touch those of a rank that it does not have."""
     network.needs_reuse()
     same = {"DEVICE_ID": "0"}
     with meeting_place(3) as gang, meeting_place(2) as pair:
         requests = [network.request(NETWORK, rank, gang, same) for rank in range(3)]
         ended_well(*network.together(*requests))
         _has_kernels(network, 0, 1, 2)
-        for rank in range(3):
-            network.mark(rank)
-        fewer = network.together(*(network.request(NETWORK, each, pair, same) for each in (0, 1)))
-        ended_well(*fewer, network.run(NETWORK, 0, same))
-        assert [run.compiled for run in fewer] == [frozenset(), frozenset()]
         for path in network.kernels(1).values():
             for each in path.paths:
                 each.unlink()
+        network.mark(0)
+        network.mark(2)
         runs = network.together(*requests)
-    ended_well(*runs)
+        there = set(network.kernels(2))
+        fewer = network.together(*(network.request(NETWORK, each, pair, same) for each in (0, 1)))
+    ended_well(*runs, *fewer)
     assert [run.compiled for run in runs] == [frozenset(), EVERYTHING, frozenset()]
     assert runs[0].disturbed == runs[2].disturbed == {}
+    left = set(network.kernels(2))
+    assert left == there, "kernels of a rank are gone that a smaller gang does not have"
 
 
 @rule("ranks/scenarios-separate")

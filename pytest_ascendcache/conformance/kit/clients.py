@@ -102,13 +102,13 @@ class Gate:
 
     @classmethod
     def at(cls, kernels: StaticKernelsUnderTest, call: int) -> Gate:
-        """For the call of this number, from 1 on, and those that follow."""
+        """For the call of this number, from 1 on."""
         directory = kernels.directory("meet")
         before, after = directory / "before", directory / "after"
         for fifo in (before, after):
             os.mkfifo(fifo)
         gate = f"echo > {shlex.quote(str(before))}; read go < {shlex.quote(str(after))}"
-        return cls(f"[ $(wc -l < {{log}}) -lt {call} ] || {{{{ {gate}; }}}}", before, after)
+        return cls(f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {gate}; }}}}", before, after)
 
     def reached(self) -> None:
         """Wait until it stands there, for a limited time."""

@@ -40,6 +40,7 @@ from pytest_ascendcache.release import (
     read_manifest,
     soc_directory,
     story,
+    unknown_nodes,
     update_manifest,
 )
 from pytest_ascendcache.toolchains import Toolchain
@@ -149,8 +150,17 @@ def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | N
 @rule("release/precision-file-valid")
 def test_precision_file_is_valid(release: Release, tables: ImplModeTables) -> None:
     assert release.precision_file is not None
-    text = read_text(release.precision_file, errors="replace")
+    try:
+        text = read_text(release.precision_file, errors="replace")
+        unknown = unknown_nodes(text, release)
+    except OSError as error:
+        raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
     _judge(precision_file_problems(text, release, tables))
+    if unknown and release.model is not None:
+        raise NotDecidable(
+            f"no node of {release.model.name} is named {unknown[0]!r}, and no operator; name "
+            f"operators in {release.path} where it is one that the conversion makes."
+        )
 
 
 @rule("release/knowledge-base-applied")

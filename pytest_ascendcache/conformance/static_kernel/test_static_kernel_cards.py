@@ -9,7 +9,8 @@ import os
 import re
 import signal
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -49,6 +50,7 @@ from pytest_ascendcache.observation import (
 from pytest_ascendcache.operators import simplified_key
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.ranks import Rank
 from pytest_ascendcache.toolchains import Toolchain
@@ -233,15 +235,30 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
             first, second = (each.running for each in processes)
             gate.reached()
             ends_or_sleeps(second, SETTLED, UNSETTLED)
-            os.killpg(second.leader, signal.SIGSTOP)
-            gate.open()
-            ends_or_sleeps(first, SETTLED, UNSETTLED)
-            os.killpg(second.leader, signal.SIGCONT)
+            with _stopped(second):
+                gate.open()
+                ends_or_sleeps(first, SETTLED, UNSETTLED)
             runs = [
                 kernels.observed(request, process.wait(HANGS))
                 for request, process in zip(requests, processes, strict=True)
             ]
     _all_ran_installed_kernels(runs)
+
+
+@contextmanager
+def _stopped(running: Running) -> Iterator[None]:
+    """A process group that stands still, unless it has ended."""
+    _tell(running, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _tell(running, signal.SIGCONT)
+
+
+def _tell(running: Running, number: signal.Signals) -> None:
+    if not running.has_ended:
+        with suppress(ProcessLookupError):
+            os.killpg(running.leader, number)
 
 
 def named(run: ClientRun) -> set[int]:
