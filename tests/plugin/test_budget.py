@@ -219,6 +219,18 @@ def test_workers_that_leave_nothing_for_checks_are_refused(pytester: pytest.Pyte
 
 
 def test_a_time_that_no_run_fits_is_refused(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest_subprocess(f"--ascend-atc={ATC}", "--ascend-budget=1s", *SUITE)
+    # Its clock goes a hundred times as fast, so that a run takes seconds on any machine.
+    pytester.makepyfile(
+        hurried="""
+        import time
+        from types import SimpleNamespace
+        from pytest_ascendcache.observation import control
+
+        faster = {"monotonic": lambda: 100 * time.monotonic()}
+        control.time = SimpleNamespace(**{**vars(time), **faster})
+        """
+    )
+    given = ("-p", "hurried", f"--ascend-atc={ATC}", "--ascend-budget=1s")
+    result = pytester.runpytest_subprocess(*given, *SUITE)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*a run of atc takes * s as measured, so that no check fits; *"])
