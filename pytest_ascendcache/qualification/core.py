@@ -7,7 +7,8 @@ real atc all of them take hours. The core asks
 * something of each rule and of each file of the suite,
 * every pair of levels of the options that decide how the cache is used, and beside each level
   whether the kernel is a fresh one,
-* each case that it takes to notice a defect on record, seeded ones and CANN's deviations,
+* each case that it takes to notice a defect on record, seeded ones and CANN's deviations, and to
+  see the worst harm of it that fails a run: a hang is not to pass for work done twice,
 
 and no more. The kill matrix of the core is that of the whole suite.
 """
@@ -21,6 +22,7 @@ from itertools import combinations
 from pytest_ascendcache.combinations.cell import Cell
 from pytest_ascendcache.conformance.costs import runs_of
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.cover import (
     Candidate,
@@ -31,8 +33,8 @@ from pytest_ascendcache.qualification.cover import (
 
 FACTORS = ("cache_mode", "debug_level", "debug_config", "select_implmode")
 """Factors of combinations whose pairs of levels the core tries."""
-_MANY = 4.0
-"""A question of more runs is asked for the defects it notices, not for itself."""
+_MANY = 2.0
+"""A question of more runs is asked for the defects it notices, and their harm, not for itself."""
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _FRESH = f"{_COMBINATIONS}test_kernel_is_a_fresh_one"
 """Costs another run; of which combinations it is asked hardly decides what it notices."""
@@ -60,9 +62,12 @@ def core_of(
     cannot be asked is in it once a question, to say so.
     """
     candidates = [_with_its_cell(each) for each in candidates_of(rules, capabilities)]
-    notices = noticed_by(matrix.read(), {each.check for each in candidates}, every_edition=True)
+    kills = matrix.read()
+    notices = noticed_by(kills, {each.check for each in candidates}, every_edition=True)
+    harm = _worst_harm(kills, notices)
     says = {
-        each.check: notices.get(each.check, frozenset()) | {*_asks(each), *_again(each, again)}
+        each.check: notices.get(each.check, frozenset())
+        | {*_asks(each), *harm.get(each.check, ()), *_again(each, again)}
         for each in candidates
     }
     chosen = smallest(candidates, says)
@@ -78,6 +83,21 @@ def core_of(
         len(known),
         len(frozenset().union(*(notices.get(each, frozenset()) for each in chosen))),
     )
+
+
+def _worst_harm(kills: matrix.Kills, notices: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
+    """Of each check the defects whose worst harm it sees, where that fails a run at any level."""
+    found: dict[str, list[str]] = {}
+    for defect, records in kills.items():
+        harms = {
+            each.check: Harm(each.harm) for each in records if each.check in notices and each.harm
+        }
+        worst = min(harms.values(), key=lambda harm: harm.rank, default=Harm.LOST_WORK)
+        if worst.fails:
+            for check, harm in harms.items():
+                if harm is worst:
+                    found.setdefault(check, []).append(f"{worst.value} of {defect}")
+    return found
 
 
 def _question(check: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 from pytest_ascendcache.combinations.cell import Cell
 from pytest_ascendcache.conformance.costs import shares
 from pytest_ascendcache.contract import Capability
+from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.core import FACTORS, Core, core_of
 from pytest_ascendcache.qualification.cover import candidates_of, noticed_by
@@ -56,6 +57,22 @@ def test_every_recorded_defect_is_noticed(
     assert frozenset().union(*seen.values()) == frozenset().union(*known.values())
 
 
+def test_the_worst_harm_of_each_defect_is_seen(
+    rules: Mapping[str, str], offered: frozenset[Capability], core: Core
+) -> None:
+    """Of a defect that can hang a run, a check that sees work done twice says too little."""
+    applicable = {each.check for each in candidates_of(rules, offered)}
+    looked_at = 0
+    for defect, records in matrix.read().items():
+        harms = {each.check: Harm(each.harm) for each in records if each.harm}
+        known = [harm.rank for check, harm in harms.items() if check in applicable]
+        if known and list(Harm)[min(known)].fails:
+            seen = [harm.rank for check, harm in harms.items() if check in core.chosen]
+            assert min(seen) == min(known), defect
+            looked_at += 1
+    assert looked_at > 80
+
+
 def test_every_rule_and_file_has_a_check(rules: Mapping[str, str], core: Core) -> None:
     assert {rules[each] for each in core.chosen} == set(rules.values())
     files = {each.partition("::")[0] for each in rules}
@@ -65,7 +82,7 @@ def test_every_rule_and_file_has_a_check(rules: Mapping[str, str], core: Core) -
 def test_every_question_is_asked_unless_it_is_dear(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
-    cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 4}
+    cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 2}
     assert cheap <= {question(each) for each in core.chosen}
 
 
