@@ -88,7 +88,7 @@ def core_of(
 def _worst_harm(kills: matrix.Kills, notices: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
     """Of each check the defects whose worst harm it sees, where that fails a run at any level."""
     found: dict[str, list[str]] = {}
-    for defect, records in kills.items():
+    for defect, records in matrix.by_reason(kills).items():
         harms = {
             each.check: Harm(each.harm) for each in records if each.check in notices and each.harm
         }

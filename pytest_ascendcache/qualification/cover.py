@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
-from pytest_ascendcache.qualification.matrix import VENDOR, Kills
+from pytest_ascendcache.qualification.matrix import VENDOR, Kills, by_reason
 
 _OF_A_DEVIATION = 0.5
 """The part of a defect that a known deviation counts less."""
@@ -99,9 +99,9 @@ def noticed_by(
     kills: Kills, checks: Collection[str], every_edition: bool = False
 ) -> dict[str, frozenset[str]]:
     """The recorded defects that each of these checks notices, in the default edition of the
-    documents or in all of them."""
+    documents or in all of them; deviations of a vendor by their reasons."""
     found: dict[str, set[str]] = {}
-    for defect, records in kills.items():
+    for defect, records in by_reason(kills).items():
         if " (" in defect and not every_edition:
             continue
         for each in records:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.conformance.costs import life_of
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.contract.verdict import Verdict
 from pytest_ascendcache.files import write_output
@@ -128,6 +129,30 @@ def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill
         if name.startswith(f"{VENDOR}{profile},") and usable:
             found[name.removeprefix(VENDOR)] = min(usable)
     return found
+
+
+def by_reason(kills: Kills) -> Kills:
+    """The same, with entries of a vendor's list as one deviation where the list gives one reason
+    for them: an entry is what one check shows, and many show one difference."""
+    found: dict[str, list[Kill]] = {}
+    names = _reasons({_profile(name) for name in kills if name.startswith(VENDOR)})
+    for name, records in kills.items():
+        found.setdefault(names.get(name, name), []).extend(records)
+    return {name: tuple(sorted(records)) for name, records in found.items()}
+
+
+def _reasons(profiles: Iterable[str]) -> dict[str, str]:
+    """What each entry of these lists is called by its reason."""
+    return {
+        f"{VENDOR}{each.origin}": f"{VENDOR}{profile}: {each.reason}"
+        for profile in profiles
+        for each in load_deviations(profile)
+    }
+
+
+def _profile(name: str) -> str:
+    """The list that an entry is of, by the entry's name."""
+    return name.removeprefix(VENDOR).partition(",")[0]
 
 
 def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:

@@ -63,7 +63,7 @@ def test_the_worst_harm_of_each_defect_is_seen(
     """Of a defect that can hang a run, a check that sees work done twice says too little."""
     applicable = {each.check for each in candidates_of(rules, offered)}
     looked_at = 0
-    for defect, records in matrix.read().items():
+    for defect, records in matrix.by_reason(matrix.read()).items():
         harms = {each.check: Harm(each.harm) for each in records if each.harm}
         known = [harm.rank for check, harm in harms.items() if check in applicable]
         if known and list(Harm)[min(known)].fails:

@@ -7,8 +7,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.qualification.cover import Candidate, cover, noticed_by
-from pytest_ascendcache.qualification.matrix import Kill
+from pytest_ascendcache.qualification.matrix import VENDOR, Kill
 
 COSTS = st.floats(0.5, 9.0)
 CHECKS = st.lists(
@@ -82,9 +83,26 @@ def test_what_another_edition_notices_says_nothing_here() -> None:
     kills = {
         "one": (Kill(1, "x", "r", "", ""),),
         "one (CANN 7.0)": (Kill(1, "y", "r", "", ""),),
-        "deviation of cann, entry 3": (Kill(1, "x", "r", "", ""), Kill(1, "gone", "r", "", "")),
     }
-    assert noticed_by(kills, {"x", "y"}) == {"x": frozenset({"one", "deviation of cann, entry 3"})}
+    assert noticed_by(kills, {"x", "y"}) == {"x": frozenset({"one"})}
+
+
+def test_entries_of_one_reason_are_one_deviation() -> None:
+    reasons = {each.origin: each.reason for each in load_deviations("cann")}
+    first, *others = reasons
+    same = next(each for each in others if reasons[each] == reasons[first])
+    other = next(each for each in others if reasons[each] != reasons[first])
+    shown = {"x": first, "y": same, "z": other, "gone": other}
+    kills = {
+        f"{VENDOR}{entry}": tuple(
+            Kill(1, check, "r", "", "") for check, shows in shown.items() if shows == entry
+        )
+        for entry in shown.values()
+    }
+    found = noticed_by(kills, {"x", "y", "z"})
+    assert found["x"] == found["y"] != found["z"]
+    assert {len(each) for each in found.values()} == {1}
+    assert "gone" not in found
 
 
 def test_next_is_always_what_says_the_most_for_its_cost() -> None:
