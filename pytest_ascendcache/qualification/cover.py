@@ -2,25 +2,25 @@
 
 The kill matrix says which check notices which seeded defect. An order of checks follows from it by
 the greedy cover: next is always the check that notices the most defects that no earlier one does,
-for what it costs; the first check of a rule counts as one defect more, a known deviation of a
-vendor as half of one. What was chosen is then given up, one by one, wherever others say more for
-its runs. Before all others may come checks that an earlier report gives reason to ask again.
+for what it costs; the first check of a rule counts as one defect more. Checks are then exchanged
+wherever others say more for the same runs: one that costs and says much comes too late for the
+greedy cover, which has spent its limit on cheap ones by then. Before all others may come checks
+that an earlier report gives reason to ask again.
 """
 
 from __future__ import annotations
 
+import functools
 import heapq
 import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+import operator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.conformance.costs import life_of, needs_of, shares
 from pytest_ascendcache.contract import Capability, load_rules
-from pytest_ascendcache.qualification.matrix import VENDOR, Kills, by_reason
+from pytest_ascendcache.qualification.matrix import Kills, by_reason
 
-_OF_A_DEVIATION = 0.5
-"""The part of a defect that a known deviation counts less."""
 _AHEAD = 0.5
 """The part of a limit that checks may take which are put first, so that others tell what is new."""
 
@@ -62,12 +62,12 @@ class Cover:
 
 @dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together, what they cost, and what they say: the defects that
-    they notice, and their rules, which have no name in common."""
+    """Candidates that are chosen together, what they cost, and what they say: a bit for each of
+    the defects that they notice and of their rules, which have no name in common."""
 
     checks: list[Candidate]
     cost: float
-    says: frozenset[str]
+    says: int
 
 
 def candidates_of(
@@ -125,9 +125,9 @@ def cover(
     left = _portions(candidates, notices)
     wanted = frozenset(first)
     ahead = _ahead(left, wanted, limit * _AHEAD)
-    telling = _filled(ahead, _others(left, ahead), limit, only_new=True)
+    telling = _filled(ahead, left, limit, only_new=True)
     telling = _improved(telling, left, ahead, limit)
-    taken = _filled(telling, _others(left, telling), limit)
+    taken = _filled(telling, left, limit)
     rest = sorted(_others(taken, ahead), key=lambda each: each.cost)
     taken = _filled(ahead, rest, math.inf)  # in their order
     chosen = [each for portion in taken for each in portion.checks]
@@ -163,18 +163,34 @@ def _portions(
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    portions = [_portion(checks, says) for checks in together.values()]
+    names = sorted({each.rule for each in candidates}.union(*says.values()))
+    bits = {name: 1 << number for number, name in enumerate(names)}
+    portions = [_portion(checks, says, bits) for checks in together.values()]
     return sorted(portions, key=lambda each: each.cost)
 
 
-def _portion(checks: list[Candidate], notices: Mapping[str, frozenset[str]]) -> _Portion:
-    defects = frozenset().union(*(notices.get(each.check, ()) for each in checks))
-    rules = {each.rule for each in checks}
-    return _Portion(checks, sum(each.cost for each in checks), defects | rules)
+def _portion(
+    checks: list[Candidate], notices: Mapping[str, frozenset[str]], bits: Mapping[str, int]
+) -> _Portion:
+    names = {each.rule for each in checks}.union(*(notices.get(each.check, ()) for each in checks))
+    return _Portion(checks, sum(each.cost for each in checks), _union(bits[name] for name in names))
 
 
-def _others(portions: Sequence[_Portion], these: Sequence[_Portion]) -> list[_Portion]:
-    return [each for each in portions if each not in these]
+def _union(says: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, says, 0)
+
+
+def _cost(portions: Iterable[_Portion]) -> float:
+    return sum(each.cost for each in portions)
+
+
+def _said(portions: Iterable[_Portion]) -> int:
+    return _union(each.says for each in portions)
+
+
+def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_Portion]:
+    known = frozenset(these)
+    return [each for each in portions if each not in known]
 
 
 def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
@@ -183,13 +199,13 @@ def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> li
     found: list[_Portion] = []
     spent = 0.0
     touched: set[str] = set()
-    said: set[str] = set()
+    said = 0
 
     def new(portion: _Portion) -> set[str]:
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
     def gain(portion: _Portion) -> float:
-        return _worth((portion.says - said) | new(portion)) / portion.cost
+        return (portion.says & ~said).bit_count() / portion.cost
 
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
         best = max(fitting, key=gain)
@@ -203,15 +219,16 @@ def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> li
 def _filled(
     taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, only_new: bool = False
 ) -> list[_Portion]:
-    """What was taken, and of the rest what fits and says the most for its cost; ``only_new``
+    """What was taken, and of the others what fits and says the most for its cost; ``only_new``
     ends when nothing says anything new."""
     found = list(taken)
-    spent = sum(each.cost for each in found)
-    said = set().union(*(each.says for each in found))
+    spent = _cost(found)
+    said = _said(found)
     # What a portion says that is new can only become less: a figure that is still true when its
     # turn comes is the greatest. Of equals the first comes first: the cheapest.
     turns = [
-        (-_worth(each.says - said) / each.cost, number, each) for number, each in enumerate(left)
+        (-(each.says & ~said).bit_count() / each.cost, number, each)
+        for number, each in enumerate(_others(left, found))
     ]
     heapq.heapify(turns)
     while turns:
@@ -219,7 +236,7 @@ def _filled(
         if spent + best.cost > limit:  # and will not fit later
             heapq.heappop(turns)
             continue
-        gain = -_worth(best.says - said) / best.cost
+        gain = -(best.says & ~said).bit_count() / best.cost
         if gain != assumed:
             heapq.heapreplace(turns, (gain, number, best))
             continue
@@ -235,37 +252,56 @@ def _filled(
 def _improved(
     taken: list[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
 ) -> list[_Portion]:
-    """What was taken, but for what can be given up so that more is said by what fits instead; the
-    dearest is tried first. Those that are ``kept`` stay."""
-    worth = _worth_of(taken)
-    for each in sorted(_others(taken, kept), key=lambda each: -each.cost):
-        remaining = _others(taken, [each])
-        instead = _filled(remaining, _others(left, [*remaining, each]), limit, only_new=True)
-        if _worth_of(instead) > worth:
-            return _improved(instead, left, kept, limit)
+    """What was taken, exchanged as long as more is said by what fits. Those that are ``kept``
+    stay."""
+    while (better := next(_exchanges(taken, left, kept, limit), None)) is not None:
+        taken = better
     return taken
 
 
-def _worth_of(portions: Sequence[_Portion]) -> float:
-    return _worth(frozenset().union(*(each.says for each in portions)))
+def _exchanges(
+    taken: Sequence[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
+) -> Iterator[list[_Portion]]:
+    """What says more than what was taken: without one of them, the dearest first, or with another
+    in the place of those that say the least for their cost, what says the most first."""
+    said = _said(taken)
+    for given_up in sorted(_others(taken, kept), key=lambda each: -each.cost):
+        remaining = _others(taken, [given_up])
+        untouched = _others(left, [given_up])
+        yield from _better(_filled(remaining, untouched, limit, only_new=True), said, limit)
+    for other in sorted(left, key=lambda each: -(each.says & ~said).bit_count()):
+        if other.says & ~said:
+            room = _with_room([*taken, other], [*kept, other], limit)
+            yield from _better(_filled(room, left, limit, only_new=True), said, limit)
 
 
-def _worth(said: Collection[str]) -> float:
-    """What names of defects and rules count together. A deviation that lists of vendors name is
-    known before a run: to notice it again tells less."""
-    return len(said) - _OF_A_DEVIATION * sum(each.startswith(VENDOR) for each in said)
+def _better(portions: list[_Portion], said: int, limit: float) -> Iterator[list[_Portion]]:
+    """These, if they say more and fit."""
+    if _said(portions).bit_count() > said.bit_count() and _cost(portions) <= limit:
+        yield portions
+
+
+def _with_room(
+    taken: Sequence[_Portion], kept: Collection[_Portion], limit: float
+) -> list[_Portion]:
+    """What was taken, but for those that say the least for their cost that no other says, as many
+    as keep it from fitting."""
+    found = list(taken)
+    while _cost(found) > limit and (loose := _others(found, kept)):
+        once = more_than_once = 0
+        for each in found:
+            more_than_once |= once & each.says
+            once |= each.says
+        alone = ~more_than_once
+        found.remove(min(loose, key=lambda each: (each.says & alone).bit_count() / each.cost))
+    return found
 
 
 def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
     """Those that are ``kept`` in any case, or without which a defect or a rule would be missed; the
     last taken are looked at last."""
-    told = Counter[str]()
-    for each in taken:
-        told.update(each.says)
-    needed = []
-    for each in taken:
-        if each in kept or any(told[one] == 1 for one in each.says):
+    needed: list[_Portion] = []
+    for number, each in enumerate(taken):
+        if each in kept or each.says & ~_said([*needed, *taken[number + 1 :]]):
             needed.append(each)
-        else:
-            told.subtract(each.says)
     return needed

@@ -32,6 +32,18 @@ def test_what_is_noticed_already_does_not_count_again() -> None:
     assert cover(candidates, notices, 2.0).chosen == ("both", "other")
 
 
+def test_a_dear_check_that_says_more_comes_in_the_place_of_cheap_ones() -> None:
+    """Neither of the cheap ones alone leaves room for it, and each says more for its cost."""
+    candidates = [Candidate("one", "r", 1.0), Candidate("two", "r", 2.0), Candidate("dear", "r", 4)]
+    notices = {
+        "one": frozenset("abc"),
+        "two": frozenset("defgh"),
+        "dear": frozenset("ijklmnopqr"),
+    }
+    assert cover(candidates, notices, 4).chosen == ("dear",)
+    assert cover(candidates, notices, 4, first={"one"}).chosen == ("one", "two")
+
+
 def test_a_rule_without_a_check_comes_before_a_second_check_of_another() -> None:
     candidates = [Candidate("a1", "a", 1.0), Candidate("a2", "a", 1.0), Candidate("b1", "b", 2.0)]
     assert cover(candidates, {}, 3.0).chosen == ("a1", "b1")
