@@ -3,7 +3,8 @@ and what is made to go wrong.
 
 Every package it makes is wrapped: the wrapper notes that it is run and how that ended, and wraps
 the installed ``uninstall.sh`` in turn. Whether a process read the shared index after an install is
-told by the access time of the index, which the wrapper puts back.
+told by the access time of the index, which the wrapper puts back. Whether access times tell that
+at all is tried with a file of its own beside the index, as other cards may install meanwhile.
 """
 
 from __future__ import annotations
@@ -77,11 +78,15 @@ if [ "$notes" = {notes} ]; then
 fi
 rm -f "$notes"/index.*
 for index in $(indexes); do
-    touch -a -d @1 "$index"
     chip=${{index%/*}}
     cat "$index" > "$notes/index.${{chip##*/}}"
     cat "$index" > "$notes/any-index.$$.${{chip##*/}}"
-    [ "$(was_read)" = read ] || echo "blind $name -" >> "$notes/events"
+    probe=$chip/.ascendcache-read.$$
+    cat "$index" > "$probe"
+    touch -a -d @1 "$probe"
+    cat "$probe" > /dev/null
+    [ "$(stat -c %X "$probe")" != 1 ] || echo "blind $name -" >> "$notes/events"
+    rm -f "$probe"
     touch -a -d @1 "$index"
 done
 directory=$ai_core/${{name%.run}}
