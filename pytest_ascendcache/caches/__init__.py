@@ -10,6 +10,7 @@ from pytest_ascendcache.caches.entry import Entry, read_entries
 from pytest_ascendcache.caches.filesystem import (
     AccessTimes,
     FileSystem,
+    keep_access_time_of,
     keep_access_times,
     make_immutable,
     probe_file_system,
@@ -51,6 +52,7 @@ __all__ = [
     "TornIndex",
     "embedded_objects",
     "find_canaries",
+    "keep_access_time_of",
     "keep_access_times",
     "make_immutable",
     "plant_canary",

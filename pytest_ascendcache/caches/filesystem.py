@@ -95,6 +95,11 @@ def keep_access_times(directory: Path, keep: bool) -> bool:
     return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep
 
 
+def keep_access_time_of(path: Path, keep: bool) -> None:
+    """Like :func:`keep_access_times`, of one file, where that can be done."""
+    _set_flag(path, _NO_ACCESS_TIMES, not keep)
+
+
 def make_immutable(path: Path, immutable: bool) -> bool:
     """Keep everybody, root too, from changing a file or a directory's names, or undo that;
     whether it could be done. Needs privileges (``CAP_LINUX_IMMUTABLE``) and such a file system."""

@@ -15,7 +15,6 @@ MB, 50 %) is told with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 import time
@@ -34,13 +33,14 @@ from pytest_ascendcache.caches import (
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
+    ORPHANS,
     Shelf,
     accessed,
     bytes_of,
     edit_ini,
     environment,
     ini_values,
-    rest,
+    names_limit,
     rest_entry,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -504,11 +504,6 @@ BAD_SIZES = ("0", "-2", "abc", "1.5", "1MB", "")
 BAD_RATIOS = ("0", "101", "-1", "abc", "50.5", "50%", "")
 
 
-def _names(output: str, name: str, value: str) -> bool:
-    """Whether a line of the output names a parameter and its value."""
-    return any(name.lower() in line.lower() and value in line for line in output.splitlines())
-
-
 @rule("aging/bad-values")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 @pytest.mark.parametrize("value", BAD_SIZES)
@@ -525,7 +520,7 @@ def test_a_bad_size_is_named_and_the_default_used(
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     shelf.check(run, CacheLimits(), goes="abcd")
     # An empty value is one that is not set.
-    named = not value or _names(run.output, name, value)
+    named = not value or names_limit(run.output, name, value)
     assert named, f"no warning names {name} and its value {value!r}"
 
 
@@ -544,7 +539,7 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     run = cache.attempt(add, mode=ENABLE, environment=given)
     assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
-    named = not value or _names(run.output, "cache_size_ratio", value)
+    named = not value or names_limit(run.output, "cache_size_ratio", value)
     assert named, f"no warning names {name} and its value {value!r}"
 
 
@@ -618,34 +613,6 @@ def test_entries_of_another_chip_do_not_go(
 
 # --- what is no entry -----------------------------------------------------------------------
 
-ORPHANS = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary", "pre-compile")
-
-
-def _orphan(shelf: Shelf, kind: str, size: int, hours: float) -> tuple[Path, ...]:
-    """Leave ``size`` bytes that are no whole entry; the files."""
-    shelf.lay("z", size, hours)
-    entry = shelf.entry("z")
-    if kind == "object-alone":
-        entry.metadata_path.unlink()
-        return (entry.object_path,)
-    if kind == "unreadable-metadata":
-        entry.metadata_path.write_bytes(b"\x7fnot json")
-        rest(entry.metadata_path, hours * HOUR)
-        return (entry.metadata_path, entry.object_path)
-    text = entry.metadata_path.read_bytes()
-    entry.metadata_path.unlink()
-    entry.object_path.unlink()
-    path = {
-        "metadata-alone": entry.metadata_path,
-        "temporary": entry.object_path.with_name(f"{entry.object_path.name}_4711_815_42.temp"),
-        "pre-compile": entry.directory / f"{entry.stem}_pre.json",
-    }[kind]
-    if kind == "pre-compile":
-        text = json.dumps({"pattern": "Opaque", "coreType": "AiCore"}).encode()
-    path.write_bytes(text.ljust(size))
-    rest(path, hours * HOUR)
-    return (path,)
-
 
 @rule("aging/orphans")
 @pytest.mark.parametrize("kind", ORPHANS)
@@ -653,7 +620,7 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     cache: CacheUnderTest, add: OperatorSpec, kind: str
 ) -> None:
     cache.warm(add)
-    _orphan(Shelf(cache), kind, 9 * MEGABYTE, 12)
+    Shelf(cache).orphan("z", kind, 9 * MEGABYTE, 12)
     for _ in range(2):  # what one run may remove, and what only the next one sees
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
@@ -668,8 +635,7 @@ def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -
     cache.warm(add)
     # 5 MB of an orphan that is in use, or being written, and 7680 KB of idle entries: over 8 MB
     # together only. More than 50 % is in use, so all eight go.
-    orphan = Shelf(cache)
-    files = _orphan(orphan, kind, 5 * MEGABYTE, 0)
+    files = Shelf(cache).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
     run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     shelf.check(run, CacheLimits(8, 50), goes=TEN[:8])

@@ -35,6 +35,11 @@ RULES = {
     Aspect.RENEWS: "aging/hit-renews",
     Aspect.CHIPS: "aging/per-soc",
     Aspect.CREATED: "aging/creates-ini",
+    Aspect.ORPHANS: "aging/orphans",
+    Aspect.MOUNT: "aging/works-on-relatime",
+    Aspect.SHARED: "cache-mode/key-ignores-names",
+    Aspect.SPARED: "cache-mode/force-spares-other-soc",
+    Aspect.PURGED: "cache-mode/force-purges-soc",
     Aspect.UPGRADE: "robust/upgrade-stamp",
     Aspect.PRIVATE: "security/private-modes",
     Aspect.LINKS: "security/no-symlink-follow",
@@ -57,7 +62,16 @@ def asks(*aspects: Aspect) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("aspect", cases)
 
 
-@asks(Aspect.OUTCOMES, Aspect.KERNELS, Aspect.PRIVATE, Aspect.PLACE, Aspect.INERT)
+@asks(
+    Aspect.OUTCOMES,
+    Aspect.KERNELS,
+    Aspect.PRIVATE,
+    Aspect.PLACE,
+    Aspect.INERT,
+    Aspect.SHARED,
+    Aspect.SPARED,
+    Aspect.PURGED,
+)
 def test_a_cache_lives_through_every_mode(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
@@ -106,6 +120,8 @@ def test_a_cache_lives_through_accidents(
     Aspect.RENEWS,
     Aspect.CHIPS,
     Aspect.CREATED,
+    Aspect.ORPHANS,
+    Aspect.MOUNT,
 )
 def test_a_cache_lives_within_changing_limits(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect

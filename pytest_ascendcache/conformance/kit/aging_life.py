@@ -7,14 +7,18 @@ or for about half an hour, in use, of a clock that goes ahead, small, large, and
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, Shelved, litter, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
+    HUNDREDS,
     KILOBYTE,
+    ORPHANS,
     Shelf,
     accessed,
     environment,
@@ -30,6 +34,14 @@ FIRST, SECOND, THIRD, FOURTH = named((pair[0] for pair in NEIGHBOURS[:4]), "agin
 
 _TEN, _HOURS = "abcdefghij", (3.0, 12.0, 5.0, 10.0, 7.0, 8.0, 9.0, 6.0, 11.0, 4.0)
 _SIX = "stuvwx"
+_USED = "klmno"
+_ALL = (*_TEN, *_SIX, *_USED, *HUNDREDS)
+_RECENTLY = 25 * 60.0
+"""Seconds since an entry was used that does not age."""
+_IDLE, _BUSY = "ABCDE", "FGHIJ"
+"""Orphans, one of each kind: those that nobody writes, and those in use."""
+_RUNS = 2
+"""Runs within which what is idle and no entry goes: what one may remove, and what the next sees."""
 _SECTION = "[op_compiler_cache]"
 
 
@@ -40,12 +52,22 @@ def aging(life: Life) -> None:
     limits = _Limits(life)
     limits.are_made()
     litter(life)
-    limits.hold("by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed())
-    limits.hold("by default", Aspect.SOURCES, shelf=limits.large(), renews=True)
+    in_use = _Orphans(0.0, 400 * KILOBYTE)
+    limits.hold(
+        "by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed(), beside=in_use
+    )
+    share = (None, 80)
+    large = limits.large()
+    large.on_the_mount()
+    limits.hold("by default", Aspect.SOURCES, given=share, shelf=large, renews=True)
     if life.cache.edition.ini:
         size, ratio = ini_values(8), ini_values(None, 80)
-        limits.hold("by half a file", Aspect.HALVES, ini=size, given=(12, 20))
-        limits.hold("by half a file beside both", Aspect.HALVES, ini=ratio, given=(8, 20))
+        # 4101 MB are 5 MB to who counts bytes in 32 bits.
+        limits.hold("by half a file", Aspect.HALVES, ini=size, given=(4101, 20))
+        idle = _Orphans(30.0, 800 * KILOBYTE)
+        limits.hold(
+            "by half a file beside both", Aspect.HALVES, ini=ratio, given=(8, 20), beside=idle
+        )
         both, off, odd = ini_values(1, 80), ini_values(-1, 50), Spelling("\r\n", " ")
         limits.hold(
             "by the file",
@@ -55,12 +77,40 @@ def aging(life: Life) -> None:
             shelf=limits.in_use(),
             new=True,
             spelling=odd,
+            beside=in_use,
         )
-        limits.hold("at -1", Aspect.OFF, ini=off, given=(8, 20), shelf=limits.large(), renews=False)
+        limits.orphans_are_gone()
+        large = limits.large()
+        limits.hold("at -1", Aspect.OFF, ini=off, given=(8, 20), shelf=large, renews=False)
+        # What was there at -1 ages like any other.
+        large = limits.large() if large.gone() else large
+        large.rest()
         bad, none = ini_values("-2", 20), ini_values(8, 0)
-        limits.hold("by a bad size", Aspect.BAD, ini=bad, shelf=limits.large())
-        limits.hold("by a bad ratio", Aspect.BAD, ini=none, given=("1.5", 80))
-    limits.hold("by a ratio that is none", Aspect.BAD, given=(8, "abc"))
+        limits.hold(
+            "by a bad size", Aspect.BAD, ini=bad, shelf=large, told=("max_op_cache_size", "-2")
+        )
+        limits.hold(
+            "by a bad ratio",
+            Aspect.BAD,
+            ini=none,
+            given=("1.5", 80),
+            told=("max_op_cache_size", "1.5"),
+        )
+    limits.hold(
+        "by a ratio that is none",
+        Aspect.BAD,
+        given=(8, "abc"),
+        shelf=limits.hundreds(),
+        told=("cache_size_ratio", "abc"),
+    )
+
+
+@dataclass(frozen=True)
+class _Orphans:
+    """One of each kind beside a shelf: hours since they were used, and bytes of each."""
+
+    hours: float
+    size: int
 
 
 class _Limits:
@@ -77,8 +127,9 @@ class _Limits:
             path: path.read_bytes() for path in self._cache.layout.ini_candidates if path.exists()
         }
         shelf = Shelf(self._cache)
-        names = (*_TEN, *_SIX, *"klmn")
-        self._cache.leave_alone(shelf.entry(name).stem for name in names)
+        self._cache.leave_alone(shelf.entry(name).stem for name in (*_ALL, *_IDLE, *_BUSY))
+        self._idle: dict[str, tuple[Path, ...]] = {}
+        self._over_the_limit = 0
 
     def are_made(self) -> None:
         """Whether the first run made the file, where the document says."""
@@ -102,17 +153,23 @@ class _Limits:
             shelf.lay(name, (500 + 160 * (number % 5)) * KILOBYTE, 3 + hours / 60)
         return shelf
 
+    def hundreds(self) -> Shelf:
+        """300 entries of 32 KB, used half a minute apart."""
+        shelf, count = self._shelf(), len(HUNDREDS)
+        hours = (3 + 7 * number % count / 120 for number in range(count))
+        return shelf.lay(HUNDREDS, 32 * KILOBYTE, *hours)
+
     def in_use(self) -> Shelf:
-        """Some that are idle, most of the bytes in use: a minute less than half an hour ago, a
-        minute more, just now, and by a clock that goes ahead."""
-        shelf = self._shelf().lay(_TEN[:4], 960 * KILOBYTE, *_HOURS[:4])
+        """Some that are idle, for hours or a year, most of the bytes in use: a minute less than
+        half an hour ago, a minute more, just now, and by clocks that go ahead."""
+        shelf = self._shelf().lay(_TEN[:4], 960 * KILOBYTE, *_HOURS[:3], 24 * 400)
         minute = 60 / HOUR
-        ago = HALF_AN_HOUR / HOUR - minute, HALF_AN_HOUR / HOUR + minute, minute, -2.0
-        return shelf.lay("klmn", 4 * MEGABYTE, *ago)
+        ago = HALF_AN_HOUR / HOUR - minute, HALF_AN_HOUR / HOUR + minute, minute, -2.0, -24 * 40
+        return shelf.lay(_USED, 4 * MEGABYTE, *ago)
 
     def _shelf(self) -> Shelf:
         shelf = Shelf(self._cache)
-        for name in (*_TEN, *_SIX, *"klmn"):
+        for name in _ALL:
             for path in (shelf.entry(name).object_path, shelf.entry(name).metadata_path):
                 path.unlink(missing_ok=True)
         return shelf
@@ -128,18 +185,23 @@ class _Limits:
         renews: bool | None = None,
         new: bool = False,
         spelling: Spelling = PLAIN,
+        beside: _Orphans | None = None,
+        told: tuple[str, str] = ("", ""),
     ) -> None:
         """One run under these limits of the file and the environment, by which a shelf ages: ten
-        entries of 960 KB, where none is given. ``renews`` says whether the hit of the run does."""
+        entries of 960 KB, where none is given. ``renews`` says whether the hit of the run does,
+        ``told`` which limit has which value that is to be warned of."""
         life, cache = self._life, self._cache
         self._write(ini or {}, spelling)
         shelf = shelf or self._shelf().lay(_TEN, 960 * KILOBYTE, *_HOURS)
+        orphans = {} if beside is None else self._leave(beside)
+        resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.age(-60.0, only=(FIRST, SECOND, THIRD))
         entry, before = life.entry(FIRST) if renews is not None else None, (0, 0)
         if entry is not None:
             # To come, where nothing is to be renewed: no mount moves such a time by itself.
-            rest_entry(entry, 5 * HOUR if renews else -HOUR)
+            rest_entry(entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
         self._users += 1
         user = f"user{self._users}"
@@ -149,16 +211,67 @@ class _Limits:
             f"limits {what}",
             (FIRST, FOURTH) if new else (FIRST,),
             ENABLE,
-            shelf=(shelf, expected_limits(ini, variables)),
-            about=aspect,
+            shelf=Shelved(
+                shelf,
+                expected_limits(ini, variables),
+                aspect,
+                orphans=sum(path.stat().st_size for files in orphans.values() for path in files),
+                orphans_may_go=bool(beside and beside.hours),
+                bad=told,
+            ),
             environment=variables,
         )
+        self._over_the_limit += life.aged and bool(self._idle)
+        self._judge_looking(shelf, resting)
+        if beside is not None and not beside.hours:
+            self._orphans_stay(orphans)
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
         life.judged.add(Aspect.CHIPS)
         for chip, there in zip(self._chips, elsewhere, strict=True):
             if there.gone():
                 life.say(Aspect.CHIPS, f"entries of {chip} are gone: {there.gone()}")
+
+    def _leave(self, beside: _Orphans) -> dict[str, tuple[Path, ...]]:
+        """Lay an orphan of each kind beside a shelf: the files of each."""
+        shelf, names = Shelf(self._cache), _IDLE if beside.hours else _BUSY
+        found = {
+            kind: shelf.orphan(name, kind, beside.size, beside.hours)
+            for name, kind in zip(names, ORPHANS, strict=True)
+        }
+        if beside.hours:
+            self._idle = found
+        return found
+
+    def _orphans_stay(self, orphans: Mapping[str, tuple[Path, ...]]) -> None:
+        """Those in use are there; they make room for what comes."""
+        gone = [kind for kind, files in orphans.items() if not all(map(Path.exists, files))]
+        self._say_of_orphans("in use, and gone", gone)
+        _remove(orphans)
+
+    def orphans_are_gone(self) -> None:
+        """Those that two runs found idle, each in a cache that stayed over its limit; nothing is
+        said where entries did not age either."""
+        left = [kind for kind, files in self._idle.items() if any(map(Path.exists, files))]
+        if self._over_the_limit == _RUNS:
+            self._say_of_orphans("idle, and there after two runs over the limit", left)
+        _remove(self._idle)
+
+    def _say_of_orphans(self, what: str, kinds: Collection[str]) -> None:
+        self._life.judged.add(Aspect.ORPHANS)
+        if kinds:
+            self._life.say(Aspect.ORPHANS, f"{what}: {', '.join(kinds)}")
+
+    def _judge_looking(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
+        """What is idle and stays was not used, and looks so, where the mount is to note uses."""
+        if not before:
+            return
+        self._life.judged.add(Aspect.MOUNT)
+        after = shelf.resting()
+        renewed = [path.name for path, when in after.items() if before[path] != when]
+        if renewed:
+            some = f"{renewed[0]} and {len(renewed) - 1} more" if renewed[1:] else renewed[0]
+            self._life.say(Aspect.MOUNT, f"the scan renewed what it judges: {some}")
 
     def _judge_renewal(
         self, renews: bool, before: tuple[int, int], after: tuple[int, int], started: int
@@ -181,3 +294,9 @@ class _Limits:
         made = self._made or {self._cache.layout.ini_candidates[-1]: f"{_SECTION}\n".encode()}
         for path, text in made.items():
             path.write_bytes(text.rstrip() + b"\n" + lines)
+
+
+def _remove(orphans: Mapping[str, tuple[Path, ...]]) -> None:
+    for files in orphans.values():
+        for path in files:
+            path.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from typing import Any
 from pytest_ascendcache.caches import Entry, Snapshot
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
-from pytest_ascendcache.conformance.kit.shelf import Shelf
+from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, KILOBYTE, Shelf, names_limit
 from pytest_ascendcache.contract import (
     CacheLimits,
     CacheMode,
@@ -35,6 +35,7 @@ from pytest_ascendcache.contract import (
     expected_outcomes,
     is_under_debug,
     list_excepts,
+    other_soc,
 )
 from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN
 from pytest_ascendcache.faults import Damage
@@ -44,6 +45,9 @@ from pytest_ascendcache.observation.evidence import Sighting, Witness
 from pytest_ascendcache.operators import OperatorSpec
 
 _YEAR = 365 * 86400.0
+_LATER = 10.0
+"""Seconds by which an object is younger than its metadata, where times are set."""
+_LISTED = 26
 _SHOWN = 3
 """Operators or files that are named of one problem."""
 
@@ -67,6 +71,11 @@ class Aspect(str, Enum):
     RENEWS = "renews"
     CHIPS = "chips"
     CREATED = "created"
+    ORPHANS = "orphans"
+    MOUNT = "mount"
+    SHARED = "shared"
+    SPARED = "spared"
+    PURGED = "purged"
     UPGRADE = "upgrade"
     PRIVATE = "private"
     LINKS = "links"
@@ -85,8 +94,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Key:
-    """Whose an entry is: the operator but for its name, the chip, and the implementation mode
-    where it has two."""
+    """Whose an entry is: the operator but for its names and the order of its attributes, the chip,
+    and the implementation mode where it has two."""
 
     operator: OperatorSpec
     soc: str
@@ -112,10 +121,28 @@ class _Narrowed:
 
 @dataclass
 class Own:
-    """An entry as a life knows it; ``state`` is ``None`` where nothing is said of it."""
+    """An entry as a life knows it; ``state`` is ``None`` where nothing is said of it, ``written``
+    is the operator as it was when the entry was stored."""
 
     stem: str
     state: EntryState | None = EntryState.VALID
+    written: OperatorSpec | None = None
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """What ages in a run: by which limits, and which aspect fails where it does not.
+
+    ``orphans`` are the bytes beside it that are of no whole entry; they go themselves where they
+    are idle. ``bad`` is a limit with a value that a warning has to name.
+    """
+
+    shelf: Shelf
+    limits: CacheLimits
+    about: Aspect = Aspect.AGING
+    orphans: int = 0
+    orphans_may_go: bool = False
+    bad: tuple[str, str] = ("", "")
 
 
 @dataclass
@@ -130,6 +157,8 @@ class Life:
     found: dict[Aspect, list[Problem]] = field(default_factory=dict)
     undecided: dict[Aspect, str] = field(default_factory=dict)
     judged: set[Aspect] = field(default_factory=set)
+    aged: bool = False
+    """Whether all that had to age in the last run with a shelf did."""
     _fresh: dict[Any, str] = field(default_factory=dict)
     _of_mode: dict[Key, str] = field(default_factory=dict)
     _number: int = 0
@@ -142,8 +171,7 @@ class Life:
         mode: CacheMode | None,
         *,
         anew: bool = False,
-        shelf: tuple[Shelf, CacheLimits] | None = None,
-        about: Aspect = Aspect.AGING,
+        shelf: Shelved | None = None,
         environment: Mapping[str, str] | None = None,
         plainly: Mapping[str, Any] | None = None,
         where: Mapping[str, Any] | None = None,
@@ -151,10 +179,9 @@ class Life:
     ) -> None:
         """One run, judged.
 
-        ``anew`` says that a new version voids all that is there; ``shelf`` is what ages, by which
-        limits, ``about`` which what is wrong of it fails; ``plainly`` are options that say the same
-        in plain writing, for a toolchain that refuses them as they are written; ``where`` is how
-        this run is told the directory.
+        ``anew`` says that a new version voids all that is there; ``shelf`` is what ages;
+        ``plainly`` are options that say the same in plain writing, for a toolchain that refuses
+        them as they are written; ``where`` is how this run is told the directory.
         """
         self._number += 1
         self._version += anew
@@ -184,6 +211,8 @@ class Life:
         if failure:
             self._say(Aspect.OUTCOMES, told, failure)
             self._give_up_damaged()
+            for left in self.cache.work.iterdir():  # by a run that could not tidy up
+                _remove(left)
             return
         self._judge_others(told, run, asked, anew)
         for operator in operators:
@@ -192,16 +221,61 @@ class Life:
         self._judge_files(told, run, asked)
         self._judge_inert(told, asked, nothing)
         if shelf is not None:
-            self._judge_aging(about, told, run, *shelf)
+            self._judge_aging(told, run, shelf)
 
     def key(self, operator: OperatorSpec, options: CompileOptions) -> Key:
         """Whose entry an operator has under these options."""
         mode = None
         if self.tables is not None and self.tables.has_two(operator):
             mode = self.tables.mode(options, operator)
-        return Key(operator.named(""), options.soc, mode)
+        return Key(_nameless(operator), options.soc, mode)
 
     # Between runs.
+
+    def go_elsewhere(self) -> None:
+        """Have runs from now on begin in another directory, as deep as the first one."""
+        self.cache.work = self.cache.work.with_name("elsewhere")
+        self.cache.work.mkdir()
+
+    def lay_hundreds(self) -> list[Shelf]:
+        """Entries nobody asks for, of this chip and of two others, one of them named as this one
+        begins; this chip's first."""
+        chip = self.cache.options.soc
+        shelves = [Shelf(self.cache, each) for each in (chip, other_soc(chip), f"{chip}C")]
+        for each, names in zip(shelves, (HUNDREDS, "ab", "ab"), strict=True):
+            each.lay(names, KILOBYTE, *[1.0] * len(names))
+        self.cache.leave_alone(shelves[0].entry(name).stem for name in HUNDREDS)
+        return shelves
+
+    def judge_force(self, shelves: Sequence[Shelf]) -> None:
+        """Whether the entries of this chip went, and those of others are there."""
+        self.judged |= {Aspect.PURGED, Aspect.SPARED}
+        mine, *others = shelves
+        if left := mine.left():
+            self.say(Aspect.PURGED, f"{left} of {len(HUNDREDS)} entries that were there are left")
+        for each in others:
+            if each.gone():
+                self.say(Aspect.SPARED, f"entries of {each.soc} are gone: {each.gone()}")
+
+    def link_directories(self, *chips: str) -> None:
+        """Have links to directories outside in the place of chips, and one among the entries: what
+        lies there was last used long ago."""
+        outside = self.cache.sandbox / f"outside_{Aspect.LINKS.value}"
+        chip = self.cache.layout.soc(self.cache.options.soc)
+        if not chip.is_dir():
+            return
+        for link in (chip / "te_linked", *(chip.with_name(each) for each in chips)):
+            if link.is_symlink() or link.exists():
+                continue
+            there = outside / link.name
+            there.mkdir(parents=True, exist_ok=True)
+            stem = f"te_outside_{'0' * 64}"
+            for path in (there / f"{stem}.json", there / f"{stem}.o"):
+                path.write_bytes(b"of another user")
+                os.utime(path, (time.time() - _YEAR,) * 2)
+            link.symlink_to(there)
+        self.guarded[Aspect.LINKS] = outside
+        self.judged.add(Aspect.LINKS)
 
     def damage(self, operator: OperatorSpec, damage: Damage) -> None:
         """Spoil the entry of an operator, of the chip under test and the default mode."""
@@ -304,7 +378,9 @@ class Life:
         for number, path in enumerate(files):
             ago = -_YEAR if path.stem in old else seconds[number // 2 % len(seconds)]
             when = time.time() + ago
-            os.utime(path, (when, when), follow_symlinks=False)
+            # Of an entry that was copied the object may be the younger.
+            modified = when + _LATER if path.suffix == ".o" else when
+            os.utime(path, (when, modified), follow_symlinks=False)
 
     def _stems(self, operators: Iterable[OperatorSpec]) -> set[str]:
         owned = (self._entry(each) for each in operators)
@@ -312,7 +388,7 @@ class Life:
 
     def say(self, aspect: Aspect, what: str) -> None:
         """Note something wrong after the last run."""
-        self._say(aspect, f"run {self._number}", what)
+        self._say(aspect, f"run {self._number}: {what}", "")
 
     def gone(self, seen: str, expected: str, what: str) -> None:
         """Whether what was laid beside the life's own entries went with another version."""
@@ -332,7 +408,7 @@ class Life:
         for each in self.found.get(aspect, ()):
             alike.setdefault((each.told, each.what), []).append(each.subject)
         return "\n".join(
-            f"{told}{_listed(list(filter(None, subjects)))}\n{what}"
+            f"{told}{_listed(list(filter(None, subjects)))}\n{what}".rstrip()
             for (told, what), subjects in alike.items()
         )
 
@@ -352,6 +428,8 @@ class Life:
             self.entries.pop(key, None)
             return
         aspect = Aspect.UPGRADE if anew else Aspect.OUTCOMES
+        if own is not None and own.written not in (None, operator.named("")):
+            aspect = Aspect.SHARED
         self.judged.add(aspect)
         state = EntryState.NONE if own is None else own.state
         debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
@@ -374,7 +452,7 @@ class Life:
         if outcome not in healed:
             differs = f"observed: {outcome}\nexpected: {Outcome(COMPILED, REWRITTEN)}"
             self._say(Aspect.HEALING, told, differs, str(operator))
-        self._remember(key, own, outcome, stem)
+        self._remember(key, own, outcome, stem, operator.named(""))
 
     def _shares(self, operator: OperatorSpec, key: Key) -> bool:
         """Whether it is left open if an operator shares the entry of one of its modes."""
@@ -394,9 +472,11 @@ class Life:
             allowed |= {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
         return allowed
 
-    def _remember(self, key: Key, own: Own | None, outcome: Outcome, stem: str | None) -> None:
+    def _remember(
+        self, key: Key, own: Own | None, outcome: Outcome, stem: str | None, written: OperatorSpec
+    ) -> None:
         if outcome.entry in (Fate.STORED, REWRITTEN) and stem is not None:
-            self.entries[key] = Own(stem)
+            self.entries[key] = Own(stem, written=written)
         elif outcome.entry in (Fate.ABSENT, REMOVED) or stem is None:
             self.entries.pop(key, None)
         elif own is None:
@@ -536,21 +616,60 @@ class Life:
             if self.cache.root.exists():
                 self._say(Aspect.INERT, told, "the directory was made")
 
-    def _judge_aging(
-        self, about: Aspect, told: str, run: Run, shelf: Shelf, limits: CacheLimits
-    ) -> None:
+    def _judge_aging(self, told: str, run: Run, shelved: Shelved) -> None:
+        about, shelf, limits = shelved.about, shelved.shelf, shelved.limits
         self.judged.add(about)
         aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
+        others = shelf.expected(run, limits, without=shelved.orphans)
+        if shelved.orphans_may_go:  # before or after entries, or not in this run
+            must, stay = aging.must_go & others.must_go, aging.must_stay & others.must_stay
+            aging = replace(aging, must_go=must, must_stay=stay)
+        stays = aging.must_go - gone
+        self.aged = not stays
         if not aging.allows(gone):
+            aspect = Aspect.ORPHANS if others.allows(gone) else about
             self._say(
-                about,
+                Aspect.MOUNT if stays and shelf.renewed(stays) else aspect,
                 told,
-                f"observed: of idle entries {''.join(sorted(gone)) or 'none'} gone\n"
-                f"expected: {''.join(sorted(aging.must_go)) or 'none'} "
+                f"observed: of idle entries {_counted(gone)} gone\n"
+                f"expected: {_counted(aging.must_go)} "
                 f"({limits.megabytes} MB, {limits.ratio} %)",
             )
         if torn:
-            self._say(about, told, f"half of an aged entry was left behind: {torn}")
+            self._say(about, told, f"half of an aged entry was left behind: {_counted(torn)}")
+        limit, value = shelved.bad
+        if limit and not names_limit(run.output, limit, value):
+            self._say(about, told, f"no warning names {limit} and its value {value!r}")
+
+
+def renamed(operator: OperatorSpec) -> OperatorSpec:
+    """The same operator: other names of its tensors, its attributes in another order."""
+    inputs, outputs = (
+        tuple(replace(each, name=f"{what}_{number}") for number, each in enumerate(tensors))
+        for what, tensors in (("in", operator.inputs), ("out", operator.outputs))
+    )
+    return replace(operator, inputs=inputs, outputs=outputs, attributes=operator.attributes[::-1])
+
+
+def _nameless(operator: OperatorSpec) -> OperatorSpec:
+    """What an operator is but for names, which no key is to have.
+
+    Source: rule ``cache-mode/key-ignores-names``.
+    """
+    inputs, outputs = (
+        tuple(replace(each, name="") for each in tensors)
+        for tensors in (operator.inputs, operator.outputs)
+    )
+    attributes = tuple(sorted(operator.attributes, key=lambda each: each.name))
+    return replace(operator, name="", inputs=inputs, outputs=outputs, attributes=attributes)
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Names of entries of a shelf, or how many there are."""
+    found = sorted(names)
+    if len(found) > _LISTED:
+        return str(len(found))
+    return "".join(found) or "none"
 
 
 def flipped(data: bytes) -> bytes:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, litter, named
+from pytest_ascendcache.conformance.kit.life import Aspect, Life, Shelved, litter, named, renamed
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
@@ -46,13 +47,14 @@ def modes(life: Life) -> None:
     """Every mode, with debug switches between, over neighbours."""
     third = named((each for pair in NEIGHBOURS for each in pair), "Again")
     ways = _ways(life)
-    life.learn_kernels(*FIRST, *SECOND, *_NEW)
+    life.learn_kernels(*FIRST, *SECOND, _MEAN, *_NEW)
     life.run("disable before anything", FIRST[:4], DISABLE)
     life.run("enable on nothing", FIRST, ENABLE, where=ways["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
+    life.go_elsewhere()
     life.run(
         "enable of neighbours of what is there, elsewhere",
-        (*SECOND[::-1], *FIRST[::-1]),
+        (*SECOND[::-1], _MEAN, *FIRST[::-1]),
         ENABLE,
         environment=elsewhere,
     )
@@ -63,13 +65,16 @@ def modes(life: Life) -> None:
     if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
         beside["debug_config"] = listed
         life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **beside)
-    everything = (*FIRST, *SECOND, *_NEW)
+    everything = (*FIRST, *map(renamed, (*SECOND, _MEAN)), *_NEW)
     life.run("enable after it", everything, ENABLE, where=ways["no home"], debug_level=0)
     life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
     life.age(-YEAR, 7200.0)
     litter(life)
+    shelves = life.lay_hundreds()
     life.run("force", third[::2], FORCE, where=ways["empty variable"])
+    life.judge_force(shelves)
     life.run("force again", third[::4], FORCE, where=ways["variable"])
+    life.judge_force(shelves)
     life.run("enable at last", third, ENABLE, where=ways["whole path"])
 
 
@@ -93,6 +98,8 @@ def _ways(life: Life) -> dict[str, dict[str, Any]]:
     return found
 
 
+_MEAN = operator_of("ReduceMeanD", (4, 8), (4, 1), out=1, axes=(1,), keep_dims=True)
+_MEAN = replace(_MEAN, inputs=_MEAN.inputs[:1], name="mean")
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 
@@ -218,30 +225,33 @@ def accidents(life: Life) -> None:
         "enable below the limit, on odd metadata",
         operators[::-1],
         ENABLE,
-        shelf=(shelf, CacheLimits(9, 50)),
+        shelf=Shelved(shelf, CacheLimits(9, 50)),
         environment=environment(9, 50),
     )
-    limits = CacheLimits(4, 50) if cache.edition.ini else CacheLimits(4, 90)
+    limits = CacheLimits(6, 90) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
-        edit_ini(cache, ini(4, 50))
+        edit_ini(cache, ini(6, 90))
     life.link(operators[-1], ".o")
     life.lure(operators[-2])
     life.age(-60.0, oldest=operators[-2:])
+    life.link_directories()
     shelf.lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
     life.run(
         "enable over the limit",
         operators[:3],
         ENABLE,
-        shelf=(shelf, limits),
-        environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
+        shelf=Shelved(shelf, limits),
+        environment=environment(4, 90) if not cache.edition.ini else environment(6, 20),
     )
     for operator, damage in zip(operators[4:], _HALVES, strict=False):
         life.damage(operator, damage)
     life.link(operators[-3], ".o")
     life.lure(operators[-4])
+    life.link_directories()
     life.run("force beside halves", operators[:2], FORCE)
     if change is not None:
         change.apply()
+        life.link_directories(_LINKED)
         third = Shelf(cache, _THIRD).lay("x", 16 * KILOBYTE, 0.1)
         life.run("enable of another version", operators[1:4], ENABLE, anew=True)
         life.gone(third.gone(), "x", f"entries of {_THIRD}")
@@ -251,7 +261,7 @@ def accidents(life: Life) -> None:
         "enable over the limit at last",
         operators,
         ENABLE,
-        shelf=(shelf, limits),
+        shelf=Shelved(shelf, limits),
         environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
     )
 
@@ -278,6 +288,8 @@ _IDLE = "abcde"
 """Entries nobody asks for: 8000 KB, the last two of them used within half an hour."""
 _THIRD = "Ascend910B3"
 """A chip for which nothing is compiled; the toolchain is not asked for it."""
+_LINKED = "Ascend910B4-1"
+"""A chip in whose place there is a link."""
 _HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
 
 

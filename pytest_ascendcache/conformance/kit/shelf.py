@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.caches import Entry, Snapshot
+from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
 from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
@@ -33,17 +33,23 @@ from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 KILOBYTE = 1024
 HOUR = 3600.0
 _HEAD = b"\x7fELF, an entry nobody asks for"
+HUNDREDS = tuple(chr(0x4E00 + number) for number in range(300))
+"""Names of 300 entries, of one character each."""
+ORPHANS = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary", "pre-compile")
+"""What lies in a cache and is no whole entry."""
 
 
 class Shelf:
     """The entries put into one SoC's directory beside those of real operators, by name."""
 
     def __init__(self, cache: CacheUnderTest, soc: str | None = None) -> None:
-        self._directory = cache.layout.soc(soc or cache.options.soc)
+        self.soc = soc or cache.options.soc
+        self._directory = cache.layout.soc(self.soc)
         self._prefix = f"{self._directory.relative_to(cache.root)}/"
         self._cache = cache
         self._laid: dict[str, tuple[int, float]] = {}
         self._since = time.time()
+        self._on_the_mount = False
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
         """Put in one entry a name, of ``size`` bytes in all, last accessed so many hours ago.
@@ -64,6 +70,56 @@ class Shelf:
             self._laid[name] = (size, ago * HOUR)
         return self
 
+    def orphan(self, name: str, kind: str, size: int, hours: float) -> tuple[Path, ...]:
+        """Leave ``size`` bytes that are no whole entry, one of :data:`ORPHANS`; the files."""
+        self.lay(name, size, hours)
+        del self._laid[name]
+        entry = self.entry(name)
+        if kind == "object-alone":
+            entry.metadata_path.unlink()
+            return (entry.object_path,)
+        if kind == "unreadable-metadata":
+            entry.metadata_path.write_bytes(b"\x7fnot json")
+            rest(entry.metadata_path, hours * HOUR)
+            return (entry.metadata_path, entry.object_path)
+        text = entry.metadata_path.read_bytes()
+        entry.metadata_path.unlink()
+        entry.object_path.unlink()
+        path = {
+            "metadata-alone": entry.metadata_path,
+            "temporary": entry.object_path.with_name(f"{entry.object_path.name}_4711_815_42.temp"),
+            "pre-compile": entry.directory / f"{entry.stem}_pre.json",
+        }[kind]
+        if kind == "pre-compile":
+            text = json.dumps({"pattern": "Opaque", "coreType": "AiCore"}).encode()
+        path.write_bytes(text.ljust(size))
+        rest(path, hours * HOUR)
+        return (path,)
+
+    def on_the_mount(self) -> None:
+        """Leave access times to the mount, also below a directory that keeps none of them."""
+        self._on_the_mount = True
+        for name in self._laid:
+            for path in self._files(name):
+                keep_access_time_of(path, keep=True)
+
+    def resting(self) -> dict[Path, int]:
+        """When each file of an idle entry was last accessed, in whole seconds, where access times
+        are left to the mount."""
+        idle = [name for name, (_, ago) in self._laid.items() if ago > HALF_AN_HOUR]
+        paths = [path for name in idle for path in self._files(name)] if self._on_the_mount else []
+        return {path: int(path.stat().st_atime) for path in paths}
+
+    def renewed(self, names: Iterable[str]) -> bool:
+        """Whether the mount noted a use of each of these entries since they were laid."""
+        return self._on_the_mount and all(
+            any(path.stat().st_atime >= self._since for path in self._files(name)) for name in names
+        )
+
+    def _files(self, name: str) -> list[Path]:
+        entry = self.entry(name)
+        return [path for path in (entry.metadata_path, entry.object_path) if path.exists()]
+
     def rest(self) -> None:
         """Set the ages again, of whatever is there."""
         for name, (_, ago) in self._laid.items():
@@ -83,15 +139,20 @@ class Shelf:
         """Names of the entries that are no longer whole, in order."""
         return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
 
+    def left(self) -> int:
+        """How many entries are there, or one file of them."""
+        return sum(any(self.there(name)) for name in self._laid)
+
     def torn(self) -> str:
         """Names of the entries of which one file is left."""
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
-    def expected(self, run: Run, limits: CacheLimits) -> Aging:
-        """Who must be gone after a run, and who must be there. Who comes to half an hour meanwhile
-        may be either: a run may take its time."""
+    def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
+        """Who must be gone after a run, and who must be there, were there so many bytes less of
+        others. Who comes to half an hour meanwhile may be either: a run may take its time."""
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
-        aging = expected_aging(entries, self._own(run), limits, self._cache.edition)
+        other = self._own(run) - without
+        aging = expected_aging(entries, other, limits, self._cache.edition)
         took = time.time() - self._since + 1
         meanwhile = {each.name for each in entries if each.idle <= HALF_AN_HOUR < each.idle + took}
         return replace(aging, must_stay=aging.must_stay - meanwhile)
@@ -196,6 +257,11 @@ def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
     named = cache.edition.ini_values(values)
     lines = "".join(f"{key}={value}\n" for key, value in named.items())
     path.write_text(f"{text.rstrip()}\n{lines}")
+
+
+def names_limit(output: str, name: str, value: str) -> bool:
+    """Whether a line of the output names a parameter and its value."""
+    return any(name.lower() in line.lower() and value in line for line in output.splitlines())
 
 
 @lru_cache(maxsize=64)
