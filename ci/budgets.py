@@ -72,7 +72,8 @@ def _share(seen: frozenset[str], known: frozenset[str], deviations: bool) -> str
 
 
 def _of(some: int, every: int) -> str:
-    return f"{some} of {every} ({some / every:.0%})"
+    share = 100 if some == every else min(99, round(100 * some / every))
+    return f"{some} of {every} ({share}%)"
 
 
 def _collected() -> dict[str, str]:
