@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.conformance import SUITE_NODES, costs
+from pytest_ascendcache.conformance.cache_mode import test_lives
 from pytest_ascendcache.conformance.costs import runs_of, shares
 from pytest_ascendcache.contract import Capability, Verdict
 from pytest_ascendcache.contract.deviations import Deviation
@@ -30,6 +31,12 @@ STRESS = "stress/test_stress.py::test_ranks_at_random"
 WITH_TABLE = pytest.mark.usefixtures("table")
 
 
+def cases_of(life: Any) -> list[str]:
+    """The cases of a life, as the suite has them."""
+    (given,) = (mark for mark in life.pytestmark if mark.name == "parametrize")
+    return [each.id for each in given.args[1]]
+
+
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of costs, and every check of it needs nothing special."""
@@ -38,7 +45,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> None:
         f"{PLAIN}long": 50.0,
         f"{PLAIN}dear": 2.0,
         f"reference {PLAIN}dear": [402.0, 0.0],
-        LIFE: 1.1,
+        LIFE: 11 / len(cases_of(test_lives.test_a_cache_lives_within_changing_limits)),
     }
     monkeypatch.setattr(costs, "_table", lambda: found)
     monkeypatch.setattr("os.cpu_count", lambda: 8)
@@ -217,8 +224,9 @@ def test_one_case_of_a_life_costs_all_of_its_runs() -> None:
 
 def test_all_cases_of_a_life_cost_what_is_on_record() -> None:
     life = "cache_mode/test_lives.py::test_a_cache_lives_through_every_mode"
-    cases = [f"{life}[{each}]" for each in ("outcomes", "kernels", "private", "place", "inert")]
-    assert sum(shares(cases).values()) == pytest.approx(5 * runs_of(life))
+    names = cases_of(test_lives.test_a_cache_lives_through_every_mode)
+    cases = [f"{life}[{each}]" for each in names]
+    assert sum(shares(cases).values()) == pytest.approx(len(names) * runs_of(life))
 
 
 @WITH_TABLE
