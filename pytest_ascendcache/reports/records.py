@@ -151,9 +151,3 @@ def totals(verdicts: Iterable[Verdict]) -> dict[Verdict, int]:
     """How often each of the six verdicts occurs, zeros included."""
     counts = Counter(verdicts)
     return {verdict: counts[verdict] for verdict in Verdict}
-
-
-def totals_line(what: str, verdicts: Sequence[Verdict]) -> str:
-    """All six counts in one line."""
-    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in totals(verdicts).items())
-    return f"{len(verdicts)} {what}: {counts}"
