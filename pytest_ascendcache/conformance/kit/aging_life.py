@@ -222,9 +222,12 @@ class _Limits:
             environment=variables,
         )
         self._over_the_limit += life.aged and bool(self._idle)
-        self._judge_looking(shelf, resting)
+        if life.succeeded:
+            self._judge_looking(shelf, resting)
         if beside is not None and not beside.hours:
-            self._orphans_stay(orphans)
+            if life.succeeded:
+                self._orphans_stay(orphans)
+            _remove(orphans)
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
         life.judged.add(Aspect.CHIPS)
@@ -244,10 +247,9 @@ class _Limits:
         return found
 
     def _orphans_stay(self, orphans: Mapping[str, tuple[Path, ...]]) -> None:
-        """Those in use are there; they make room for what comes."""
+        """Those in use are there."""
         gone = [kind for kind, files in orphans.items() if not all(map(Path.exists, files))]
         self._say_of_orphans("in use, and gone", gone)
-        _remove(orphans)
 
     def orphans_are_gone(self) -> None:
         """Those that two runs found idle, each in a cache that stayed over its limit; nothing is

@@ -157,8 +157,10 @@ class Life:
     found: dict[Aspect, list[Problem]] = field(default_factory=dict)
     undecided: dict[Aspect, str] = field(default_factory=dict)
     judged: set[Aspect] = field(default_factory=set)
+    succeeded: bool = False
+    """Whether the last run did; what one leaves that failed tells nothing of promises."""
     aged: bool = False
-    """Whether all that had to age in the last run with a shelf did."""
+    """Whether all that had to age in the last run did."""
     _fresh: dict[Any, str] = field(default_factory=dict)
     _of_mode: dict[Key, str] = field(default_factory=dict)
     _number: int = 0
@@ -185,6 +187,7 @@ class Life:
         """
         self._number += 1
         self._version += anew
+        self.succeeded = self.aged = False
         told = f"run {self._number}, {what}"
         asked = self.cache.options.but(cache_mode=mode, **options)
         for operator in operators:
@@ -214,6 +217,7 @@ class Life:
             for left in self.cache.work.iterdir():  # by a run that could not tidy up
                 _remove(left)
             return
+        self.succeeded = True
         self._judge_others(told, run, asked, anew)
         for operator in operators:
             self._judge(told, run, operator, asked, anew)
@@ -249,6 +253,8 @@ class Life:
 
     def judge_force(self, shelves: Sequence[Shelf]) -> None:
         """Whether the entries of this chip went, and those of others are there."""
+        if not self.succeeded:
+            return
         self.judged |= {Aspect.PURGED, Aspect.SPARED}
         mine, *others = shelves
         if left := mine.left():
