@@ -1,5 +1,7 @@
-"""An xdist worker's line to the hub in the controller: an execnet channel that came with the
-worker's input. No port, no server, no shared file system; its end means that the other side died.
+"""An xdist worker's connection to the hub in the controller: an execnet channel.
+
+The channel comes with the worker's input, so it needs no port and no shared file system. It closes
+when the other side dies.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ import pytest
 from pytest_ascendcache.ranks.gang import Reply
 
 INPUT = "ascend_gangs"
-"""Where a worker finds its channel in ``config.workerinput``."""
+"""The key of the channel in a worker's ``config.workerinput``."""
 
 
 class Channel(Protocol):
-    """What is used of ``execnet.Channel``."""
+    """The methods of ``execnet.Channel`` that are used."""
 
     def send(self, item: object) -> None: ...
 
@@ -26,7 +28,7 @@ class Channel(Protocol):
 
 
 class ChannelRendezvous:
-    """See :class:`~pytest_ascendcache.ranks.rank.Rendezvous`; the hub is in the controller."""
+    """A :class:`~pytest_ascendcache.ranks.rank.Rendezvous` whose hub is in the controller."""
 
     def __init__(self, channel: Channel, gang: str, rank: int) -> None:
         self._channel = channel
@@ -34,7 +36,6 @@ class ChannelRendezvous:
         self._rank = rank
 
     def enter(self, payload: str) -> Reply:
-        """See :class:`Rendezvous`."""
         try:
             self._channel.send(("enter", self._gang, self._rank, payload))
             payloads, why, cause = self._channel.receive()
@@ -43,24 +44,23 @@ class ChannelRendezvous:
         return Reply(self._rank, None if payloads is None else tuple(payloads), why, cause)
 
     def leave(self, outcome: str, message: str) -> None:
-        """See :class:`Rendezvous`."""
-        with contextlib.suppress(OSError):  # the controller is gone, and this worker soon
+        with contextlib.suppress(OSError):  # the controller is gone, and this worker will end soon
             self._channel.send(("leave", self._gang, self._rank, outcome, message))
 
 
 def channel_of(config: pytest.Config) -> Channel | None:
-    """The channel of a worker that plays one of several cards."""
-    given: Mapping[str, Any] = getattr(config, "workerinput", {})
-    channel: Channel | None = given.get(INPUT)
-    return channel if given.get("workercount", 1) > 1 else None
+    """A worker's channel, or None unless this process is one of several workers."""
+    settings: Mapping[str, Any] = getattr(config, "workerinput", {})
+    channel: Channel | None = settings.get(INPUT)
+    return channel if settings.get("workercount", 1) > 1 else None
 
 
 def announce(channel: Channel, gangs: Mapping[str, Sequence[str]], problems: Sequence[str]) -> None:
-    """Tell the controller which of the collected tests are ranks of which gang.
+    """Tell the controller which collected tests are the ranks of which gang.
 
-    Sent before the collection itself, on the same connection: it is known when that arrives.
-    ``problems`` make the run a usage error, before anything runs. The name of the worker's host
-    goes with them: messages name a worker behind ssh or a socket by it.
+    This precedes the collection on the same connection, so the controller knows the gangs when the
+    collection arrives. ``problems`` make the run a usage error. The worker's host name is sent too,
+    for messages about workers behind ssh or a socket.
     """
     ranks = {name: list(ids) for name, ids in gangs.items()}
     channel.send(("gangs", ranks, list(problems), socket.gethostname()))

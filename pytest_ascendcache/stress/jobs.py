@@ -240,7 +240,7 @@ class Jobs:
     def _done(
         self, job: Job, view: Path, plan: FaultPlan | None
     ) -> tuple[StaticResult | TrainResult, str]:
-        """Run a job in a view of the shared directory. Returns the result and the outputs' digest."""
+        """Run a job in a view of the shared directory. Returns its result and outputs."""
         directory = self._own[job.rank] / "out" / f"job{next(self._numbers)}"
         if job.doing is Doing.BUILD:
             settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
