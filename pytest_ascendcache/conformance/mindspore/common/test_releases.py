@@ -1,4 +1,4 @@
-"""What one release of MindSpore cached is found by another: an upgrade, and going back."""
+"""One release of MindSpore finds the cache of another: an upgrade or a downgrade."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pytest_ascendcache.toolchains import Toolchain
 
 
 class HasOther(Protocol):
-    """A toolchain of which another release is at hand."""
+    """A toolchain with another release at hand."""
 
     @property
     def other_release(self) -> Toolchain:
-        """That release."""
+        """The other release."""
 
 
 @rule("robust/upgrade-stamp")
