@@ -7,8 +7,7 @@ when the other side dies.
 from __future__ import annotations
 
 import contextlib
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import pytest
@@ -53,14 +52,3 @@ def channel_of(config: pytest.Config) -> Channel | None:
     settings: Mapping[str, Any] = getattr(config, "workerinput", {})
     channel: Channel | None = settings.get(INPUT)
     return channel if settings.get("workercount", 1) > 1 else None
-
-
-def announce(channel: Channel, gangs: Mapping[str, Sequence[str]], problems: Sequence[str]) -> None:
-    """Tell the controller which collected tests are the ranks of which gang.
-
-    This precedes the collection on the same connection, so the controller knows the gangs when the
-    collection arrives. ``problems`` make the run a usage error. The worker's host name is sent too,
-    for messages about workers behind ssh or a socket.
-    """
-    ranks = {name: list(ids) for name, ids in gangs.items()}
-    channel.send(("gangs", ranks, list(problems), socket.gethostname()))

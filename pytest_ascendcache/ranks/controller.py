@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.ranks.channels import INPUT
-from pytest_ascendcache.ranks.elsewhere import answers, is_elsewhere
+from pytest_ascendcache.ranks.elsewhere import answers
 from pytest_ascendcache.ranks.hub import Hub
 from pytest_ascendcache.ranks.scheduling import GangScheduling, Spread
 
@@ -75,7 +75,7 @@ class GangController:
     def _heard(self, worker: str, message: Sequence[Any]) -> None:
         if message[0] == "gangs":
             _, gangs, problems, host = message
-            if is_elsewhere(self._nodes[worker].gateway.spec):
+            if not self._nodes[worker].gateway.spec.popen:
                 self.hub.find(worker, host)
             self._gang_of.update((each, name) for name, ids in gangs.items() for each in ids)
             self.gangs = self.gangs or gangs

@@ -12,18 +12,13 @@ _PATIENCE = 15
 """Seconds within which a host must answer. The whole run waits for it."""
 
 
-def is_elsewhere(spec: XSpec) -> bool:
-    """Whether a worker may run on another host."""
-    return not spec.popen
-
-
 def answers(spec: XSpec, was_silent: bool) -> bool:
     """Whether the host of a worker that died can start another one.
 
     A host behind ssh is asked. A socket server cannot be asked, because execnet's server ends with
     its first connection: it counts as silent if its worker ``was_silent``.
     """
-    if not is_elsewhere(spec):
+    if spec.popen:
         return True
     if not spec.ssh:
         return not was_silent

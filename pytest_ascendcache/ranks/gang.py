@@ -80,7 +80,8 @@ class Gang:
         for rank in lost:
             self._forget(rank)
         if lost:
-            self._abort(f"{ranks_in_words(lost)} {why}", "", replace=True)
+            numbers = ", ".join(map(str, sorted(lost)))
+            self._abort(f"rank{'s' if len(lost) > 1 else ''} {numbers} {why}", "", replace=True)
         return self._answers()
 
     def _forget(self, rank: int) -> None:
@@ -100,9 +101,3 @@ class Gang:
         ]
         self.waiting.clear()
         return answers
-
-
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """``rank 1`` or ``ranks 0, 2``."""
-    numbers = sorted(ranks)
-    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -63,7 +63,6 @@ class Line:
         return [json.loads(line) for line in lines], ended
 
     def close(self) -> None:
-        """Close this end."""
         self.socket.close()
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Generator
 
 import pytest
 
-from pytest_ascendcache.ranks.channels import Channel, announce
+from pytest_ascendcache.ranks.channels import Channel
 
 RANK = "ascend_rank"
 """The fixture that makes a test a gang; in workers also its parameter: (rank, size)."""
@@ -37,7 +38,10 @@ def gang_name(item: pytest.Item) -> str:
 
 
 class GangWorker:
-    """A pytest plugin for workers. It selects all ranks of a gang or none."""
+    """A pytest plugin for workers. It selects all ranks of a gang or none.
+
+    ``problems`` make the run a usage error, before any test runs.
+    """
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -74,4 +78,6 @@ class GangWorker:
         session.items[:] = whole
         gangs = {name: [each.nodeid for each in ranks] for name, ranks in selected.items()}
         if gangs or self.problems:
-            announce(self._channel, gangs, self.problems)
+            # On the connection of the collection, which therefore arrives after this. Messages name
+            # a worker behind ssh or a socket by its host.
+            self._channel.send(("gangs", gangs, self.problems, socket.gethostname()))

@@ -84,8 +84,8 @@ class Executor:
             disturb(disturbance, self._layout(disturbance.cache).soc(self._soc))
         disturbed = None
         if one.disturbances:
-            caches = sorted({each.cache for each in one.disturbances})
-            disturbed = writer.write(Disturbed(one.number, tuple(map(self._look, caches))))
+            harmed = sorted({each.cache for each in one.disturbances})
+            disturbed = writer.write(Disturbed(one.number, tuple(map(self._look, harmed))))
         before = self._snapshot()
         deliveries, ended = self._act(one)
         after = self._snapshot()
@@ -96,8 +96,9 @@ class Executor:
         for name in self._names:
             take_down(self._layout(name).soc(self._soc))
         touched = tuple(_touched(before, after))
-        seen = Seen(one.number, tuple(self._all_caches()), touched, *self._jobs.installed())
-        writer.write(seen)
+        caches = [name for name in self._names if self._layout(name).soc(self._soc).is_dir()]
+        looks = tuple(map(self._look, caches))
+        seen = writer.write(Seen(one.number, looks, touched, *self._jobs.installed()))
         later = writer.write(self._later(one.number, one.later)) if one.later else None
         rebuild = one.rebuild
         rebuilt = writer.write(self._jobs.rebuild(one.number, rebuild)) if rebuild else None
@@ -134,10 +135,6 @@ class Executor:
         """The cache directory as the rank's node sees it."""
         shared = self._views[self.ground.header.node(one.rank)]
         return shared if one.shared else self._layout(one.cache).root
-
-    def _all_caches(self) -> list[CacheSeen]:
-        caches = [name for name in self._names if self._layout(name).soc(self._soc).is_dir()]
-        return [self._look(name) for name in caches]
 
     def _look(self, cache: str) -> CacheSeen:
         directory = self._layout(cache).soc(self._soc)

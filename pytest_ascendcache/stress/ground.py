@@ -93,16 +93,11 @@ def prepare(
         outputs=dict(jobs.outputs),
     )
     points, by_fcntl = _points(toolchain, operators[0], directory)
-    served = _serves_marked(toolchain, operators[0], directory / "marked")
+    places = directory / "marked" / "cache", directory / "marked"
+    request = request_of(toolchain, operators[:1], Setting.PLAIN, CacheMode.ENABLE, *places)
+    first, reused = served_later(toolchain, request, directory / "marked" / "last")
+    served = first.succeeded and all(reused)
     return Ground(toolchain, operators, header, points, served, by_fcntl, jobs)
-
-
-def _serves_marked(toolchain: Toolchain, operator: OperatorSpec, directory: Path) -> bool:
-    plain = (Setting.PLAIN, CacheMode.ENABLE, directory / "cache", directory)
-    first, reused = served_later(
-        toolchain, request_of(toolchain, (operator,), *plain), directory / "last"
-    )
-    return first.succeeded and all(reused)
 
 
 def _right(

@@ -59,7 +59,6 @@ class Compile:
 
     @property
     def cache(self) -> str:
-        """The name of its cache directory."""
         return SHARED if self.shared else f"rank{self.rank}"
 
 
@@ -110,7 +109,6 @@ class Round:
 
     @property
     def steps(self) -> int:
-        """The number of steps in it."""
         alone = (self.later is not None) + (self.rebuild is not None)
         return len(self.disturbances) + len(self.compiles) + len(self.jobs) + alone
 
@@ -238,7 +236,6 @@ class Header:
     schema: int = SCHEMA
 
     def node(self, rank: int) -> int:
-        """The node of a rank."""
         return rank * self.nodes // self.ranks
 
     def kernel(self, setting: Setting, operator: int) -> str:
@@ -289,7 +286,6 @@ class History:
 
     @property
     def steps(self) -> int:
-        """The steps of all rounds."""
         return sum(each.round.steps for each in self.rounds)
 
     def lines(self) -> Iterator[Line]:

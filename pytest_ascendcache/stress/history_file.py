@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -169,22 +168,18 @@ def _decode(kind: Any, value: Any) -> Any:
             raise TypeError(f"{value!r} is not a table")
         return {str(key): _decode(arguments[1], each) for key, each in value.items()}
     if is_dataclass(kind):
-        return _decode_fields(kind, value)
+        if not isinstance(value, dict):
+            raise TypeError(f"{value!r} is not a table")
+        types, known = get_type_hints(kind), {each.name: each for each in fields(kind)}
+        needed = {n for n, each in known.items() if each.default is each.default_factory is MISSING}
+        if missing := needed - set(value):
+            raise TypeError(f"the field {min(missing)!r} is missing")
+        if unknown := set(value) - set(known):
+            raise TypeError(f"unknown field {min(unknown)!r}")
+        make: Any = kind
+        return make(**{name: _decode(types[name], each) for name, each in value.items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
     if type(value) is not kind:
         raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
-
-
-def _decode_fields(kind: Any, value: Mapping[str, Any]) -> Any:
-    types = get_type_hints(kind)
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is not a table")
-    needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}
-    if missing := needed - set(value):
-        raise TypeError(f"the field {min(missing)!r} is missing")
-    unknown = set(value) - {each.name for each in fields(kind)}
-    if unknown:
-        raise TypeError(f"unknown field {min(unknown)!r}")
-    return kind(**{name: _decode(types[name], each) for name, each in value.items()})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pytest_ascendcache.stress.history import Compile, History, Round
+from pytest_ascendcache.stress.history import History, Round
 
 Part = TypeVar("Part")
 Attempt = Callable[[Sequence[Round]], History | None]
@@ -135,16 +135,12 @@ def _simpler(one: Round) -> Iterator[Round]:
         for operator in one.later.operators if len(one.later.operators) > 1 else ():
             yield replace(one, later=replace(one.later, operators=(operator,)))
     for index, each in enumerate(one.compiles):
-        for simpler in _simpler_compiles(each):
-            yield replace(one, compiles=_with(one.compiles, index, simpler))
-
-
-def _simpler_compiles(one: Compile) -> Iterator[Compile]:
-    if one.fault is not None:
-        yield replace(one, fault=None)
-    if len(one.operators) > 1:
-        for index in range(len(one.operators)):
-            yield replace(one, operators=_with(one.operators, index))
+        simpler = [replace(each, fault=None)] if each.fault is not None else []
+        if len(each.operators) > 1:
+            parts = (_with(each.operators, place) for place in range(len(each.operators)))
+            simpler += [replace(each, operators=operators) for operators in parts]
+        for compile_ in simpler:
+            yield replace(one, compiles=_with(one.compiles, index, compile_))
 
 
 def _with(parts: tuple[Part, ...], index: int, *new: Part) -> tuple[Part, ...]:

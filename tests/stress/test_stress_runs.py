@@ -163,7 +163,10 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
         ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
         ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
         ("--ascend-stress-replay=none", "--ascend-stress-replay: *none: No such file *; name a *"),
-        ("--ascend-stress-replay=bad.jsonl", "--ascend-stress-replay: *bad.jsonl:1: not a line of*"),
+        (
+            "--ascend-stress-replay=bad.jsonl",
+            "--ascend-stress-replay: *bad.jsonl:1: not a line of*",
+        ),
     ],
 )
 def test_a_bad_value_is_refused_in_one_sentence(

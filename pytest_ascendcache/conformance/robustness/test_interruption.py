@@ -223,7 +223,7 @@ def test_who_is_waiting_is_not_blocked(
         holder.kill()
         holder.result()
         waited = other.result()
-    assert waited.succeeded, f"who waited {waited.result.ending}"
+    assert waited.succeeded, f"the run that waited {waited.result.ending}"
     problem = cache.recovery(add)
     assert problem is None, problem
 

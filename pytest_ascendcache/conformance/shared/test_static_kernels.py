@@ -63,7 +63,7 @@ def _installed(kernels: StaticKernelsUnderTest, opp: Path, packages: list[Path],
     lost = sorted({each.stem for each in packages} - installed.packages)
     assert not lost, f"{when} the package {lost[0]} is lost"
     more = sorted(installed.packages - {each.stem for each in packages})
-    assert not more, f"{when} the package {more[0]} is there again"
+    assert not more, f"{when} the package {more[0]} is back"
     try:
         wrong = differences(installed.index(), union(kernels.alone(each) for each in packages))
     except TornIndex as error:
@@ -96,7 +96,7 @@ def test_static_kernels_are_looked_up_too_early(
         _runs(kernels, late, OWN, "before anything is installed")
         early = [each for each in names if not (late / each).exists()]
         _installs(kernels, package, first)
-        views.check_early(early, "install")
+        views.check_early(early, "the install made none of the names that were looked up")
         _runs(kernels, late, OWN, "on a node that looked for its files before they were made")
         views.nodes.later()
         kernels.mark(views.backing)

@@ -52,11 +52,11 @@ class Views:
             (view / name).rmdir()  # a node forgets the names below a directory that it removes
         (self.backing / name).mkdir()
 
-    def check_early(self, names: Iterable[Path], what: str) -> None:
-        """Undecided unless ``what`` made names that the other node looked up and cannot see yet."""
+    def check_early(self, names: Iterable[Path], none_made: str) -> None:
+        """Undecided unless some of these names exist now, and the other node cannot see them yet."""
         made = [each for each in names if (self.backing / each).exists()]
         if not made:
-            raise NotDecidable(f"the {what} made none of the names that were looked up")
+            raise NotDecidable(none_made)
         seen = any((self.other / each).exists() for each in made)
         if self.nodes.profile.early_names_stay and not self.one_view and seen:
             raise NotDecidable("names that were looked up too early are seen at once")

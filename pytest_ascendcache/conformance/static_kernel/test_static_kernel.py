@@ -91,7 +91,7 @@ def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeN
     kernels.run(NETWORK, OTHER, options=["--output-tree", names.name])
     folders = trees(kernels.build)
     assert [each for each, _, _ in folders] == [names] * 2, "not one folder for each compile"
-    assert len({pid for _, _, pid in folders}) == 1, "one process, two numbers"
+    assert len({pid for _, _, pid in folders}) == 1, "one process has two ids in its folders' names"
     for _, path, pid in folders:
         everything = _contents(path / f"{pid}_debug")
         assert everything, "the folder of all operators is missing or empty"
@@ -104,7 +104,7 @@ def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeN
         assert PACKAGE_NAME.fullmatch(made[0])
         allowed = {f"{pid}{suffix}" for suffix in (*names.target, "_debug")}
         others = {each.name for each in path.iterdir()} - allowed - set(made)
-        assert others == set(), "something else stays"
+        assert others == set(), "other files are left"
 
 
 def _contents(folder: Path) -> set[str]:
@@ -283,7 +283,7 @@ def test_a_package_kept_from_an_earlier_process_is_checked(
         package.write_text(f"{head}\ntouch {ran}\n{rest}")
     kernels.run(NETWORK, op_compiler=marked.path, options=options)
     assert not ran.exists(), "a package that was changed was run"
-    assert len(marked.calls) == called + 1, "op_compiler was not called anew"
+    assert len(marked.calls) == called + 1, "op_compiler was not called again"
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -303,7 +303,7 @@ def test_the_next_call_tries_again(kernels: StaticKernelsUnderTest) -> None:
     run = _run_client(kernels, stand_in, NETWORK, NETWORK)
     assert run.returncode != 0, "the failure is not reported"
     assert "op_compiler" in run.output
-    assert stand_in.calls == [0, 0], "what failed was not compiled again"
+    assert stand_in.calls == [0, 0], "operators whose compile failed were not compiled again"
     assert set(run.origins(1).values()) == {IMPOSTOR}, "the second call has no static kernels"
 
 
@@ -337,7 +337,7 @@ def test_what_was_installed_goes_with_its_process(
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    assert state_of(kernels.opp) == {}, "something stays installed"
+    assert state_of(kernels.opp) == {}, "packages or their files stay installed"
 
 
 @rule("static-kernel/ends-when-told")
@@ -348,7 +348,7 @@ def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, name: str) -> None:
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
     run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    assert run.returncode != 0, "it ends as if nothing had been"
+    assert run.returncode != 0, "it reports success despite the signal"
     assert run.outputs(1) is None, "the process went on"
 
 

@@ -221,7 +221,7 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
             assert missing == [], "what a living process installed is gone"
             assert second.end() == 0, "the last process cannot uninstall"
     if joined or not killed:
-        assert kernels.installed.packages == frozenset(), "it outlives both"
+        assert kernels.installed.packages == frozenset(), "the package outlives both"
 
 
 @rule("static-kernel/install-idempotent")
@@ -309,7 +309,7 @@ def test_a_crash_is_repaired_by_the_next_install(
         assert wrong == [], f"after a crash {state.when}"
         assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
-        assert hidden == [], f"after a crash {state.when} something stays"
+        assert hidden == [], f"after a crash {state.when} hidden files stay"
 
 
 @rule("static-kernel/install-idempotent")
@@ -438,7 +438,7 @@ def test_no_success_without_a_package(kernels: StaticKernelsUnderTest) -> None:
     result = with_small_files(kernels, whole.result, output, package.stat().st_size * 3 // 4)
     assert result.returncode is not None
     made = [path.name for path in output.glob("*.run")]
-    assert made == [], "a package is there that cannot be whole"
+    assert made == [], "there is a package, although it cannot be whole"
     assert not result.succeeded, "op_compiler reports success without a package"
 
 

@@ -183,7 +183,7 @@ def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> No
     served(well)
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     (code,) = run.ended.returncodes
-    assert code is not None, f"after SIG{name} it neither ends nor goes on"
+    assert code is not None, f"after SIG{name} it hangs"
     calls = len(run.compiler.callers), len(well.compiler.callers)
     went_on = f"; op_compiler was called {calls[0]} times, undisturbed {calls[1]}"
     assert code != 0, f"after SIG{name} it goes on to its end, with exit status 0{went_on}"
@@ -344,7 +344,9 @@ def test_cards_that_are_nodes_of_their_own_share_an_operator_package(
     served(script.run(cards))
     run = script.attempt([Card("1")] * cards, may_hang=True)
     ended = [each for each in run.compiler.events if each.what in ("installed", "removed")]
-    assert [each for each in ended if each.how != "0"] == [], "they fail each other's packages"
+    assert [each for each in ended if each.how != "0"] == [], (
+        "they make each other's installs or uninstalls fail"
+    )
     assert sorted(run.left) == []
     assert run.ended.succeeded, f"the cards {run.ended.ending}"
 
@@ -364,5 +366,5 @@ def test_two_jobs_at_once_do_not_take_each_others_packages(script: ScriptUnderTe
         assert run.ended.succeeded, f"one of two jobs {run.ended.ending}"
     events = runs[0].compiler.events
     failed = [each for each in events if each.what in ("installed", "removed") and each.how != "0"]
-    assert failed == [], "one job fails another's packages"
+    assert failed == [], "one job makes another's installs or uninstalls fail"
     assert sorted(runs[0].left) == []

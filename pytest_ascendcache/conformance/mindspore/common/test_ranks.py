@@ -32,7 +32,7 @@ def run_gang(network: NetworkUnderTest) -> list[NetworkRun]:
         assert runs[0].returncode is not None, f"the gang has not ended after {GANG_HANGS:g} s"
         for rank, run in enumerate(runs):
             right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
     return runs
 
 

@@ -159,7 +159,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
         if seconds > GANG_HANGS:
             for rank, run in enumerate(runs):
                 right(run, f"rank {rank}")
-            assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+            assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
             assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
             return
     gave_up(runs[0])

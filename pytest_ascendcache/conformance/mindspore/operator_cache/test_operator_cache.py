@@ -145,7 +145,7 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
         kernel.object_path.symlink_to(network.site / "elsewhere.so")
     (run,) = ended(network, network.request(ONE))
     right(run)
-    assert run.reused == frozenset(), "a library was run whose digest is another"
+    assert run.reused == frozenset(), "a library with another digest was run"
 
 
 # --- kills ----------------------------------------------------------------------------------

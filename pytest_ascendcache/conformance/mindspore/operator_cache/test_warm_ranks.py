@@ -51,7 +51,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
             if seconds > GANG_HANGS:
                 for rank, run in enumerate(runs):
                     right(run, f"rank {rank}")
-                assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+                assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
                 return
     gave_up(runs[0])
     assert named(runs[0]), (
@@ -74,4 +74,4 @@ def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) ->
             return
         for rank, run in enumerate(runs):
             right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
