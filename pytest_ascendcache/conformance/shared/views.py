@@ -53,7 +53,7 @@ class Views:
         (self.backing / name).mkdir()
 
     def check_early(self, names: Iterable[Path], none_made: str) -> None:
-        """Undecided unless some of these names exist now, and the other node cannot see them yet."""
+        """Undecided unless some of these names exist, and the other node cannot see them yet."""
         made = [each for each in names if (self.backing / each).exists()]
         if not made:
             raise NotDecidable(none_made)
