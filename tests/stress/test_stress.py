@@ -1,4 +1,4 @@
-"""Stress: schedules, histories, the checker and shrinking, without a toolchain."""
+"""Stress without a toolchain: schedules, histories, the checker and shrinking."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def record(
     cache: str = "shared",
     later: Later | None = None,
 ) -> RoundRecord:
-    """One round; every compile ends alike."""
+    """A round in which all compiles end alike."""
     again = compiles[0] if later else None
     harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
     return RoundRecord(
@@ -81,7 +81,7 @@ def record(
 
 
 def kinds(*records: RoundRecord, header: Header = HEADER) -> list[Kind]:
-    """What the checker finds in a history."""
+    """The violations that the checker finds in a history."""
     return [each.kind for each in violations(History(header, records))]
 
 
@@ -210,7 +210,7 @@ def worked(
     ends: Sequence[Ended] | None = None,
     rebuilt: Rebuilt | None = None,
 ) -> RoundRecord:
-    """One round of jobs, which end well unless ``ends`` says how."""
+    """A round of jobs, which succeed unless ``ends`` says otherwise."""
     known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
     well = [
         Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
@@ -386,10 +386,10 @@ def test_the_population_does_not_depend_on_its_size() -> None:
 # --- histories ---------------------------------------------------------------------------------
 
 
-def written(path: Path, *records: RoundRecord) -> History:
-    """A history as it was written."""
-    with HistoryWriter(path, HEADER) as writer:
-        for line in History(HEADER, records).lines():
+def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> History:
+    """Write a history. Returns it as the writer keeps it."""
+    with HistoryWriter(path, header) as writer:
+        for line in History(header, records).lines():
             writer.write(line)
     return writer.history
 
@@ -413,14 +413,11 @@ def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
         worked(0, replace(INSTALL, fault=Fault(Action.HOLD, 3)), packages=[0]),
         worked(1, RUN, rebuilt=Rebuilt(1, 0, "b", ("x",))),
     )
-    with HistoryWriter(tmp_path / "h.jsonl", JOBS) as writer:
-        for line in History(JOBS, records).lines():
-            writer.write(line)
-    assert read_history(tmp_path / "h.jsonl") == History(JOBS, records)
-    told = "\n".join(tell(writer.history))
+    path = tmp_path / "h.jsonl"
+    told = "\n".join(tell(written(path, *records, header=JOBS)))
+    assert read_history(path) == History(JOBS, records)
     assert "rank 0: install the package of net_0 -> exit status 0" in told
     assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in told
-    path = tmp_path / "h.jsonl"
     path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
     with pytest.raises(HistoryError, match="there is no network 7"):
         read_history(path)
@@ -439,7 +436,7 @@ def _edit(**changes: object) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "edit", "said"),
+    ("line", "edit", "message"),
     [
         (1, lambda line: line[: len(line) // 2], r"h\.jsonl:1: not a line of a history"),
         (3, lambda line: line[: len(line) // 2], r"h\.jsonl:3: not a line of a history"),
@@ -457,14 +454,14 @@ def _edit(**changes: object) -> Callable[[str], str]:
     ],
 )
 def test_a_damaged_history_is_refused_by_its_line(
-    tmp_path: Path, line: int, edit: Callable[[str], str], said: str
+    tmp_path: Path, line: int, edit: Callable[[str], str], message: str
 ) -> None:
     path = tmp_path / "h.jsonl"
     written(path, record())
     lines = path.read_text().splitlines()
     lines[line - 1] = edit(lines[line - 1])
     path.write_text("\n".join(lines))
-    with pytest.raises(HistoryError, match=said):
+    with pytest.raises(HistoryError, match=message):
         read_history(path)
 
 
@@ -487,7 +484,7 @@ def test_a_history_is_told_step_by_step() -> None:
 
 
 def test_the_shortest_failing_history_is_found() -> None:
-    """It takes exp_1 forced by rank 1, and later add_0 with rank 0, in whatever round."""
+    """It fails if rank 1 forces exp_1 and rank 0 compiles add_0 in some later round."""
     schedule = Schedule(5, 2, 2, frozenset({Action.KILL}))
     rounds = list(islice(schedule.rounds(), 60))
     executions = 0
