@@ -148,8 +148,8 @@ class GangController:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Fail a run that lacks tests: xdist says nothing when no worker is left."""
         self.hub.close()
-        whole = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if session.exitstatus in whole and (self.gangs or self._always_complete):
+        completed = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if session.exitstatus in completed and (self.gangs or self._always_complete):
             self._unreported = [each for each in self._collected if each not in self._reported]
         if self._unreported:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

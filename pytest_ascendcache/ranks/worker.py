@@ -65,17 +65,17 @@ class GangWorker:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Restore the ranks of gangs that were selected in part, and announce all gangs."""
         selected: dict[str, list[pytest.Item]] = {}
-        whole: list[pytest.Item] = []
+        selection: list[pytest.Item] = []
         for item in session.items:
             if rank_in(item) is None:
-                whole.append(item)
+                selection.append(item)
                 continue
             name = gang_name(item)
             if name not in selected:
                 ranks = self._gangs[name]
                 selected[name] = [ranks[rank] for rank in sorted(ranks)]
-                whole += selected[name]
-        session.items[:] = whole
+                selection += selected[name]
+        session.items[:] = selection
         gangs = {name: [each.nodeid for each in ranks] for name, ranks in selected.items()}
         if gangs or self.problems:
             # On the connection of the collection, which therefore arrives after this. Messages name

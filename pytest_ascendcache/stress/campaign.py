@@ -181,7 +181,7 @@ class Campaign:
         with HistoryWriter(path, header) as writer:
             for one in rounds:
                 checker.take(executor.carry_out(one, writer))
-                if checker.found:
+                if checker.violations:
                     return writer.history
         return None
 

@@ -70,7 +70,7 @@ def violations(history: History) -> list[Violation]:
         if not record.is_whole and record is not history.rounds[-1]:
             raise Undecided(f"round {record.round.number} of the history is not whole")
         checker.take(record)
-    return checker.found
+    return checker.violations
 
 
 _LOCKS_HOLD = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT)
@@ -93,7 +93,7 @@ def _changes(job: Job, package: int | None = None) -> bool:
 
 
 class Checker:
-    """Judges round after round, and collects broken promises in ``found``."""
+    """Judges round after round, and collects broken promises in ``violations``."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -107,7 +107,7 @@ class Checker:
             for digests in header.right.values()
             for number, digest in enumerate(digests)
         }
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
 
     def take(self, record: RoundRecord) -> None:
         """Judge the next round."""
@@ -149,7 +149,7 @@ class Checker:
         known.residue.update(seen.residue)
 
     def _add(self, kind: Kind, number: int, text: str) -> None:
-        self.found.append(Violation(kind, number, text))
+        self.violations.append(Violation(kind, number, text))
 
     def _delivered(self, number: int, compile_: Compile, delivery: Delivery) -> None:
         who = f"rank {delivery.rank} under {compile_.mode.value}"
@@ -173,9 +173,9 @@ class Checker:
         """Judge a compile that ran alone. Whether it repairs an entry that the harness damaged, and
         that nothing touched since, is left to other rules."""
         ended = Delivery(later.round, compile_.rank, later.returncode, later.kernels)
-        before = len(self.found)
+        before = len(self.violations)
         self._delivered(later.round, compile_, ended)
-        if len(self.found) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
+        if len(self.violations) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
             return
         damaged = {
             each.stem
@@ -234,11 +234,11 @@ class Checker:
                 self._add(Kind.INDEX, number, wrong)
 
     def _rebuilt(self, job: Job, rebuilt: Rebuilt) -> None:
-        before = len(self.found)
+        before = len(self.violations)
         ended = Ended(rebuilt.round, 0, rebuilt.returncode, rebuilt.outputs)
         self._ended(rebuilt.round, (job,), ended)
         may_store = self._header.profile != NodeProfile.NO_LOCKS.value
-        if rebuilt.written and may_store and len(self.found) == before:
+        if rebuilt.written and may_store and len(self.violations) == before:
             where = f"rank {job.of}: every later build writes {rebuilt.written[0]} again"
             self._add(Kind.POISON, rebuilt.round, where)
 

@@ -171,11 +171,11 @@ def _digest(outputs: Mapping[str, NDArray[Any]] | None) -> str:
     """SHA-256 of all outputs with their names, or empty without outputs."""
     if outputs is None:
         return ""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(outputs):
-        whole.update(f"{name} {outputs[name].dtype} {outputs[name].shape} ".encode())
-        whole.update(outputs[name].tobytes())
-    return whole.hexdigest()
+        digest.update(f"{name} {outputs[name].dtype} {outputs[name].shape} ".encode())
+        digest.update(outputs[name].tobytes())
+    return digest.hexdigest()
 
 
 class Jobs:

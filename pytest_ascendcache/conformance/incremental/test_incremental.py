@@ -23,6 +23,7 @@ from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
     DATA,
+    NetworkRun,
     NetworkUnderTest,
     NotDecidable,
     Probe,
@@ -65,6 +66,14 @@ def chain_network() -> Network:
     return Network("chain", tensors, {"data": DATA}, nodes, ("output", "summed"))
 
 
+def _compiled(run: NetworkRun, *names: str) -> None:
+    """A run gives right outputs, and compiles exactly these operators."""
+    assert run.wrong == {}
+    if not names:
+        assert run.compiled == frozenset(), "operators were compiled again"
+    assert run.compiled == set(names)
+
+
 @rule("incremental/on-by-default")
 @pytest.mark.parametrize("make", [square_network, chain_network, lambda: NETWORK])
 def test_a_run_leaves_three_files_an_operator(
@@ -88,8 +97,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
     network.mark()
     for _ in range(2):
         run = network.run(NETWORK)
-        assert run.wrong == {}
-        assert run.compiled == frozenset(), "operators were compiled again"
+        _compiled(run)
         assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
 
 
@@ -115,8 +123,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
 def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same: Network) -> None:
     network.warm(NETWORK)
     run = network.run(same)
-    assert run.wrong == {}
-    assert run.compiled == frozenset(), "operators were compiled again"
+    _compiled(run)
     assert run.stored == frozenset()
 
 
@@ -125,8 +132,7 @@ def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest
     network.warm(NETWORK)
     network.work = network.site / "elsewhere"
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == frozenset(), "operators were compiled again"
+    _compiled(run)
 
 
 def changed(which: str, /, **changes: Any) -> tuple[Probe, ...]:
@@ -157,8 +163,7 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
     }
     network.warm(NETWORK)
     run = network.attempt(network.request(other))
-    assert run.wrong == {}
-    assert run.compiled == expected
+    _compiled(run, *expected)
     assert (len(run.stored), run.disturbed) == (1, {})
 
 
@@ -232,8 +237,7 @@ def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
     network.mark()
     for each in SEVERAL:
         run = network.run(each)
-        assert run.wrong == {}
-        assert run.compiled == frozenset()
+        _compiled(run)
         assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
 
 
@@ -247,8 +251,7 @@ def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUn
     )
     network.warm(NETWORK)
     run = network.run(probe_network(*probes))
-    assert run.wrong == {}
-    assert run.compiled == {"sigmoid", "leakyrelu", "relu", "second_relu"}
+    _compiled(run, "sigmoid", "leakyrelu", "relu", "second_relu")
     assert (len(run.stored), run.disturbed) == (3, {}), "one kernel for each, the others stay"
 
 
@@ -259,8 +262,7 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
     for path in lost.paths:
         path.unlink()
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == {"exp"}
+    _compiled(run, "exp")
     assert run.stored == {lost.stem}
     assert run.disturbed == {}
 
@@ -338,8 +340,7 @@ def test_an_info_that_describes_something_else_is_not_reused(
         raise NotDecidable(f"there is no {EDITS[edit][0]!r} in .info to be changed")
     _write_info(kernel, json.dumps(edited))
     run = network.attempt(network.request(NETWORK))
-    assert run.wrong == {}
-    assert run.compiled == {"leakyrelu"}
+    _compiled(run, "leakyrelu")
     network.mark()
     assert network.run(NETWORK).compiled == frozenset(), "the kernel is not reused from then on"
 
@@ -363,8 +364,7 @@ def test_without_a_readable_info_nothing_is_reused(
     if content is not None:
         kernel.info_path.write_text(content)
     run = network.attempt(network.request(NETWORK))
-    assert run.wrong == {}
-    assert run.compiled == {"exp"}
+    _compiled(run, "exp")
     assert _kernel(network, "exp").problems() == []
 
 
@@ -387,8 +387,7 @@ def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
             os.utime(path, ns=(0, 10**18 + number))
     (network.cache / "rank_0" / "kernel_meta" / "foreign.info").write_text("{}")
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == frozenset()
+    _compiled(run)
 
 
 @rule("incremental/result-correct")

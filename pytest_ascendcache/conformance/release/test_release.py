@@ -102,9 +102,9 @@ def tables(release: Release, named_toolchain: Toolchain | None) -> ImplModeTable
     """The tables of the implementation modes. Undecided if no toolchain is named that has them."""
     if release.precision_file is None or not release.precision_file.is_file():
         pytest.skip("there is no precision file")
-    found = release_tables(release, named_toolchain)
-    if found is not None:
-        return found
+    known = release_tables(release, named_toolchain)
+    if known is not None:
+        return known
     if named_toolchain is None:
         raise NotDecidable(
             "the modes of an operator are in tables of the toolchain, and none is named; write "

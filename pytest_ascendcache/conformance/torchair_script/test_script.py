@@ -35,16 +35,16 @@ from pytest_ascendcache.toolchains.torchair import Card
 def test_what_one_card_leaves(script: ScriptUnderTest) -> None:
     run = script.run()
     compiled(run)
-    found = folders(run.work)
-    assert found, "there is no folder of a compile where the document has it"
-    for folder in found:
+    compile_folders = folders(run.work)
+    assert compile_folders, "there is no folder of a compile where the document has it"
+    for folder in compile_folders:
         assert is_named(folder), f"{folder.name} does not say when, and of which process"
         everything = dumped(folder, "_debug")
         target = dumped(folder, "")
         assert everything, f"{folder.name} has not all operators in a folder that ends in _debug"
         assert target, f"{folder.name} has no target operators"
         assert target <= everything, f"{folder.name} has target operators that _debug lacks"
-    at_home = {path for folder in found for path in folder.glob("*.run")}
+    at_home = {path for folder in compile_folders for path in folder.glob("*.run")}
     assert at_home == set(run.work.rglob("*.run")), "a package is elsewhere"
 
 

@@ -267,18 +267,18 @@ def test_a_cache_gives_hits_under_another_root(network: NetworkUnderTest, how: s
 
 
 @pytest.fixture
-def nobody(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
+def close(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
     """Keeps every user, even root, from writing below the cache until the check ends."""
     closed: list[tuple[Path, int]] = []
 
-    def close() -> None:
+    def close_cache() -> None:
         for path in (network.cache, *network.cache.rglob("*")):
             closed.append((path, path.stat().st_mode))
             path.chmod(path.stat().st_mode & ~0o222)
             if os.geteuid() == 0 and not make_immutable(path, True):
                 pytest.skip("root may write everything, and chattr +i cannot keep it out here")
 
-    yield close
+    yield close_cache
     for path, mode in closed:
         if os.geteuid() == 0:
             make_immutable(path, False)
@@ -286,20 +286,18 @@ def nobody(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
 
 
 @rule("robust/read-only-cache")
-def test_a_read_only_cache_gives_hits(
-    network: NetworkUnderTest, nobody: Callable[[], None]
-) -> None:
+def test_a_read_only_cache_gives_hits(network: NetworkUnderTest, close: Callable[[], None]) -> None:
     network.warm(usual(network))
-    nobody()
+    close()
     assert run_once(network, usual(network)).compiled == frozenset()
 
 
 @rule("robust/read-only-cache")
 def test_a_read_only_empty_cache_costs_no_run(
-    network: NetworkUnderTest, nobody: Callable[[], None]
+    network: NetworkUnderTest, close: Callable[[], None]
 ) -> None:
     network.cache.mkdir()
-    nobody()
+    close()
     run_once(network, usual(network))
 
 
