@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pytest
@@ -26,25 +27,25 @@ class Channel(Protocol):
     def receive(self) -> Any: ...
 
 
+@dataclass(frozen=True)
 class ChannelRendezvous:
     """A :class:`~pytest_ascendcache.ranks.rank.Rendezvous` whose hub is in the controller."""
 
-    def __init__(self, channel: Channel, gang: str, rank: int) -> None:
-        self._channel = channel
-        self._gang = gang
-        self._rank = rank
+    channel: Channel
+    gang: str
+    rank: int
 
     def enter(self, payload: str) -> Reply:
         try:
-            self._channel.send(("enter", self._gang, self._rank, payload))
-            payloads, why, cause = self._channel.receive()
+            self.channel.send(("enter", self.gang, self.rank, payload))
+            payloads, why, cause = self.channel.receive()
         except (OSError, EOFError):
-            return Reply(self._rank, why=f"gang {self._gang} aborted: the controller is gone")
-        return Reply(self._rank, None if payloads is None else tuple(payloads), why, cause)
+            return Reply(self.rank, why=f"gang {self.gang} aborted: the controller is gone")
+        return Reply(self.rank, None if payloads is None else tuple(payloads), why, cause)
 
     def leave(self, outcome: str, message: str) -> None:
         with contextlib.suppress(OSError):  # the controller is gone, and this worker will end soon
-            self._channel.send(("leave", self._gang, self._rank, outcome, message))
+            self.channel.send(("leave", self.gang, self.rank, outcome, message))
 
 
 def channel_of(config: pytest.Config) -> Channel | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -178,56 +178,51 @@ def _digest(outputs: Mapping[str, NDArray[Any]] | None) -> str:
     return digest.hexdigest()
 
 
+@dataclass
 class Jobs:
     """Runs jobs. ``backing`` is the shared directory itself; ``views`` has it as each rank sees it,
     ``own`` the ranks' private directories. Ranks keep their kernels in ``built``."""
 
-    def __init__(
-        self,
-        toolchain: Toolchain,
-        ground: JobGround,
-        backing: Path,
-        views: Sequence[Path],
-        own: Sequence[Path],
-    ) -> None:
-        self._toolchain = toolchain
-        self._ground = ground
-        self._backing = backing
-        self.built = backing / BUILD
-        self._views = views
-        self._own = own
-        self._numbers = count()
-        if ground.doings:
+    toolchain: Toolchain
+    ground: JobGround
+    backing: Path
+    views: Sequence[Path]
+    own: Sequence[Path]
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.built = self.backing / BUILD
+        if self.ground.doings:
             for name in (OPP, BUILD):
-                (backing / name).mkdir()
+                (self.backing / name).mkdir()
 
     def do(self, number: int, index: int, job: Job, plan: FaultPlan | None = None) -> Ended:
         """Run job ``index`` of round ``number``, and wait for it to end."""
-        result, outputs = self._done(job, self._views[job.rank], plan)
+        result, outputs = self._done(job, self.views[job.rank], plan)
         return Ended(number, index, result.returncode, outputs, *ending_of(result, plan))
 
     def rebuild(self, number: int, job: Job) -> Rebuilt:
         """Build a network twice with nothing else running, in the shared directory itself, where
         no node's caching is in the way."""
-        first, outputs = self._done(job, self._backing, None)
+        first, outputs = self._done(job, self.backing, None)
         before = Snapshot.take(self.built)
-        self._done(job, self._backing, None)
+        self._done(job, self.backing, None)
         changes = before.disturbed(Snapshot.take(self.built))
         written = tuple(sorted(path for path in changes if not path.endswith(".lock")))
         return Rebuilt(number, first.returncode, outputs, written)
 
     def installed(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """The networks whose packages are installed, and what is wrong with the shared index."""
-        if not self._ground.packages:
+        if not self.ground.packages:
             return (), ()
-        installed = InstalledKernels(self._backing / OPP)
-        names = [each.stem for each in self._ground.packages]
+        installed = InstalledKernels(self.backing / OPP)
+        names = [each.stem for each in self.ground.packages]
         packages = tuple(index for index, name in enumerate(names) if name in installed.packages)
         try:
             index = installed.index()
         except TornIndex as error:
             return packages, (f"the index is torn: {error}",)
-        wanted = frozenset().union(*(self._ground.keys[each] for each in packages))
+        wanted = frozenset().union(*(self.ground.keys[each] for each in packages))
         wrong = [f"the index lacks {key}" for _, key in sorted(wanted - set(index))]
         for (kind, key), entry in index.items():
             owner = str(entry["binPath"]).partition("/")[0]
@@ -241,24 +236,24 @@ class Jobs:
         self, job: Job, view: Path, plan: FaultPlan | None
     ) -> tuple[StaticResult | TrainResult, str]:
         """Run a job in a view of the shared directory. Returns its result and outputs."""
-        directory = self._own[job.rank] / "out" / f"job{next(self._numbers)}"
+        directory = self.own[job.rank] / "out" / f"job{next(self._numbers)}"
         if job.doing is Doing.BUILD:
             settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
-            work = self._own[job.rank] / "work"
+            work = self.own[job.rank] / "work"
             request = TrainRequest(NETWORKS[job.number], directory, work, settings)
-            built = self._toolchain.start_rank(request).wait()
+            built = self.toolchain.start_rank(request).wait()
             return built, _digest(built.outputs)
-        kernels = self._ground.kernels
+        kernels = self.ground.kernels
         assert kernels is not None
         if job.doing is Doing.RUN:
             client = kernels.client(NETWORKS[job.number], static=False, opp=view / OPP)
-            run = kernels.observed(client, self._toolchain.start_static(client.request).wait())
+            run = kernels.observed(client, self.toolchain.start_static(client.request).wait())
             outputs = _digest(run.outputs())
             shutil.rmtree(client.directory, ignore_errors=True)
             return run.result, outputs
-        package = self._ground.packages[job.number]
+        package = self.ground.packages[job.number]
         if job.doing is Doing.INSTALL and plan is None:
             starting = kernels.installation(package, view / OPP)
         else:
             starting = kernels.installer(package, job.doing.value, plan, view / OPP)
-        return self._toolchain.start_static(starting).wait(), ""
+        return self.toolchain.start_static(starting).wait(), ""

@@ -47,27 +47,25 @@ class _Spent(Exception):
     """The budget is used up."""
 
 
+@dataclass
 class _Shrinking:
-    def __init__(
-        self, failing: History, attempt: Attempt, deadline: float, tries: int, most: int
-    ) -> None:
-        self.best = failing
-        self._attempt = attempt
-        self._deadline = deadline
-        self._tries = tries
-        self._most = most
-        self.executions = 0
+    best: History
+    attempt: Attempt
+    deadline: float
+    tries: int
+    most: int
+    executions: int = 0
 
     @property
     def _rounds(self) -> tuple[Round, ...]:
         return tuple(each.round for each in self.best.rounds)
 
     def _fails(self, rounds: Sequence[Round]) -> bool:
-        for _ in range(self._tries):
-            if self.executions >= self._most or time.monotonic() >= self._deadline:
+        for _ in range(self.tries):
+            if self.executions >= self.most or time.monotonic() >= self.deadline:
                 raise _Spent
             self.executions += 1
-            history = self._attempt(rounds)
+            history = self.attempt(rounds)
             if history is not None:
                 self.best = history
                 return True
@@ -92,15 +90,12 @@ class _Shrinking:
                     self._within_round(index)
 
     def _within_round(self, index: int) -> None:
-        def put(one: Round) -> tuple[Round, ...]:
-            # A candidate may have failed early: the rounds after its failure are gone then.
-            rounds = self._rounds
-            return (*rounds[:index], one, *rounds[index + 1 :]) if index < len(rounds) else ()
-
         for candidate in _simpler(self._rounds[index]):
-            if candidate.steps and (rounds := put(candidate)) and self._fails(rounds):
-                return self._within_round(index) if index < len(self._rounds) else None
-        return None
+            if candidate.steps and self._fails(_with(self._rounds, index, candidate)):
+                # A candidate may fail in an earlier round: this one is gone then.
+                if index < len(self._rounds):
+                    self._within_round(index)
+                return
 
     def _drop_rounds(self) -> None:
         """Zeller's ddmin, complements only."""

@@ -143,12 +143,16 @@ def test_uninstalling_leaves_what_links_point_to(
     outside = kernels.directory("outside")
     _lead_out(kernels, goes, outside, link)
     before = Snapshot.take(outside)
-    for package in (goes, None, stays, comes):
-        if package is None:
-            kernels.attempt(kernels.installation(comes))
-        elif package.stem in kernels.installed.packages:
-            kernels.attempt(kernels.removal(package.stem))
+    _uninstall(kernels, goes)
+    kernels.attempt(kernels.installation(comes))
+    _uninstall(kernels, stays)
+    _uninstall(kernels, comes)
     assert _changed(kernels.evidence, before, outside) == {}, "what a link points to was changed"
+
+
+def _uninstall(kernels: StaticKernelsUnderTest, package: Path) -> None:
+    if package.stem in kernels.installed.packages:
+        kernels.attempt(kernels.removal(package.stem))
 
 
 def _changed(evidence: Evidence, before: Snapshot, outside: Path) -> dict[str, str]:
