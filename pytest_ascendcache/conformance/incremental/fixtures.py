@@ -12,7 +12,7 @@ from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest
 from pytest_ascendcache.toolchains import Toolchain
 
-__all__ = ["Rehearse", "rehearse"]
+__all__ = ["rehearse"]
 
 Rehearse = Callable[[Story], None]
 
