@@ -1,6 +1,6 @@
-"""Gangs: one check whose body runs once per rank, at the same time. Knows no rules.
+"""Gangs: tests whose body runs once per rank, at the same time.
 
-Ranks are forked processes of one item (``local``), or items on distinct xdist workers.
+Ranks are forked processes of one test (``local``), or tests on distinct xdist workers.
 """
 
 from pytest_ascendcache.ranks.gang import Gang, Reply

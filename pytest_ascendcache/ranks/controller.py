@@ -1,4 +1,4 @@
-"""The part of gangs that is in the xdist controller: connects workers, and finds what never ran."""
+"""Gangs in the xdist controller: connects workers to the hub, and reports tests that never ran."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_ascendcache.ranks.channels import INPUT
-from pytest_ascendcache.ranks.elsewhere import answers, is_elsewhere
+from pytest_ascendcache.ranks.elsewhere import answers
 from pytest_ascendcache.ranks.hub import Hub
 from pytest_ascendcache.ranks.scheduling import GangScheduling, Spread
 
@@ -22,8 +22,8 @@ _SHOWN = 10
 
 
 def is_controller(config: pytest.Config) -> bool:
-    """Whether this process distributes tests to workers. ``dsession`` is not there yet when
-    plugins are configured."""
+    """Whether this process distributes tests to workers. (xdist's plugin ``dsession`` does not
+    exist yet when this is asked.)"""
     return (
         not hasattr(config, "workerinput")
         and config.getoption("dist", "no") != "no"
@@ -33,11 +33,11 @@ def is_controller(config: pytest.Config) -> bool:
 
 
 class GangController:
-    """A plugin of the controller; ``seconds`` is the deadline of gangs, ``spread`` says in which
-    portions and order ordinary tests are given out.
+    """A pytest plugin for the controller.
 
-    ``gangs`` has the node ids of each gang's ranks, as the workers announced them; ``starting``
-    the workers that were started and have collected nothing yet.
+    ``seconds`` is the deadline of gangs; ``spread`` decides the portions and the order in which
+    ordinary tests are given out. ``gangs`` has the node ids of each gang's ranks; ``starting`` are
+    workers that have not finished collection.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class GangController:
         self.hub = Hub(seconds, self._kill)
 
     def check_of(self, nodeid: str) -> str:
-        """The name of a test without its rank: all ranks of a gang are one check."""
+        """The node id of a test, without the rank if it is one: a gang counts as one check."""
         return self._gang_of.get(nodeid, nodeid)
 
     def pytest_configure_node(self, node: WorkerController) -> None:
-        """Give a worker its channel: execnet can send channels, and this is the way in."""
+        """Send a worker its channel along with its input."""
         worker = node.gateway.id
         self._nodes[worker] = node
         self.starting.add(worker)
@@ -75,7 +75,7 @@ class GangController:
     def _heard(self, worker: str, message: Sequence[Any]) -> None:
         if message[0] == "gangs":
             _, gangs, problems, host = message
-            if is_elsewhere(self._nodes[worker].gateway.spec):
+            if not self._nodes[worker].gateway.spec.popen:
                 self.hub.find(worker, host)
             self._gang_of.update((each, name) for name, ids in gangs.items() for each in ids)
             self.gangs = self.gangs or gangs
@@ -86,7 +86,7 @@ class GangController:
     def pytest_xdist_make_scheduler(
         self, config: pytest.Config, log: Producer
     ) -> GangScheduling | None:
-        """Ours for the default way to distribute."""
+        """Use :class:`GangScheduling` for ``--dist=load``, the default."""
         if config.getvalue("dist") != "load":
             return None
         self._scheduler = GangScheduling(config, log, self, self._spread)
@@ -95,7 +95,7 @@ class GangController:
     def pytest_xdist_node_collection_finished(
         self, node: WorkerController, ids: Sequence[str]
     ) -> None:
-        """What the worker announced has arrived before: refuse what cannot be run."""
+        """Refuse tests that cannot be run. The worker's announcement has arrived before."""
         self.starting.discard(node.gateway.id)
         if self._problems:
             raise pytest.UsageError(self._problems[0])
@@ -108,7 +108,7 @@ class GangController:
             self._collected = dict.fromkeys(ids)
 
     def pytest_testnodedown(self, node: WorkerController, error: object | None) -> None:
-        """A worker that ended by itself, as with -x, runs none of the ranks it still has."""
+        """Drop the ranks of a worker that ended by itself, as with -x, or replace one that died."""
         worker = node.gateway.id
         self.starting.discard(worker)
         if error is None:
@@ -118,8 +118,8 @@ class GangController:
             self._replace_if_host_answers(node)
 
     def _replace_if_host_answers(self, node: WorkerController) -> None:
-        """To ask a host that does not answer for another worker takes minutes, and ends in an
-        error of xdist's. Then it is as if ``--max-worker-restart=0`` had been given."""
+        """Have xdist replace no worker if the host does not answer: trying takes minutes, and fails
+        with an internal error. This is like ``--max-worker-restart=0``."""
         worker = node.gateway.id
         distributing = self._config.pluginmanager.getplugin("dsession")
         if distributing._max_worker_restart == 0:
@@ -130,32 +130,32 @@ class GangController:
             distributing.report_line(f"\nworker {self.hub.named(worker)} {why}")
 
     def _kill(self, worker: str) -> None:
-        """End a worker that does not answer; xdist itself would wait for it for ever."""
+        """Kill a worker that does not answer. xdist would wait for it forever."""
         self._silent.add(worker)
         io = self._nodes[worker].gateway._io
         with contextlib.suppress(OSError):
             io.kill()
-            # Of a worker behind a socket only the connection can be ended from here.
+            # For a worker behind a socket only the connection can be closed from here.
             if hasattr(io, "sock"):
                 io.sock.shutdown(2)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note which tests came to an end; a crash is reported as one of them."""
+        """Record the tests that have ended. xdist reports a crash like a test's end."""
         if report.when != "setup" or not report.passed:
             self._reported.add(report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail a run of which a part is missing: xdist says nothing when workers run out."""
+        """Fail a run that lacks tests: xdist says nothing when no worker is left."""
         self.hub.close()
-        whole = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-        if session.exitstatus in whole and (self.gangs or self._always_complete):
+        completed = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if session.exitstatus in completed and (self.gangs or self._always_complete):
             self._unreported = [each for each in self._collected if each not in self._reported]
         if self._unreported:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name what is missing."""
+        """Name the tests that never ran."""
         if self._unreported:
             shown = ", ".join(self._unreported[:_SHOWN])
             more = len(self._unreported) - _SHOWN

@@ -1,4 +1,4 @@
-"""Workers on other hosts: what xdist's ``--tx ssh=...`` and ``--tx socket=...`` reach."""
+"""Workers on other hosts, which xdist reaches by ``--tx ssh=...`` or ``--tx socket=...``."""
 
 from __future__ import annotations
 
@@ -9,21 +9,16 @@ if TYPE_CHECKING:
     from execnet.xspec import XSpec
 
 _PATIENCE = 15
-"""Seconds a host may take to answer: the whole run waits for it."""
-
-
-def is_elsewhere(spec: XSpec) -> bool:
-    """Whether a worker is not simply a process of this host."""
-    return not spec.popen
+"""Seconds within which a host must answer. The whole run waits for it."""
 
 
 def answers(spec: XSpec, was_silent: bool) -> bool:
-    """Whether the host of a worker that is no more can start another one.
+    """Whether the host of a worker that died can start another one.
 
-    ssh is asked. A server of sockets is not, as execnet's ends with its first connection: where
-    its worker ``was_silent``, so is the host.
+    A host behind ssh is asked. A socket server cannot be asked, because execnet's server ends with
+    its first connection: it counts as silent if its worker ``was_silent``.
     """
-    if not is_elsewhere(spec):
+    if spec.popen:
         return True
     if not spec.ssh:
         return not was_silent
@@ -32,7 +27,7 @@ def answers(spec: XSpec, was_silent: bool) -> bool:
     program, *arguments = ssh_args(spec)[:-1]
     own = ["-o", f"ConnectTimeout={_PATIENCE}", "-o", "BatchMode=yes"]
     try:
-        # The last argument is a command of the shell there.
+        # The last argument is a shell command on that host.
         done = subprocess.run(
             [program, *own, *arguments, "true"],
             stdin=subprocess.DEVNULL,

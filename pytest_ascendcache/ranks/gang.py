@@ -1,6 +1,6 @@
-"""What is known of one running gang: who waits, who left, why it was aborted. No input or output.
+"""The state of a running gang: which ranks wait, which have left, why it was aborted.
 
-Both hubs, the keeper of local ranks and the xdist controller, drive this.
+Pure logic without I/O. The keeper of local ranks and the hub in the xdist controller drive it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 PASSED = "passed"
 SKIPPED = "skipped"
-"""Outcomes of a rank that are no failure; any other word says which failure it was."""
+"""Outcomes of a rank that are not failures. Any other outcome names a failure."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a waiting rank is told: everybody's payloads, or why its gang was aborted.
+    """The answer to a waiting rank: the payloads of all ranks, or why the gang was aborted.
 
-    ``cause`` is the outcome of the rank that aborted the gang; empty where it was lost.
+    ``cause`` is the outcome of the rank that aborted the gang, or empty if that rank was lost.
     """
 
     rank: int
@@ -30,8 +30,8 @@ class Reply:
 class Gang:
     """Ranks 0 to ``size - 1`` of one test.
 
-    Every method takes what happened and gives the replies that are due now. A rank *enters*
-    each rendezvous, and *leaves* once with its outcome; it is *lost* when it can do neither.
+    Each method takes an event and returns the replies that are due. A rank *enters* every
+    rendezvous and finally *leaves* with its outcome. It is *lost* if it can do neither.
     """
 
     name: str
@@ -42,18 +42,18 @@ class Gang:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more can come from any rank."""
+        """Whether every rank has left or was lost."""
         return len(self.gone) == self.size
 
     @property
     def absent(self) -> list[int]:
-        """Ranks that neither wait nor have left: what the others wait for."""
+        """The ranks that the others wait for: they neither wait nor have left."""
         return [
             rank for rank in range(self.size) if rank not in self.waiting and rank not in self.gone
         ]
 
     def enter(self, rank: int, payload: str) -> list[Reply]:
-        """A rank came to a rendezvous."""
+        """A rank has reached a rendezvous."""
         self.waiting[rank] = payload
         if self.aborted is None and len(self.waiting) == self.size:
             payloads = tuple(self.waiting[each] for each in range(self.size))
@@ -62,7 +62,7 @@ class Gang:
         return self._answers()
 
     def leave(self, rank: int, outcome: str, message: str = "") -> list[Reply]:
-        """A rank will come to no further rendezvous; ranks that wait for it wait in vain."""
+        """A rank has ended with ``outcome``. Ranks that wait for it are aborted."""
         if rank in self.gone:
             return []
         self._forget(rank)
@@ -75,12 +75,13 @@ class Gang:
         return self._answers()
 
     def lose(self, ranks: Iterable[int], why: str) -> list[Reply]:
-        """Ranks are no more: killed, or out of reach. ``why`` goes on after "rank 1 ..."."""
+        """Ranks were killed or are out of reach. ``why`` continues a sentence about them."""
         lost = [rank for rank in ranks if rank not in self.gone]
         for rank in lost:
             self._forget(rank)
         if lost:
-            self._abort(f"{ranks_in_words(lost)} {why}", "", replace=True)
+            numbers = ", ".join(map(str, sorted(lost)))
+            self._abort(f"rank{'s' if len(lost) > 1 else ''} {numbers} {why}", "", replace=True)
         return self._answers()
 
     def _forget(self, rank: int) -> None:
@@ -88,7 +89,7 @@ class Gang:
         self.waiting.pop(rank, None)
 
     def _abort(self, why: str, cause: str, replace: bool = False) -> None:
-        """The first reason is what everybody is told, but for a rank that merely ended."""
+        """Keep the first reason, unless that is merely a rank that ended and now one is lost."""
         if self.aborted is None or (replace and not self.aborted.cause):
             self.aborted = Reply(-1, why=f"gang {self.name} aborted: {why}", cause=cause)
 
@@ -100,9 +101,3 @@ class Gang:
         ]
         self.waiting.clear()
         return answers
-
-
-def ranks_in_words(ranks: Iterable[int]) -> str:
-    """``rank 1`` or ``ranks 0, 2``."""
-    numbers = sorted(ranks)
-    return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

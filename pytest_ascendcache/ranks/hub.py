@@ -1,4 +1,4 @@
-"""The rendezvous of gangs on xdist workers: the controller's end of every worker's channel."""
+"""The rendezvous of gangs on xdist workers, in the controller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.ranks.gang import Gang, Reply
 
 @dataclass
 class _Placed:
-    """A gang, the worker of each rank (``None``: one that is yet to come), and its deadline."""
+    """A gang, the worker of each rank (None until a replacement comes), and its deadline."""
 
     gang: Gang
     workers: dict[int, str | None]
@@ -22,14 +22,14 @@ class _Placed:
 
 
 class Hub:
-    """Knows where every gang's ranks are, and passes their messages on.
+    """Knows the worker of every rank, and drives the gangs with the workers' messages.
 
-    A gang's clock starts when it is the first unfinished one on each of its workers: nothing but
-    its own ranks can keep it from going on then. Ranks that have not come when ``seconds`` are
-    over are lost, and ``kill`` is called for their workers: a stopped one never says anything.
+    A gang's clock starts when it is the first unfinished gang on each of its workers: from then on
+    only its own ranks can delay it. Ranks that have not come after ``seconds`` are lost, and
+    ``kill`` is called for their workers, because a stopped worker sends nothing.
 
-    Messages arrive in the receiver threads of the gateways, the deadline passes in a thread of
-    its own. Nothing is sent while the lock is held: a stopped worker may not be reading.
+    Messages arrive in execnet's receiver threads, and a separate thread watches the deadlines.
+    Nothing is sent while the lock is held, because a stopped worker may not be reading.
     """
 
     def __init__(self, seconds: float, kill: Callable[[str], None]) -> None:
@@ -44,23 +44,22 @@ class Hub:
         self._closed = False
 
     def connect(self, worker: str, send: Callable[[object], None]) -> None:
-        """Replies to a worker's ranks go through ``send``."""
+        """Send replies for a worker's ranks through ``send``."""
         with self._change:
             self._send[worker] = send
 
     def find(self, worker: str, host: str) -> None:
-        """A worker is on another host, of this name."""
+        """Record that a worker is on another host."""
         with self._change:
             self._hosts[worker] = host
 
     def named(self, worker: str) -> str:
-        """A worker for people; on another host with the name of that."""
+        """A worker's name for messages, with the host if that is another one."""
         host = self._hosts.get(worker)
         return worker if host is None else f"{worker} on {host}"
 
     def place(self, name: str, workers: Sequence[str]) -> None:
-        """A gang's ranks were given to these workers, in the order of ranks, after all that were
-        placed before it."""
+        """Add a gang, with the workers of its ranks. They run it after all gangs added before."""
         with self._change:
             placed = _Placed(Gang(name, len(workers)), dict(enumerate(workers)))
             self._placed[name] = self._unfinished[name] = placed
@@ -72,7 +71,7 @@ class Hub:
             self._watchdog.start()
 
     def move(self, name: str, rank: int, worker: str | None) -> None:
-        """A rank that has not begun waits for another worker, or was given to one."""
+        """Give a rank that has not begun to another worker, or to none for now."""
         with self._change:
             placed = self._placed[name]
             placed.workers[rank] = worker
@@ -80,7 +79,7 @@ class Hub:
             self._start_clocks()
 
     def heard(self, worker: str, message: Sequence[Any]) -> None:
-        """A message of a rank arrived."""
+        """Handle a message from a rank."""
         kind, name, rank, *rest = message
         with self._change:
             placed = self._placed.get(name)
@@ -96,14 +95,14 @@ class Hub:
             self._deliver(letters)
 
     def lose(self, name: str, rank: int, why: str) -> None:
-        """A rank will not come any more; ``why`` goes on after "rank 1 ..."."""
+        """A rank is lost. ``why`` continues a sentence that begins "rank 1"."""
         with self._change:
             letters = self._letters(name, self._placed[name].gang.lose([rank], why))
             self._start_clocks()
         self._deliver(letters)
 
     def lose_worker(self, worker: str, why: str) -> None:
-        """Every rank a worker still has will not come any more."""
+        """All ranks that a worker has not finished are lost."""
         letters = []
         with self._change:
             for name, placed in self._placed.items():
@@ -130,11 +129,11 @@ class Hub:
 
     def _deliver(self, letters: Iterable[tuple[str, object]]) -> None:
         for worker, letter in letters:
-            with contextlib.suppress(OSError):  # it died meanwhile, which is noticed elsewhere
+            with contextlib.suppress(OSError):  # the worker died, which xdist reports
                 self._send[worker](letter)
 
     def _start_clocks(self) -> None:
-        """Start the clock of every gang that nothing is in the way of any more."""
+        """Start the clock of each gang whose workers have no earlier unfinished gang."""
         busy: set[str | None] = {None}
         for name, placed in list(self._unfinished.items()):
             if placed.gang.finished:

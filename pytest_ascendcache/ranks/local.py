@@ -1,9 +1,9 @@
-"""Ranks as forked processes of one test: a keeper watches them and leaves nobody behind.
+"""Ranks as forked processes of one test, watched by a keeper that leaves none behind.
 
-The test process forks a keeper, and the keeper forks the ranks, each the leader of a session
-and process group of its own. The keeper is the hub of their rendezvous, keeps the deadline, and
-adopts whatever a rank leaves behind (it is a *subreaper*), so that it can end that too. It ends
-everybody when the test process goes away.
+The test process forks a keeper, and the keeper forks the ranks, each as the leader of a session and
+process group. The keeper is the hub of their rendezvous and enforces the deadline. As a
+*subreaper* it adopts the processes that a rank leaves behind, and ends them too. It ends everything
+when the test process goes away.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from pytest_ascendcache.ranks.gang import Gang, Reply
 from pytest_ascendcache.ranks.pipes import Line, PipeRendezvous
 
 _GRACE = 5.0
-"""Seconds that ranks have to end once the deadline is over and their gang was aborted."""
+"""Seconds within which ranks must end after the deadline, when their gang was aborted."""
 
-_WORDS = 4096
-"""Bytes of a rank's output that are kept: its end."""
+_KEPT_OUTPUT = 4096
+"""Bytes of a rank's output that are kept, from its end."""
 
 Body = Callable[[int, PipeRendezvous], Any]
 
 
 class GangError(Exception):
-    """The ranks of a gang could not be run; says nothing of their test."""
+    """The ranks could not be run, for a reason outside of their test."""
 
 
 @dataclass(frozen=True)
 class RankEnding:
     """How one rank's process ended.
 
-    ``returncode`` is negative for a signal, ``None`` where the deadline passed and the process
-    group was killed. ``words`` is the end of its output. ``result`` is what its body returned,
-    ``None`` where it did not get that far.
+    ``returncode`` is negative for a signal, or None if the deadline passed and the process group
+    was killed. ``words`` is the end of its output, ``result`` the return value of its body, or None
+    if the body did not return.
     """
 
     rank: int
@@ -57,13 +57,13 @@ class RankEnding:
     result: Any
 
     def ending(self, seconds: float) -> str:
-        """In words; ``seconds`` is the deadline."""
+        """Describes the ending; ``seconds`` is the deadline."""
         return in_words(self.returncode, seconds)
 
 
 @dataclass(frozen=True)
 class GangRun:
-    """How every rank ended, in order; ``leftovers`` processes of theirs had to be killed."""
+    """How each rank ended. ``leftovers`` is the number of other processes that were killed."""
 
     endings: tuple[RankEnding, ...]
     leftovers: int
@@ -72,11 +72,11 @@ class GangRun:
 def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
     """Run ``body(rank, rendezvous)`` in ``size`` processes at the same time.
 
-    What a body returns must be JSON-able. Ranks that have not ended after ``seconds`` are killed
-    with their process groups. When this returns, or raises, none of their processes is left.
+    A body must return a JSON value. Ranks that have not ended after ``seconds`` are killed with
+    their process groups. When this returns or raises, no process of theirs is left.
 
     Raises:
-        GangError: where they could not be started, or their keeper was killed.
+        GangError: if the ranks could not be started or their keeper was killed.
     """
     ours, theirs = socket.socketpair()
     keeper = _fork()
@@ -90,7 +90,7 @@ def run_gang(name: str, size: int, body: Body, seconds: float) -> GangRun:
     except EOFError:
         raise GangError(f"gang {name}: the process that watches its ranks was ended") from None
     finally:
-        # Also when the test run is interrupted: this tells the keeper to end everybody.
+        # Closing the line makes the keeper end all ranks, also when the test run is interrupted.
         line.close()
         os.waitpid(keeper, 0)
     if "failure" in answer:
@@ -102,14 +102,13 @@ def _fork() -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     with warnings.catch_warnings():
-        # Python 3.12 warns where there are threads (an xdist worker has some); the child uses
-        # nothing of theirs.
+        # Python 3.12 warns if there are threads, as in an xdist worker. The child uses none.
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
 
 def _exit_after(work: Callable[[], int]) -> NoReturn:
-    """Be a process that does nothing but ``work``; its result is the exit status."""
+    """Run ``work`` as the whole of a forked process. Its result is the exit status."""
     code = 70  # EX_SOFTWARE
     try:
         code = work()
@@ -141,7 +140,7 @@ def _keep(parent: Line, name: str, size: int, body: Body, seconds: float) -> int
 
 @dataclass
 class _Member:
-    """A rank's process as its keeper sees it."""
+    """A rank's process as the keeper sees it."""
 
     rank: int
     process: int
@@ -166,10 +165,10 @@ class _Keeper:
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the test run's to handle
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the test run handles Ctrl-C
 
     def run(self, body: Body) -> dict[str, Any]:
-        """Start all ranks, watch them to their end, and say how it was."""
+        """Start all ranks, watch them until they end, and return how they ended."""
         for rank in range(self._gang.size):
             self._members.append(self._start(rank, body))
         self._watch()
@@ -200,7 +199,7 @@ class _Keeper:
         return _Member(rank, process, Line(ours), output)
 
     def _watch(self) -> None:
-        """Until every rank has ended, the deadline is over, or nobody wants to know."""
+        """Watch until all ranks have ended, the deadline is over, or the test process is gone."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._parent.socket, selectors.EVENT_READ)
             selector.register(self._wakeup, selectors.EVENT_READ)
@@ -225,15 +224,14 @@ class _Keeper:
                     self._reap()
 
     def _expire(self) -> None:
-        """Kill the ranks the others wait for, and let those end by themselves: they know why."""
+        """Kill the ranks that the others wait for, and give the others time to report that."""
         self._expired = True
         self._deadline = time.monotonic() + _GRACE
         late = [each for each in self._gang.absent if not self._members[each].ended]
         for rank in late:
             self._members[rank].killed = True
             _kill(self._members[rank].process)
-        words = f"did not come within {self._seconds:g} s"
-        self._answer(self._gang.lose(late, words))
+        self._answer(self._gang.lose(late, f"did not come within {self._seconds:g} s"))
 
     def _reap(self) -> None:
         by_process = {member.process: member for member in self._members}
@@ -247,15 +245,12 @@ class _Keeper:
                     member.ended = True
                     if not member.killed:
                         member.returncode = os.waitstatus_to_exitcode(status)
-                    self._listen(member)  # what it said before it ended
-                    words = f"was lost: it {self._ending(member)}"
-                    self._answer(self._gang.lose([member.rank], words))
-
-    def _ending(self, member: _Member) -> str:
-        return RankEnding(member.rank, member.returncode, "", None).ending(0)
+                    self._listen(member)  # its messages from before it ended
+                    why = f"was lost: it {in_words(member.returncode, 0)}"
+                    self._answer(self._gang.lose([member.rank], why))
 
     def _listen(self, member: _Member) -> bool:
-        """Take a rank's messages; whether there can be no more."""
+        """Handle a rank's messages. Returns whether no more can come."""
         messages, ended = member.line.pending()
         for kind, *rest in messages:
             if kind == "enter":
@@ -268,12 +263,10 @@ class _Keeper:
 
     def _answer(self, replies: list[Reply]) -> None:
         for reply in replies:
-            message = (
-                ["go", reply.payloads]
-                if reply.payloads is not None
-                else ["abort", reply.why, reply.cause]
-            )
-            with contextlib.suppress(OSError):  # it was ended meanwhile, which is seen as well
+            message: list[Any] = ["abort", reply.why, reply.cause]
+            if reply.payloads is not None:
+                message = ["go", reply.payloads]
+            with contextlib.suppress(OSError):  # the rank has ended, which _reap handles
                 patience = max(0.1, self._deadline - time.monotonic())
                 self._members[reply.rank].line.send(message, patience)
 
@@ -294,12 +287,12 @@ def _be_rank(rank: int, line: Line, output: IO[bytes], body: Body) -> int:
 
 
 def _kill(process: int) -> None:
-    for kill in (os.killpg, os.kill):  # it may not have come to lead a group yet
+    for kill in (os.killpg, os.kill):  # it may not lead a group yet
         with contextlib.suppress(ProcessLookupError):
             kill(process, signal.SIGKILL)
 
 
 def _tail(output: IO[bytes]) -> str:
     size = output.seek(0, os.SEEK_END)
-    output.seek(max(0, size - _WORDS))
+    output.seek(max(0, size - _KEPT_OUTPUT))
     return output.read().decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Messages between a rank's process and its keeper: JSON values, one a line, over a socket pair."""
+"""Messages between a rank and its keeper: JSON values, one per line, over a socket pair."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CHUNK = 65536
 
 
 class Line:
-    """One end. ``send`` blocks; ``receive`` blocks too; ``pending`` never does."""
+    """One end of the connection. ``send`` and ``receive`` block, ``pending`` does not."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
@@ -23,7 +23,7 @@ class Line:
         """Send a message.
 
         Raises:
-            OSError: where the other end is gone, or does not read within ``timeout`` seconds.
+            OSError: if the other end is gone or does not read within ``timeout`` seconds.
         """
         self.socket.settimeout(timeout)
         self.socket.sendall(json.dumps(message).encode() + b"\n")
@@ -32,7 +32,7 @@ class Line:
         """The next message.
 
         Raises:
-            EOFError: where the other end is gone.
+            EOFError: if the other end is gone.
         """
         self.socket.settimeout(None)
         while b"\n" not in self._unread:
@@ -44,7 +44,7 @@ class Line:
         return json.loads(line)
 
     def pending(self) -> tuple[list[Any], bool]:
-        """Messages that are there already, and whether the other end is gone."""
+        """The messages received so far, and whether the other end is gone."""
         self.socket.setblocking(False)
         chunks = [self._unread]
         ended = False
@@ -63,19 +63,17 @@ class Line:
         return [json.loads(line) for line in lines], ended
 
     def close(self) -> None:
-        """Close this end."""
         self.socket.close()
 
 
 class PipeRendezvous:
-    """See :class:`~pytest_ascendcache.ranks.rank.Rendezvous`; the hub is this rank's keeper."""
+    """A :class:`~pytest_ascendcache.ranks.rank.Rendezvous` whose hub is this rank's keeper."""
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._owner = os.getpid()
 
     def enter(self, payload: str) -> Reply:
-        """See :class:`Rendezvous`."""
         self._check_owner()
         self._line.send(["enter", payload])
         kind, *rest = self._line.receive()
@@ -84,11 +82,10 @@ class PipeRendezvous:
         return Reply(-1, why=rest[0], cause=rest[1])
 
     def leave(self, outcome: str, message: str) -> None:
-        """See :class:`Rendezvous`."""
         self._check_owner()
         self._line.send(["leave", outcome, message])
 
     def _check_owner(self) -> None:
-        # A rank may fork; two processes speaking as one rank would take each other's answers.
+        # Two processes that speak as one rank would take each other's answers.
         if os.getpid() != self._owner:
             raise RuntimeError("only a rank's own process can meet other ranks, not a child of it")

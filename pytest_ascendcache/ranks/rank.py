@@ -1,4 +1,4 @@
-"""One rank as a test sees it: its number, its environment, and meeting the others."""
+"""A rank as its test sees it: its number, its environment, and meeting the other ranks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pytest_ascendcache.ranks.gang import SKIPPED, Reply
 
 
 class GangAborted(Exception):
-    """Another rank failed or was lost, so that this one cannot go on.
+    """Another rank failed or was lost, so this one cannot go on.
 
-    ``cause`` is the other rank's outcome; empty where it gave none.
+    ``cause`` is the other rank's outcome, or empty if it has none.
     """
 
     def __init__(self, why: str, cause: str = "") -> None:
@@ -27,25 +27,25 @@ class GangAborted(Exception):
 
 
 class RankLost(Exception):
-    """A rank ended before it could say how its test went."""
+    """A rank ended before it reported the outcome of its test."""
 
 
 class Rendezvous(Protocol):
-    """A rank's line to its gang's hub."""
+    """A rank's connection to the hub of its gang."""
 
     def enter(self, payload: str) -> Reply:
-        """Wait until every rank has entered, or the gang is aborted."""
+        """Wait until all ranks have entered or the gang is aborted."""
 
     def leave(self, outcome: str, message: str) -> None:
-        """Tell how this rank ended; it comes to no further rendezvous."""
+        """Report this rank's outcome. It comes to no further rendezvous."""
 
 
 def meet(rendezvous: Rendezvous, payload: str) -> list[str]:
-    """All ranks' payloads, in the order of ranks.
+    """Exchange payloads with all ranks. Returns them in the order of ranks.
 
     Raises:
-        GangAborted: where a rank failed, was lost, or ended without coming.
-        pytest.skip.Exception: where a rank skipped: the others cannot do the test either.
+        GangAborted: if a rank failed, was lost, or ended without coming.
+        pytest.skip.Exception: if a rank skipped, because the others cannot run the test either.
     """
     reply = rendezvous.enter(payload)
     if reply.payloads is not None:
@@ -59,10 +59,9 @@ def meet(rendezvous: Rendezvous, payload: str) -> list[str]:
 class Rank:
     """One rank of a gang.
 
-    ``directory`` belongs to the gang: all ranks on a host share it, and each host has its own.
-    ``environment`` is what a launcher such as ``msrun`` sets for this rank; it is in
-    ``os.environ`` while the test runs, and is to be passed to toolchains, whose environment is
-    a cleaned one.
+    ``directory`` is shared by the gang's ranks on one host. ``environment`` has the variables that
+    a launcher such as ``msrun`` sets for this rank. They are in ``os.environ`` while the test runs;
+    pass them to toolchains, which start with a clean environment.
     """
 
     rank: int
@@ -71,22 +70,22 @@ class Rank:
     environment: dict[str, str] = field(repr=False)
     _rendezvous: Rendezvous = field(repr=False)
     note: Callable[[str], None] = field(default=lambda _: None, repr=False, compare=False)
-    """Is told of each ``enter`` and ``leave`` of a rendezvous."""
+    """Called with ``enter`` and ``leave`` around each rendezvous."""
 
     def barrier(self) -> None:
         """Wait for all other ranks.
 
         Raises:
-            GangAborted: at once, where one failed, was lost, or has ended.
+            GangAborted: as soon as another rank has failed, was lost, or has ended.
         """
         self._meet("null")
 
     def gather(self, payload: Any) -> list[Any]:
-        """Wait for all other ranks; what each of them brought, in the order of ranks.
+        """Wait for all other ranks. Returns every rank's payload, in the order of ranks.
 
         Raises:
-            TypeError: where the payload is nothing JSON can carry.
-            GangAborted: at once, where a rank failed, was lost, or has ended.
+            TypeError: if JSON cannot represent the payload.
+            GangAborted: as soon as another rank has failed, was lost, or has ended.
         """
         try:
             text = json.dumps(payload)
@@ -106,9 +105,10 @@ class Rank:
 
 
 def join_gang(rendezvous: Rendezvous, rank: int, size: int, directory: Path) -> Rank:
-    """The first rendezvous: ranks start together, and learn who is on the same host.
+    """Hold the first rendezvous, where ranks learn which others are on the same host.
 
-    ``directory`` is this rank's offer; the lowest rank's on a host is taken, others are removed.
+    ``directory`` is this rank's offer. Each host uses the one of its lowest rank, and the others
+    are removed.
     """
     offers = [
         json.loads(each)
@@ -122,9 +122,9 @@ def join_gang(rendezvous: Rendezvous, rank: int, size: int, directory: Path) -> 
 
 
 def rank_environment(rank: int, size: int, on_this_host: Sequence[int]) -> dict[str, str]:
-    """What MindSpore's and torch's launchers set for a rank.
+    """The variables that MindSpore's and torch's launchers set for a rank.
 
-    The device is the rank's place among those of its host. Source: facts
+    The device is the rank's index among the ranks of its host. Source: facts
     ``mindspore-incremental`` section 1, ``static-kernel`` section 4.1.
     """
     device = str(on_this_host.index(rank))
@@ -140,7 +140,7 @@ def rank_environment(rank: int, size: int, on_this_host: Sequence[int]) -> dict[
 
 
 def this_host() -> str:
-    """What tells this host, or this container on it, from others."""
+    """A text that distinguishes this host, or this container, from all others."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""An xdist scheduler: ranks of a gang on distinct workers at the same time, other tests by cost."""
+"""An xdist scheduler that runs a gang's ranks on distinct workers at the same time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 Spread = Callable[[Sequence[str]], Sequence[Sequence[int]]]
-"""Node ids -> portions of positions in them, each for one worker, in the order to give them out."""
+"""Splits node ids into portions for one worker each, in order: lists of indexes of node ids."""
 
 
 class Gangs(Protocol):
-    """What the scheduler is told by the rest of the controller."""
+    """The part of the controller that the scheduler uses."""
 
     @property
     def gangs(self) -> Mapping[str, Sequence[str]]:
-        """Node ids of each gang's ranks, in their order."""
+        """The node ids of each gang's ranks, in the order of ranks."""
 
     @property
     def hub(self) -> Hub:
@@ -32,19 +32,19 @@ class Gangs(Protocol):
 
     @property
     def starting(self) -> set[str]:
-        """Workers that were started and have collected nothing yet."""
+        """Workers that have not finished collection."""
 
 
 class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
-    """Gangs first, in the same order in every worker's queue; then ordinary tests, by load.
+    """Schedules gangs first, in the same order on every worker, then ordinary tests by load.
 
-    The same order everywhere means that the first unfinished gang is at the head of all its
-    workers' queues, so that no two gangs can wait for each other. Ordinary tests are given out a
-    portion at a time, unless ``--maxschedchunk`` says how many.
+    With the same order everywhere, the first unfinished gang is at the head of all its workers'
+    queues, so no two gangs can wait for each other. Ordinary tests are given out one portion at a
+    time, unless ``--maxschedchunk`` sets a number.
 
-    A worker that dies takes the test it was running with it. The ranks behind that one (``_left``,
-    a list a dead worker) wait for the worker that replaces it, so that they stay on a worker of
-    their own and in order; when there will be none, they are lost to their gangs at once.
+    A worker that dies loses the test that it was running. The ranks queued behind that test
+    (``_left``, one list per dead worker) wait for the replacement, so that they keep their order
+    and a worker of their own. If there is no replacement, they are lost to their gangs.
     """
 
     collection: list[str] | None
@@ -65,8 +65,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
 
     @property
     def tests_finished(self) -> bool:
-        """See ``LoadScheduling``. xdist asks after every event, also when it will not replace a
-        dead worker: there is no other way to know that."""
+        """Whether no test is left. xdist asks after every event, so this is also the only way to
+        notice that it will not replace a dead worker."""
         if self._left:
             if self._session.starting:
                 return False
@@ -78,7 +78,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         return finished
 
     def schedule(self) -> None:
-        """Distribute the collection, or give a worker that came later what it can do."""
+        """Distribute the tests, or give a replacement the ranks of the dead worker."""
         if self.collection is not None:
             self._hand_over()
             super().schedule()
@@ -97,8 +97,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         for node in self.nodes:
             if self.node2pending[node]:
                 node.send_runtest_some(list(self.node2pending[node]))
-        # A worker begins a test only when it knows what comes next: every one needs a second
-        # test, or to be told that there is none.
+        # A worker starts a test only when it knows the next one: each needs a second test, or to
+        # be told that there is none.
         for node in self.nodes:
             self.check_schedule(node)
         if not self.pending:
@@ -106,13 +106,13 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
                 node.shutdown()
 
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
-        """See ``LoadScheduling``, which would give tests to a worker that is still collecting, or
-        send it away: what dead workers left comes first."""
+        """Give a worker more tests, but not while it is still collecting: it may have to take over
+        a dead worker's ranks first."""
         if node in self.node2collection:
             super().check_schedule(node, duration)
 
     def _send_tests(self, node: WorkerController, num: int) -> None:
-        """See ``LoadScheduling``; the last portion is not divided."""
+        """Send at least ``num`` tests, without dividing the last portion."""
         while num < len(self.pending) and self._portion.get(
             self.pending[num - 1]
         ) == self._portion.get(self.pending[num]):
@@ -120,7 +120,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         super()._send_tests(node, num)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """See ``LoadScheduling``; ranks are kept together."""
+        """Remove a dead worker, and keep its ranks together for the replacement."""
         pending = self.node2pending[node]
         if pending and pending[0] in self._ranks:
             name, rank = self._ranks[pending[0]]
@@ -136,7 +136,7 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
         return crashed
 
     def _place_gangs(self) -> None:
-        """Each gang on the workers that have fewest ranks so far."""
+        """Place each gang on the workers that have the fewest ranks so far."""
         assert self.collection is not None
         indices = {each: index for index, each in enumerate(self.collection)}
         for name, ids in self._session.gangs.items():
@@ -145,8 +145,8 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             )
             del nodes[len(ids) :]
             if len(nodes) < len(ids):
-                continue  # workers died before: its ranks run like other tests, and are told
-            # As --tx names them, whichever came first: the ranks of a host follow each other.
+                continue  # workers have died: the hub aborts its ranks, which run like other tests
+            # In the order of --tx, so that the ranks of a host are consecutive.
             nodes.sort(key=_place)
             for rank, (each, node) in enumerate(zip(ids, nodes, strict=True)):
                 self.node2pending[node].append(indices[each])
@@ -154,19 +154,19 @@ class GangScheduling(LoadScheduling):  # type: ignore[misc] # xdist has no types
             self._session.hub.place(name, [node.gateway.id for node in nodes])
 
     def _hand_over(self) -> None:
-        """Give a dead worker's ranks to one that came in its place."""
+        """Give a dead worker's ranks to its replacement."""
         for node in self.nodes:
             is_new = node in self.node2collection and not self.node2pending[node]
             if self._left and is_new and not node.shutting_down:
                 left = self._left.pop(0)
                 self.node2pending[node].extend(left)
-                # First the hub, which must know where to answer, then the worker, which asks.
+                # The hub must know the worker before the worker enters a rendezvous.
                 for index in left:
                     self._session.hub.move(*self._ranks[index], node.gateway.id)
                 node.send_runtest_some(left)
 
 
 def _place(node: WorkerController) -> tuple[int, str]:
-    """Where a worker is among those of ``--tx``: gw2 is before gw10."""
+    """Sorts workers in the order of ``--tx``: gw2 before gw10."""
     name = str(node.gateway.id)
     return len(name), name

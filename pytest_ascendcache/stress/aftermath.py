@@ -1,12 +1,13 @@
-"""Which harm a stress run did: what its last round shows, and the next runs, which are made now.
+"""Determines the harm of a stress run from its last round, and from further runs.
 
-A kernel is wrong, or a directory that nobody was given changed: that was seen. Where a compile
-failed, or an entry is mixed, the next runs tell whether the cache works again.
+A wrong kernel or a changed foreign directory is harm by itself. After a failed compile or a mixed
+entry, further runs show whether the cache works again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.contract.harm import Harm
@@ -24,18 +25,18 @@ _SEEN = {
     Kind.PACKAGE: Harm.LOST_WORK,
     Kind.INDEX: Harm.LOST_WORK,
 }
-"""What is harm by itself; of the other kinds only later runs tell."""
+"""Kinds that are harm by themselves. For all others, later runs decide."""
 _LATER_RUNS = 3
 
 
 def sightings(
-    executor: Executor, header: Header, last: RoundRecord, found: Sequence[Violation]
+    executor: Executor, header: Header, last: RoundRecord, broken: Sequence[Violation]
 ) -> list[Sighting]:
-    """The harm that ``found`` did, in the directories that the last round left.
+    """The harm that the violations ``broken`` did, in the directories as the last round left them.
 
-    Makes runs of its own unless the worst harm was seen already.
+    Runs more compiles and jobs unless the worst harm is known already.
     """
-    seen = [Sighting(_SEEN[each.kind], str(each)) for each in found if each.kind in _SEEN]
+    seen = [Sighting(_SEEN[each.kind], str(each)) for each in broken if each.kind in _SEEN]
     if any(each.harm is Harm.WRONG_RESULT for each in seen):
         return seen
     seen += [
@@ -45,20 +46,21 @@ def sightings(
         and each.returncode < 0
         and each.returncode not in FROM_OUTSIDE
     ]
-    if any(each.kind not in _SEEN for each in found):
+    if any(each.kind not in _SEEN for each in broken):
         seen += _later(executor, header, last)
     return seen
 
 
 def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Sighting]:
-    """What becomes of each request of the last round when it is made again, and by itself."""
+    """Repeats each compile and job of the last round, one after another."""
     for compile_ in last.round.compiles:
+        plain = replace(compile_, mode=CacheMode.ENABLE, limited=False, fault=None)
         ends = []
         for _ in range(_LATER_RUNS):
-            ends.append(executor.again(_plainly(compile_)))
+            ends.append(executor.again(plain))
             if _delivered(ends[-1]):
                 break
-        yield _told(header, compile_, ends)
+        yield _harm_of(header, compile_, ends)
     for job in last.round.jobs:
         again = [executor.job_again(job) for _ in range(_LATER_RUNS)]
         what = f"{job.doing.value} {header.networks[job.number]} again"
@@ -70,17 +72,11 @@ def _later(executor: Executor, header: Header, last: RoundRecord) -> Iterator[Si
             yield Sighting(Harm.LOST_WORK, f"a rank can {what}")
 
 
-def _plainly(compile_: Compile) -> Compile:
-    return Compile(
-        compile_.rank, compile_.operators, CacheMode.ENABLE, compile_.setting, compile_.shared
-    )
-
-
 def _delivered(delivery: Delivery) -> bool:
     return delivery.returncode == 0 and "" not in delivery.kernels
 
 
-def _told(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Sighting:
+def _harm_of(header: Header, compile_: Compile, ends: Sequence[Delivery]) -> Sighting:
     last = ends[-1]
     if all(each.returncode is None for each in ends):
         return Sighting(Harm.HANG, f"later runs in {compile_.cache} do not end")

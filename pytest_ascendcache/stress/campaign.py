@@ -1,11 +1,12 @@
-"""One stress run from its seed to its result: carried out, checked from its file, made shorter."""
+"""One stress run from its seed to its result: execute, check the history file, shrink it."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,23 +20,23 @@ from pytest_ascendcache.stress.ground import Ground, prepare
 from pytest_ascendcache.stress.history import History, Round
 from pytest_ascendcache.stress.history_file import HistoryError, HistoryWriter, read_history
 from pytest_ascendcache.stress.narrative import tell
-from pytest_ascendcache.stress.population import population
-from pytest_ascendcache.stress.schedule import Schedule
+from pytest_ascendcache.stress.schedule import Schedule, population
 from pytest_ascendcache.stress.shrink import Shrunk, shrink
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
 _SHRINKING = (20.0, 60.0)
-"""Seconds a failing run may take to become shorter: as long as it took, between these."""
+"""Limits, in seconds, of the time for shrinking a failing run; within them, as long as it ran."""
 _REPLAYS = 3
-"""How often a history is carried out before it counts as sound: ranks race."""
+"""A replay counts as sound after this many executions without a violation: ranks race."""
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a run, as its history in ``path`` proves it; ``seconds`` of carrying it out.
-    ``sightings`` is the harm that was seen, in the directories it left. ``serves_marked`` says
-    whether entries that cannot be used any more were looked for."""
+    """The result of a run, as the history in ``path`` proves it; it ran for ``seconds``.
+
+    ``sightings`` is the harm it did. Without ``serves_marked``, no unusable entry was looked for.
+    """
 
     history: History
     path: Path
@@ -48,25 +49,20 @@ class Result:
     @property
     def summary(self) -> str:
         """One line for the report."""
-        compiles = sum(len(each.deliveries) for each in self.history.rounds)
-        jobs = sum(len(each.ended) for each in self.history.rounds)
-        kernels = sum(
-            len(each.kernels)
-            for record in self.history.rounds
-            for each in record.deliveries
-            if not each.killed
-        )
+        header, steps = self.history.header, self.history.steps
+        deliveries = [each for record in self.history.rounds for each in record.deliveries]
+        jobs = sum(len(record.ended) for record in self.history.rounds)
+        kernels = sum(len(each.kernels) for each in deliveries if not each.killed)
         return (
-            f"stress: seed {self.history.header.seed}, {self.history.header.ranks} ranks x "
-            f"{len(self.history.header.operators)} operators, {self.history.steps} steps in "
-            f"{self.seconds:.1f} s ({self.history.steps / max(self.seconds, 1e-9):.0f} a second), "
-            f"{compiles} compiles, {jobs} jobs, {kernels} kernels compared, "
+            f"stress: seed {header.seed}, {header.ranks} ranks x {len(header.operators)} operators"
+            f", {steps} steps in {self.seconds:.1f} s ({steps / max(self.seconds, 1e-9):.0f} a "
+            f"second), {len(deliveries)} compiles, {jobs} jobs, {kernels} kernels compared, "
             f"{len(self.violations)} violations"
         )
 
     @property
     def remarks(self) -> list[str]:
-        """On how many nodes it was, and of what kind; what was not looked for."""
+        """The nodes it ran on, and what it did not look for."""
         header = self.history.header
         lines = []
         if header.nodes > 1:
@@ -77,7 +73,7 @@ class Result:
 
     @property
     def story(self) -> list[str]:
-        """What is wrong, and the shortest history that still shows it."""
+        """The violations, and the shortest history that still shows one."""
         lines = [*map(str, self.violations[:_SHOWN])]
         if self.shortest is not None:
             steps = self.shortest.history.steps
@@ -93,17 +89,17 @@ class Result:
 
 
 def shortest_path(history: Path) -> Path:
-    """Where the shortest failing history goes, beside the whole one."""
+    """The file for the shortest failing history, next to the full one."""
     return history.with_suffix(f".shortest{history.suffix}")
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A run to be made below ``directory``, which is empty; ``history`` is the file it leaves.
+    """A run below an empty ``directory`` that writes the file ``history``.
 
-    It ends after ``seconds`` or ``steps``, whichever is first, and with the round that breaks a
-    promise. ``replay`` is a history to be carried out again instead of a seed's schedule. With
-    ``nodes`` the ranks are spread over them, and share their directory.
+    It ends after ``seconds`` or ``steps``, or with the first round that breaks a promise. It runs
+    the schedule of ``seed``, or again the rounds of the history ``replay``. With ``nodes``, ranks
+    are spread over them and share their directory.
     """
 
     toolchain: Toolchain
@@ -118,12 +114,12 @@ class Campaign:
     nodes: Nodes | None = None
 
     def run(self) -> Result:
-        """Carry it out, and check what the file says.
+        """Run it, and check the history file.
 
         Raises:
-            Undecided: where a process did not end.
-            NotDecidable: where fresh compiles differ.
-            HistoryError: for a history that cannot be carried out again.
+            Undecided: if a process did not end.
+            NotDecidable: if two fresh compiles deliver different kernels.
+            HistoryError: if the history cannot be replayed.
         """
         if self.replay is not None:
             return self._run_again(read_history(self.replay))
@@ -146,10 +142,9 @@ class Campaign:
 
     def _run_again(self, recorded: History) -> Result:
         header = recorded.header
-        known = tuple(each.name for each in population(len(header.operators)))
-        if header.operators != known:
+        if header.operators != tuple(each.name for each in population(len(header.operators))):
             raise HistoryError(f"{self.replay}:1: operators of another version of this plugin.")
-        ground = self._ground(header.ranks, len(known), header.seed)
+        ground = self._ground(header.ranks, len(header.operators), header.seed)
         if not set(header.networks) <= set(ground.header.networks):
             raise HistoryError(f"{self.replay}:1: this toolchain cannot do the jobs in it.")
         rounds = [each.round for each in recorded.rounds]
@@ -171,39 +166,35 @@ class Campaign:
         return ground
 
     def _bounded(self, rounds: Iterator[Round]) -> Iterator[Round]:
-        deadline = None if self.seconds is None else time.monotonic() + self.seconds
-        steps = 0
+        deadline = time.monotonic() + (math.inf if self.seconds is None else self.seconds)
+        left = math.inf if self.steps is None else self.steps
         for one in rounds:
             yield one
-            steps += one.steps
-            if self.steps is not None and steps >= self.steps:
-                return
-            if deadline is not None and time.monotonic() >= deadline:
+            left -= one.steps
+            if left <= 0 or time.monotonic() >= deadline:
                 return
 
-    def _carry_out(
-        self, executor: Executor, rounds: Sequence[Round] | Iterator[Round], path: Path
-    ) -> History | None:
-        """Do the rounds up to the first that breaks a promise; the history if one does."""
+    def _carry_out(self, executor: Executor, rounds: Iterable[Round], path: Path) -> History | None:
+        """Run rounds up to the first that breaks a promise. Returns the history if one does."""
         header = executor.ground.header
         checker = Checker(header)
         with HistoryWriter(path, header) as writer:
             for one in rounds:
                 checker.take(executor.carry_out(one, writer))
-                if checker.found:
+                if checker.violations:
                     return writer.history
         return None
 
     def _result(self, executor: Executor, seconds: float) -> Result:
-        # The verdict rests on the file alone, and so can anybody's who was sent it.
+        # The verdict rests on the file alone, so anyone who has the file can check it.
         history = read_history(self.history)
-        found = tuple(violations(history))
+        broken = tuple(violations(history))
         marked = executor.ground.serves_marked
-        if not found or not is_looked_for():
-            return Result(history, self.history, seconds, found, serves_marked=marked)
-        seen = sightings(executor, history.header, history.rounds[-1], found)
+        if not broken or not is_looked_for():
+            return Result(history, self.history, seconds, broken, serves_marked=marked)
+        seen = sightings(executor, history.header, history.rounds[-1], broken)
         shortest = self._shortest(executor.ground, history, seconds)
-        return Result(history, self.history, seconds, found, tuple(seen), shortest, marked)
+        return Result(history, self.history, seconds, broken, tuple(seen), shortest, marked)
 
     def _shortest(self, ground: Ground, history: History, seconds: float) -> Shrunk:
         numbers = itertools.count()
@@ -215,7 +206,7 @@ class Campaign:
                 executor = Executor(ground, self.directory / name, self.nodes)
                 return self._carry_out(executor, rounds, candidate)
             except (Undecided, ToolchainError):
-                return None  # says nothing; the history that failed still does
+                return None  # undecided; the longer history still fails
             finally:
                 shutil.rmtree(self.directory / name, ignore_errors=True)
 

@@ -1,7 +1,7 @@
-"""Judges a history, and nothing but the history.
+"""Judges a history, and nothing but the history (rule robust/stress).
 
-Rule robust/stress. Whether an entry had to be hit or missed is left open: with others at work at
-the same time the documents do not say.
+It does not judge whether a kernel is reused or compiled: the documents leave that open while other
+processes use the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pytest_ascendcache.stress.history import (
 
 
 class Kind(str, Enum):
-    """What can be wrong."""
+    """The kinds of broken promises."""
 
     WRONG_KERNEL = "wrong kernel"
     NO_KERNEL = "no kernel"
@@ -45,7 +45,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken promise, and where in the history."""
+    """One broken promise, and its round."""
 
     kind: Kind
     round: int
@@ -56,31 +56,31 @@ class Violation:
 
 
 class Undecided(Exception):
-    """A history that does not say enough to tell."""
+    """The history does not say enough to judge it."""
 
 
 def violations(history: History) -> list[Violation]:
-    """Everything that is wrong, in the history's order.
+    """All broken promises, in the order of the history.
 
     Raises:
-        Undecided: where a process did not end, or a round before the last is not whole.
+        Undecided: if a process did not end, or a round other than the last is incomplete.
     """
     checker = Checker(history.header)
     for record in history.rounds:
         if not record.is_whole and record is not history.rounds[-1]:
             raise Undecided(f"round {record.round.number} of the history is not whole")
         checker.take(record)
-    return checker.found
+    return checker.violations
 
 
 _LOCKS_HOLD = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT)
-"""Profiles on which each writer is known to see the others' locks and files."""
+"""Profiles on which all writers see each other's locks and files."""
 
 
 @dataclass
 class _Cache:
-    """What is excused in a cache: what is ``broken`` for a known reason, what of it the harness
-    ``damaged``, and ``residue``."""
+    """What is excused in a cache: entries ``broken`` for a known reason, those of them that the
+    harness ``damaged``, and names of ``residue``."""
 
     broken: set[EntrySeen] = field(default_factory=set)
     damaged: set[EntrySeen] = field(default_factory=set)
@@ -88,12 +88,12 @@ class _Cache:
 
 
 def _changes(job: Job, package: int | None = None) -> bool:
-    """Whether a job changes what is installed: of one package, or of any."""
+    """Whether a job installs or uninstalls ``package``, or any package if it is None."""
     return job.doing in (Doing.INSTALL, Doing.UNINSTALL) and package in (None, job.number)
 
 
 class Checker:
-    """Judges round by round; ``found`` grows."""
+    """Judges round after round, and collects broken promises in ``violations``."""
 
     def __init__(self, header: Header) -> None:
         self._header = header
@@ -107,14 +107,14 @@ class Checker:
             for digests in header.right.values()
             for number, digest in enumerate(digests)
         }
-        self.found: list[Violation] = []
+        self.violations: list[Violation] = []
 
     def take(self, record: RoundRecord) -> None:
-        """Judge one more round."""
+        """Judge the next round."""
         number = record.round.number
         compiles = {each.rank: each for each in record.round.compiles}
         for cache in record.disturbed.caches if record.disturbed else ():
-            # What is broken now was broken on purpose.
+            # The harness has broken these on purpose.
             self._excuse(cache)
             self._cache(cache.cache).damaged.update(each for each in cache.entries if each.problems)
         killed = set()
@@ -130,8 +130,8 @@ class Checker:
         self._packages(record, record.seen)
         for cache in record.seen.caches:
             if cache.cache in killed or (cache.cache == SHARED and not self._locks_hold):
-                # A process that was killed may leave halves, and so may writers on nodes that do
-                # not see each other's locks; nobody may be served from them.
+                # A killed process may leave half an entry, and so may writers on nodes that do not
+                # see each other's locks. No compile may reuse one.
                 self._excuse(cache)
             self._entries(number, cache)
         self._touched(record)
@@ -149,7 +149,7 @@ class Checker:
         known.residue.update(seen.residue)
 
     def _add(self, kind: Kind, number: int, text: str) -> None:
-        self.found.append(Violation(kind, number, text))
+        self.violations.append(Violation(kind, number, text))
 
     def _delivered(self, number: int, compile_: Compile, delivery: Delivery) -> None:
         who = f"rank {delivery.rank} under {compile_.mode.value}"
@@ -158,30 +158,24 @@ class Checker:
         if delivery.killed:
             return
         if delivery.returncode != 0 or "" in delivery.kernels:
-            if delivery.said:
-                text = f"{who} ended with {delivery.returncode}: {delivery.said}"
-                self._add(Kind.NO_KERNEL, number, text)
-            else:
-                self._add(Kind.NO_KERNEL, number, f"{who} ended with {delivery.returncode}")
+            said = f": {delivery.said}" if delivery.said else ""
+            self._add(Kind.NO_KERNEL, number, f"{who} ended with {delivery.returncode}{said}")
             return
         for operator, kernel in zip(compile_.operators, delivery.kernels, strict=True):
             right = self._header.kernel(compile_.setting, operator)
             if kernel != right:
                 name = self._header.operators[operator]
-                self._add(
-                    Kind.WRONG_KERNEL,
-                    number,
-                    f"{who} got {kernel[:12]} for {name}, {self._whose(kernel)}; right is "
-                    f"{right[:12]}",
-                )
+                whose, right = self._whose(kernel), right[:12]
+                wrong = f"{who} got {kernel[:12]} for {name}, {whose}; right is {right}"
+                self._add(Kind.WRONG_KERNEL, number, wrong)
 
     def _later(self, compile_: Compile, later: Later, caches: Sequence[CacheSeen]) -> None:
-        """What becomes of a compile by itself. Where the harness damaged the entry, and nothing has
-        touched it since, other rules judge whether it is mended."""
+        """Judge a compile that ran alone. Whether it repairs an entry that the harness damaged, and
+        that nothing touched since, is left to other rules."""
         ended = Delivery(later.round, compile_.rank, later.returncode, later.kernels)
-        before = len(self.found)
+        before = len(self.violations)
         self._delivered(later.round, compile_, ended)
-        if len(self.found) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
+        if len(self.violations) > before or self._header.profile == NodeProfile.NO_LOCKS.value:
             return
         damaged = {
             each.stem
@@ -205,20 +199,22 @@ class Checker:
             raise Undecided(f"round {number}: {who} did not end")
         if ended.killed:
             return
-        given = job.doing in (Doing.RUN, Doing.BUILD)
-        if ended.returncode != 0 or (given and not ended.outputs):
-            # What another process uninstalls, or nobody has installed, need not be there.
+        delivers = job.doing in (Doing.RUN, Doing.BUILD)
+        if ended.returncode != 0 or (delivers and not ended.outputs):
+            # The package need not exist if another process uninstalls it, or none installed it.
             alone = [each.number for each in jobs if _changes(each)].count(job.number) == 1
             if job.doing is not Doing.UNINSTALL or (alone and job.number in self._installed):
                 said = f": {ended.said}" if ended.said else ""
                 self._add(Kind.NO_OUTPUT, number, f"{who} ended with {ended.returncode}{said}")
-        elif given and ended.outputs != self._header.outputs[job.doing.value][job.number]:
+        elif delivers and ended.outputs != self._header.outputs[job.doing.value][job.number]:
             self._add(Kind.WRONG_KERNEL, number, f"{who} got other outputs than without a cache")
 
     def _packages(self, record: RoundRecord, seen: Seen) -> None:
-        """What is installed is what was installed last, and the index says so. A process that was
-        killed may have done it or not; what it left undone the next one does."""
-        number, there = record.round.number, frozenset(seen.packages)
+        """Judge whether exactly the packages that were installed last are there and in the index.
+
+        A killed process may or may not have done its work; the next one completes it.
+        """
+        number, installed = record.round.number, frozenset(seen.packages)
         killed = {record.round.jobs[each.job].number for each in record.ended if each.killed}
         for package, network in enumerate(self._header.networks):
             done = {each.doing for each in record.round.jobs if _changes(each, package)}
@@ -226,11 +222,11 @@ class Checker:
             wanted = {Doing.INSTALL in done} if done else {before}
             if len(done) > 1 or package in killed:
                 wanted = {True, False}
-            if (package in there) not in wanted:
+            if (package in installed) not in wanted:
                 how = "is gone" if before or done else "is there, and nobody installed it"
                 how = "is there after it was uninstalled" if done == {Doing.UNINSTALL} else how
                 self._add(Kind.PACKAGE, number, f"the package of {network} {how}")
-        self._installed = there
+        self._installed = installed
         if killed:
             self._index.update(seen.index)
         for wrong in seen.index:
@@ -238,11 +234,11 @@ class Checker:
                 self._add(Kind.INDEX, number, wrong)
 
     def _rebuilt(self, job: Job, rebuilt: Rebuilt) -> None:
-        before = len(self.found)
+        before = len(self.violations)
         ended = Ended(rebuilt.round, 0, rebuilt.returncode, rebuilt.outputs)
         self._ended(rebuilt.round, (job,), ended)
         may_store = self._header.profile != NodeProfile.NO_LOCKS.value
-        if rebuilt.written and may_store and len(self.found) == before:
+        if rebuilt.written and may_store and len(self.violations) == before:
             where = f"rank {job.of}: every later build writes {rebuilt.written[0]} again"
             self._add(Kind.POISON, rebuilt.round, where)
 
@@ -262,11 +258,8 @@ class Checker:
             elif self._stems.setdefault(entry.stem, entry.object) != entry.object:
                 self._add(Kind.MIXED_ENTRY, number, f"{where}: two kernels under one name")
             elif not entry.stem.startswith(f"te_{self._types.get(entry.object, '')}_"):
-                self._add(
-                    Kind.MIXED_ENTRY,
-                    number,
-                    f"{where}: holds {entry.object[:12]}, {self._whose(entry.object)}",
-                )
+                held = f"{where}: holds {entry.object[:12]}, {self._whose(entry.object)}"
+                self._add(Kind.MIXED_ENTRY, number, held)
         for name in seen.residue:
             if name not in known.residue:
                 known.residue.add(name)
@@ -283,8 +276,5 @@ class Checker:
             allowed.add(f"build/rank_{job.of}/")
         for path in record.seen.touched:
             if not any(f"{path}/".startswith(each) for each in allowed):
-                self._add(
-                    Kind.FOREIGN_DIRECTORY,
-                    record.round.number,
-                    f"{path} was changed, and nobody who compiled was given that directory",
-                )
+                what = f"{path} was changed, and no process of the round may write there"
+                self._add(Kind.FOREIGN_DIRECTORY, record.round.number, what)

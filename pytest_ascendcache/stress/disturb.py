@@ -1,4 +1,4 @@
-"""What is done to a cache between rounds, while nobody is at work in it."""
+"""Disturbs a cache between rounds, while no process uses it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.stress.history import Disturbance, Harm
 
 SHELF = "te_shelf_"
-"""Entries with this name are ours: they make a cache large without taking space."""
+"""Names of the harness's own entries, sparse files that make a cache large without using space."""
 
 _DAMAGES = {each.name: each for each in DAMAGES}
 _KERNEL = b"\x7fELF, an entry nobody asks for"
 
 
 def disturb(disturbance: Disturbance, directory: Path) -> None:
-    """Do it to one SoC's directory; nothing happens where there is nothing to do it to."""
+    """Disturb one chip's directory. Does nothing if there is no suitable entry."""
     entries = read_entries(directory)
     if disturbance.harm is Harm.CLEAR:
         shutil.rmtree(directory, ignore_errors=True)
@@ -42,17 +42,17 @@ def disturb(disturbance: Disturbance, directory: Path) -> None:
             entry.object_path.unlink()
 
 
-def _age(directory: Path, entries: list[Entry], which: int) -> None:
-    """Half of the entries were last used long ago; one more makes the cache pass 1 MB."""
+def _age(directory: Path, entries: list[Entry], parity: int) -> None:
+    """Make half of the entries look idle for hours, and add one that takes the cache over 1 MB."""
     shelf = Entry(f"{SHELF}{hashlib.sha256(b'shelf').hexdigest()}", directory)
     with shelf.object_path.open("wb") as file:
         file.write(_KERNEL)
         file.truncate(MEGABYTE + 1)
     shelf.metadata_path.write_text(json.dumps({"binFileName": shelf.stem}))
     for number, entry in enumerate((*entries, shelf)):
-        if entry is shelf or (number + which) % 2:
+        if entry is shelf or (number + parity) % 2:
             for path in (entry.object_path, entry.metadata_path):
-                # Of damaged entries a file may be missing.
+                # A damaged entry may lack a file.
                 with contextlib.suppress(OSError):
                     _rest(path, (number + 2) * HALF_AN_HOUR)
 
@@ -63,6 +63,6 @@ def _rest(path: Path, idle: float) -> None:
 
 
 def take_down(directory: Path) -> None:
-    """Remove what is left of our own entry."""
+    """Remove the harness's own entry."""
     for path in directory.glob(f"{SHELF}*"):
         path.unlink()

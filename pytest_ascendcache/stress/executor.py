@@ -1,8 +1,9 @@
-"""Carries rounds out on a toolchain, below one directory, and says what came of them.
+"""Runs the rounds of a stress run on a toolchain, and records what comes of them.
 
-Each rank has ``rank<N>/`` with a ``cache``, a ``home``, a ``work`` and an ``out`` directory of its
-own; ``shared/`` is everybody's cache, which each rank sees as its node does. Kernels are compared
-byte by byte; only for the compile that is by itself are entries marked, and put back.
+Everything is below one directory. Each rank has ``rank<N>/`` with its own ``cache``, ``home``,
+``work`` and ``out``; ``shared/`` is the common cache, which each rank sees as its node does.
+Kernels are compared byte by byte. Only a compile that runs alone marks entries, and it removes the
+markers again.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from pytest_ascendcache.stress.history import (
     Seen,
 )
 from pytest_ascendcache.stress.history_file import HistoryWriter
-from pytest_ascendcache.stress.jobs import Jobs
+from pytest_ascendcache.stress.jobs import Jobs, ending_of, operation_at
 from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
     CompileRequest,
@@ -48,16 +49,16 @@ from pytest_ascendcache.toolchains import (
 )
 
 _HELD = 5.0
-"""Seconds the others may take while one stands still; then it goes on, lest it hold a lock."""
+"""Seconds for which a held process stays held while the others run: it may have a lock."""
 _REACHES = 20.0
-"""Seconds a process may take to the place where it is to stand still."""
+"""Seconds within which a process must reach the operation at which it is held."""
 _LIMITS = {ENV_SIZE: "1", ENV_RATIO: "1"}
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
-"""What CANN keeps of an entry. Source: facts ``cann-operator-cache`` section 1.2."""
+"""Suffixes of an entry's files. Source: facts ``cann-operator-cache`` section 1.2."""
 
 
 class Executor:
-    """One execution, in an empty directory of its own."""
+    """One execution of rounds, in an empty directory."""
 
     def __init__(self, ground: Ground, directory: Path, nodes: Nodes | None = None) -> None:
         self.ground = ground
@@ -68,6 +69,7 @@ class Executor:
         self._directory = directory
         self._numbers = itertools.count()
         self._ranks = [directory / f"rank{number}" for number in range(header.ranks)]
+        self._names = [SHARED, *(rank.name for rank in self._ranks)]
         for rank in self._ranks:
             for part in ("home", "work", "out"):
                 (rank / part).mkdir(parents=True)
@@ -76,15 +78,14 @@ class Executor:
         self._jobs = Jobs(ground.toolchain, ground.jobs, backing, seen, self._ranks)
 
     def carry_out(self, one: Round, writer: HistoryWriter) -> RoundRecord:
-        """Do one round and write down each step of it."""
+        """Run a round, and write down each step."""
         writer.write(one)
         for disturbance in one.disturbances:
             disturb(disturbance, self._layout(disturbance.cache).soc(self._soc))
         disturbed = None
         if one.disturbances:
             harmed = sorted({each.cache for each in one.disturbances})
-            disturbed = Disturbed(one.number, tuple(map(self._look, harmed)))
-            writer.write(disturbed)
+            disturbed = writer.write(Disturbed(one.number, tuple(map(self._look, harmed))))
         before = self._snapshot()
         deliveries, ended = self._act(one)
         after = self._snapshot()
@@ -92,38 +93,35 @@ class Executor:
             writer.write(delivery)
         for each in ended:
             writer.write(each)
-        for name in (SHARED, *(rank.name for rank in self._ranks)):
+        for name in self._names:
             take_down(self._layout(name).soc(self._soc))
-        caches, touched = tuple(self._all_caches()), tuple(_touched(before, after))
-        seen = Seen(one.number, caches, touched, *self._jobs.installed())
-        writer.write(seen)
-        later = None
-        if one.later is not None:
-            later = self._later(one.number, one.later)
-            writer.write(later)
-        rebuilt = None
-        if one.rebuild is not None:
-            rebuilt = self._jobs.rebuild(one.number, one.rebuild)
-            writer.write(rebuilt)
+        touched = tuple(_touched(before, after))
+        caches = [name for name in self._names if self._layout(name).soc(self._soc).is_dir()]
+        looks = tuple(map(self._look, caches))
+        seen = writer.write(Seen(one.number, looks, touched, *self._jobs.installed()))
+        later = writer.write(self._later(one.number, one.later)) if one.later else None
+        rebuild = one.rebuild
+        rebuilt = writer.write(self._jobs.rebuild(one.number, rebuild)) if rebuild else None
         for rank in self._ranks:
             shutil.rmtree(rank / "out", ignore_errors=True)
             (rank / "out").mkdir(exist_ok=True)
         return RoundRecord(one, tuple(deliveries), disturbed, seen, later, tuple(ended), rebuilt)
 
     def again(self, one: Compile) -> Delivery:
-        """One more compile in the caches as they are, which no history holds."""
+        """Repeat a compile in the caches as they are now. The history does not record it."""
         request = replace(
             self._requested(0, one), output=self._directory / f"again{next(self._numbers)}"
         )
         (result,) = self.ground.toolchain.compile_together([request])
-        return _delivery(0, one, result, None)
+        return _delivery(0, one, result)
 
     def job_again(self, one: Job) -> Ended:
-        """The same of a job."""
+        """Repeat a job, without its fault."""
         return self._jobs.do(0, 0, replace(one, fault=None))
 
     def _later(self, number: int, one: Compile) -> Later:
-        """A compile by itself in the directory as it is, which no node remembers anything of."""
+        """Compile with nothing else running, in the cache itself, where no node's caching is in the
+        way."""
         root = self._layout(one.cache).root
         outputs = [self._ranks[one.rank] / "out" / f"{number}-{name}" for name in ("later", "last")]
         request = replace(self._requested(number, one), cache_dir=root, output=outputs[0])
@@ -137,10 +135,6 @@ class Executor:
         """The cache directory as the rank's node sees it."""
         shared = self._views[self.ground.header.node(one.rank)]
         return shared if one.shared else self._layout(one.cache).root
-
-    def _all_caches(self) -> list[CacheSeen]:
-        names = [SHARED, *(rank.name for rank in self._ranks)]
-        return [self._look(name) for name in names if self._layout(name).soc(self._soc).is_dir()]
 
     def _look(self, cache: str) -> CacheSeen:
         directory = self._layout(cache).soc(self._soc)
@@ -164,58 +158,52 @@ class Executor:
         return CacheSeen(cache, tuple(seen), tuple(sorted(residue)))
 
     def _snapshot(self) -> dict[str, Snapshot]:
-        """Every directory a rank was given; the ranks' outputs by their names alone."""
-        roots = [self._shared, *self._ranks, *([self._jobs.built] if self._jobs.any else [])]
+        """Snapshots of all directories that ranks may write to, by name."""
+        roots = [self._shared, *self._ranks]
+        roots += [self._jobs.built] if self.ground.jobs.doings else []
         return {root.name: Snapshot.take(root) for root in roots}
 
     def _act(self, one: Round) -> tuple[list[Delivery], list[Ended]]:
-        """Everything that a round does at once."""
+        """Run all compiles and jobs of a round at the same time."""
         requests = [self._requested(one.number, each) for each in one.compiles]
         with ExitStack() as gates:
-            struck: list[Operation | None] = []
             for index, each in enumerate(one.compiles):
-                at = self.ground.operation(each.fault) if each.fault else None
-                struck.append(at)
+                at = operation_at(self.ground.points, each.fault)
                 if each.fault is not None and at is not None:
                     plan = self._plan(each.fault.action, at, gates)
                     requests[index] = replace(requests[index], plan=plan)
-            plans = [self._plan_job(one, each, gates) for each in one.jobs]
-            results = self._together(requests, self._doing(one, plans))
+            jobs = [self._task_of(one, index, gates) for index in range(len(one.jobs))]
+            results = self._together(requests, jobs)
         ended = [each for each in results if isinstance(each, Ended)]
         by_output = {each.request.output: each for each in results if not isinstance(each, Ended)}
         deliveries = [
-            _delivery(one.number, compile_, by_output[request.output], at)
-            for compile_, request, at in zip(one.compiles, requests, struck, strict=True)
+            _delivery(one.number, compile_, by_output[request.output])
+            for compile_, request in zip(one.compiles, requests, strict=True)
         ]
         return deliveries, sorted(ended, key=lambda each: each.job)
 
-    def _doing(self, one: Round, plans: Sequence[FaultPlan | None]) -> list[_Task]:
-        """What does the jobs of a round."""
-
-        def task(index: int, job: Job, plan: FaultPlan | None) -> _Task:
-            gate = None if plan is None else plan.gate
-            return _Task(lambda: [self._jobs.do(one.number, index, job, plan)], gate)
-
-        return [
-            task(index, job, plan)
-            for index, (job, plan) in enumerate(zip(one.jobs, plans, strict=True))
-        ]
+    def _task_of(self, one: Round, index: int, gates: ExitStack) -> _Task:
+        """The task that runs a job."""
+        job = one.jobs[index]
+        plan = self._plan_job(one, job, gates)
+        gate = None if plan is None else plan.gate
+        return _Task(lambda: [self._jobs.do(one.number, index, job, plan)], gate)
 
     def _plan_job(self, one: Round, job: Job, gates: ExitStack) -> FaultPlan | None:
-        """What is to go wrong with a job. None is held while it has a lock that others of its node
-        would wait for."""
-        at = self.ground.jobs.operation(job.fault)
+        """The fault to inject into a job. A job is not held if installers on its node might wait
+        for a lock that it has."""
+        at = operation_at(self.ground.jobs.points, job.fault)
         if job.fault is None or at is None:
             return None
         node = self.ground.header.node
-        beside = [
+        waiting = [
             each
             for each in one.jobs
             if each is not job
             and each.doing in (Doing.INSTALL, Doing.UNINSTALL)
             and node(each.rank) == node(job.rank)
         ]
-        if job.fault.action is Action.HOLD and beside:
+        if job.fault.action is Action.HOLD and waiting:
             return None
         return self._plan(job.fault.action, at, gates)
 
@@ -240,15 +228,15 @@ class Executor:
     def _together(
         self, requests: Sequence[CompileRequest], jobs: Sequence[_Task]
     ) -> list[CompileResult | Ended]:
-        """All at once; one that is to stand still goes first, and goes on when the others ended."""
+        """Run everything at once. Tasks that are held start first, and go on when the others have
+        ended."""
 
         def task(together: Sequence[CompileRequest], gate: Gate | None = None) -> _Task:
             return _Task(lambda: [*self.ground.toolchain.compile_together(together)], gate)
 
-        held = [each for each in requests if each.plan is not None and each.plan.gate is not None]
-        rest = [each for each in requests if each not in held]
-        tasks = [*jobs, *(task([each], each.plan.gate) for each in held if each.plan is not None)]
-        if rest:
+        held = [(each, each.plan.gate) for each in requests if each.plan and each.plan.gate]
+        tasks = [*jobs, *(task([request], gate) for request, gate in held)]
+        if rest := [each for each in requests if not (each.plan and each.plan.gate)]:
             tasks.append(task(rest))
         if not tasks:
             return []
@@ -269,7 +257,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class _Task:
-    """Something that is started beside others; with a ``gate`` it stands there for a while."""
+    """Work to run in a thread; if it has a ``gate``, its process is held there for a while."""
 
     start: Callable[[], list[CompileResult | Ended]]
     gate: Gate | None = None
@@ -282,29 +270,14 @@ def _digest(path: Path) -> str:
         return ""
 
 
-def _delivery(
-    number: int, compile_: Compile, result: CompileResult, at: Operation | None
-) -> Delivery:
-    struck = ""
-    if compile_.fault is not None and at is not None:
-        action = compile_.fault.action
-        killed = action in (Action.KILL, Action.TEAR) and result.returncode == -9
-        if killed or action is Action.HOLD:
-            words = {Action.KILL: "killed before", Action.TEAR: "killed in the middle of"}
-            struck = f"{words.get(action, 'made to wait before')} {at.point}"
-    said = result.output.strip().splitlines()
-    return Delivery(
-        round=number,
-        rank=compile_.rank,
-        returncode=result.returncode,
-        kernels=kernel_digests(result),
-        struck=struck,
-        said=said[-1][:200] if said and not result.succeeded else "",
-    )
+def _delivery(number: int, compile_: Compile, result: CompileResult) -> Delivery:
+    kernels = kernel_digests(result)
+    ending = ending_of(result, result.request.plan)
+    return Delivery(number, compile_.rank, result.returncode, kernels, *ending)
 
 
 def _touched(before: dict[str, Snapshot], after: dict[str, Snapshot]) -> list[str]:
-    """Paths that changed, by whose they are; contents that were only read did not change."""
+    """Paths that changed, prefixed with their directory's name. Reading a file does not count."""
     return [
         f"{name}/{path}"
         for name in before

@@ -1,4 +1,4 @@
-"""What executions on one toolchain rest on: right kernels, and places where faults can strike."""
+"""Prepares a toolchain for stress: records right kernels, and where faults can strike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation, TraceEr
 from pytest_ascendcache.nodes import NodeProfile, Nodes
 from pytest_ascendcache.observation import NotDecidable, Run
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.stress.history import Fault, Header, Setting
+from pytest_ascendcache.stress.history import Header, Setting
 from pytest_ascendcache.stress.jobs import NETWORKS, JobGround, prepare_jobs
 from pytest_ascendcache.stress.later import served_later
 from pytest_ascendcache.toolchains import (
@@ -23,7 +23,7 @@ from pytest_ascendcache.toolchains import (
 )
 
 LOCKS_SHARED = (NodeProfile.LOCAL, NodeProfile.ONE_MOUNT, NodeProfile.NFS_DEFAULT)
-"""Profiles on which a lock keeps ranks of every node waiting."""
+"""Profiles on which ranks of all nodes wait for a lock."""
 
 _OPTIONS = {
     Setting.PLAIN: CompileOptions(),
@@ -35,9 +35,9 @@ _OPTIONS = {
 
 @dataclass(frozen=True)
 class Ground:
-    """What executions on one toolchain have in common: the header, and where faults can strike.
+    """What all executions on one toolchain share: the header, and where faults can strike.
 
-    ``serves_marked`` is the positive control of what is asked of a cache later.
+    ``serves_marked`` is the positive control: the toolchain reuses marked entries.
     """
 
     toolchain: Toolchain
@@ -50,18 +50,13 @@ class Ground:
 
     @property
     def actions(self) -> frozenset[Action]:
-        """Faults that can be brought in."""
+        """The faults that can be injected."""
         return frozenset(action for action, points in self.points.items() if points)
 
     @property
     def settings(self) -> frozenset[Setting]:
-        """Settings of which the right kernels are known."""
+        """The settings whose right kernels are known."""
         return frozenset(map(Setting, self.header.right))
-
-    def operation(self, fault: Fault) -> Operation | None:
-        """Where a fault strikes; ``None`` where this toolchain has no such place."""
-        points = self.points.get(fault.action, ())
-        return points[fault.point % len(points)] if points else None
 
 
 def prepare(
@@ -72,11 +67,11 @@ def prepare(
     directory: Path,
     nodes: Nodes | None = None,
 ) -> Ground:
-    """Learn the right kernels from compiles no cache has a part in, and the toolchain's operations.
+    """Record the right kernels, by compiles without a cache, and the toolchain's file operations.
 
     Raises:
-        NotDecidable: where two such compiles differ.
-        ToolchainError: where one fails.
+        NotDecidable: if two such compiles deliver different kernels.
+        ToolchainError: if a compile fails.
     """
     right: dict[str, tuple[str, ...]] = {}
     for setting in Setting:
@@ -84,47 +79,35 @@ def prepare(
         if digests is not None:
             right[setting.value] = digests
     names = tuple(each.name or each.type for each in operators)
-    where = (len(nodes.roots), nodes.profile.value) if nodes else (1, NodeProfile.LOCAL.value)
-    locks_shared = where[1] in (each.value for each in LOCKS_SHARED)
-    jobs = prepare_jobs(toolchain, directory / "jobs", locks_shared)
-    networks = tuple(each.name for each in NETWORKS) if jobs.doings else ()
+    profile = nodes.profile if nodes else NodeProfile.LOCAL
+    jobs = prepare_jobs(toolchain, directory / "jobs", profile in LOCKS_SHARED)
     header = Header(
         seed,
         ranks,
         names,
         f"{toolchain.name} {toolchain.version}",
         right,
-        *where,
-        networks=networks,
+        len(nodes.roots) if nodes else 1,
+        profile.value,
+        networks=tuple(each.name for each in NETWORKS) if jobs.doings else (),
         outputs=dict(jobs.outputs),
     )
     points, by_fcntl = _points(toolchain, operators[0], directory)
-    served = _serves_marked(toolchain, operators[0], directory / "marked")
+    places = directory / "marked" / "cache", directory / "marked"
+    request = request_of(toolchain, operators[:1], Setting.PLAIN, CacheMode.ENABLE, *places)
+    first, reused = served_later(toolchain, request, directory / "marked" / "last")
+    served = first.succeeded and all(reused)
     return Ground(toolchain, operators, header, points, served, by_fcntl, jobs)
-
-
-def _serves_marked(toolchain: Toolchain, operator: OperatorSpec, directory: Path) -> bool:
-    plain = (Setting.PLAIN, CacheMode.ENABLE, directory / "cache", directory)
-    first, reused = served_later(
-        toolchain, request_of(toolchain, (operator,), *plain), directory / "last"
-    )
-    return first.succeeded and all(reused)
 
 
 def _right(
     toolchain: Toolchain, operators: tuple[OperatorSpec, ...], setting: Setting, directory: Path
 ) -> tuple[str, ...] | None:
-    """Digests of fresh kernels; a setting that is not offered, or not repeatable, has none."""
+    """Digests of fresh kernels, or None if the setting is not offered or its kernels vary."""
     runs: list[tuple[str, ...]] = []
     for number in range(2):
-        request = request_of(
-            toolchain,
-            operators,
-            setting,
-            CacheMode.DISABLE,
-            directory / "cache",
-            directory / f"{number}",
-        )
+        places = directory / "cache", directory / f"{number}"
+        request = request_of(toolchain, operators, setting, CacheMode.DISABLE, *places)
         (result,) = toolchain.compile_together([request])
         if not result.succeeded:
             if setting is Setting.PLAIN:
@@ -160,7 +143,7 @@ def request_of(
 
 
 def kernel_digests(result: CompileResult) -> tuple[str, ...]:
-    """SHA-256 of each delivered kernel, empty where there is none."""
+    """SHA-256 of each delivered kernel, empty for one that is missing."""
     operators = result.request.operators
     run = Run(result, operators, Snapshot({}), Snapshot({}), None, {}, "")
     digests = []
@@ -175,8 +158,10 @@ def kernel_digests(result: CompileResult) -> tuple[str, ...]:
 def _points(
     toolchain: Toolchain, operator: OperatorSpec, directory: Path
 ) -> tuple[dict[Action, tuple[Operation, ...]], bool]:
-    """Where processes can be killed, torn and held: the operations of a compile that stores, of
-    one that hits and of one that forces, as they were recorded; and whether it locks by fcntl."""
+    """The operations at which a compile can be killed, torn or held, and whether it locks by fcntl.
+
+    They come from recordings of a compile that stores, one that reuses and one that forces.
+    """
     if Capability.FAULT_POINTS not in toolchain.capabilities:
         return {}, False
     route, cache = toolchain.fault_route(), directory / "recorded"
@@ -202,7 +187,7 @@ def _points(
         Action.HOLD: [*free, *(each for each in forcing if each.act is Act.LOCK)],
     }
     if route.holds_behind:
-        del points[Action.HOLD]  # behind another operation a lock may be in hand
+        del points[Action.HOLD]  # behind an operation it may already have the lock
     by_fcntl = any(each.act is Act.LOCK and each.point == "fcntl" for each in (*storing, *forcing))
     offered = {action: tuple(all_) for action, all_ in points.items() if action in route.actions}
     return offered, by_fcntl

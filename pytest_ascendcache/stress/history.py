@@ -1,8 +1,8 @@
-"""What is done in a stress run and what came of it.
+"""The records of a stress run: what each round does, and what comes of it.
 
-Each round has a line with what is about to happen, so that a run that was killed says in what; one
-for the caches after the disturbances; one for each compile and each job; one for everything that
-was found on disk afterwards; and one for each that was done by itself.
+A round is announced in a line of its own before it begins, so that a killed run shows what it was
+doing. Lines follow for the caches after the disturbances, for each compile and each job, for
+everything on disk afterwards, and for each step that then runs alone.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pytest_ascendcache.faults import Action
 
 SCHEMA = 1
 SHARED = "shared"
-"""The cache directory all ranks may use; ``rank<N>`` is the one of a rank's own."""
+"""The cache directory that all ranks may use; ``rank<N>`` is rank N's private one."""
 
 
 class Setting(str, Enum):
-    """What of the compile options is varied, beside the cache mode."""
+    """The compile options that vary besides the cache mode."""
 
     PLAIN = "plain"
     PRECISION = "high_precision"
@@ -29,7 +29,7 @@ class Setting(str, Enum):
 
 
 class Harm(str, Enum):
-    """What is done to a cache between rounds."""
+    """How the harness disturbs a cache between rounds."""
 
     AGE = "age"
     DELETE = "delete"
@@ -39,7 +39,7 @@ class Harm(str, Enum):
 
 @dataclass(frozen=True)
 class Fault:
-    """``action`` at one of the toolchain's own operations, counted modulo how many it has."""
+    """``action`` strikes one of the toolchain's operations: ``point`` modulo their number."""
 
     action: Action
     point: int
@@ -47,7 +47,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Compile:
-    """One process of a rank; operators by number, ``limited`` with the smallest limits."""
+    """A rank's run of atc. Operators are numbers; ``limited`` sets the smallest size limits."""
 
     rank: int
     operators: tuple[int, ...]
@@ -59,12 +59,11 @@ class Compile:
 
     @property
     def cache(self) -> str:
-        """Name of the cache directory it is given."""
         return SHARED if self.shared else f"rank{self.rank}"
 
 
 class Doing(str, Enum):
-    """What a rank does beside compiling operators."""
+    """What a rank can do besides compiling operators."""
 
     INSTALL = "install"
     UNINSTALL = "uninstall"
@@ -74,9 +73,9 @@ class Doing(str, Enum):
 
 @dataclass(frozen=True)
 class Job:
-    """One process of a rank: it installs or uninstalls the static package of a network, runs the
-    network with what is installed, or builds it incrementally as rank ``of``, which may be one that
-    another node had before."""
+    """One process of a rank that installs or uninstalls the static package of network ``number``,
+    runs the network with the installed packages, or builds it incrementally as rank ``of``, which
+    may have run on another node before."""
 
     rank: int
     doing: Doing
@@ -87,7 +86,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """``entry`` is counted modulo how many valid entries there are, in the order of names;
+    """``entry`` is an index, modulo their number, into the valid entries sorted by name;
     ``damage`` names one of ``faults.DAMAGES``."""
 
     harm: Harm
@@ -98,8 +97,8 @@ class Disturbance:
 
 @dataclass(frozen=True)
 class Round:
-    """Disturbances one after the other, then compiles and jobs all at the same time, then one by
-    itself: ``later`` shows whether the cache can still be used, ``rebuild`` the same of a build."""
+    """Disturbances one after another, then compiles and jobs at the same time, then steps alone:
+    ``later`` shows whether the cache is still usable, ``rebuild`` the same for a rank's kernels."""
 
     number: int
     disturbances: tuple[Disturbance, ...]
@@ -110,17 +109,26 @@ class Round:
 
     @property
     def steps(self) -> int:
-        """How many steps it counts for."""
         alone = (self.later is not None) + (self.rebuild is not None)
         return len(self.disturbances) + len(self.compiles) + len(self.jobs) + alone
 
 
-@dataclass(frozen=True)
-class Delivery:
-    """How a compile of a rank ended, with the SHA-256 of each kernel, empty where there is none.
+class _Ending:
+    """How a process of a round ended. ``returncode`` is None if it exceeded its deadline,
+    ``struck`` says where its fault struck, ``said`` is the last line that a failed one printed."""
 
-    ``returncode`` is ``None`` where it did not end in time. ``struck`` says where its fault did.
-    """
+    returncode: int | None
+    struck: str
+
+    @property
+    def killed(self) -> bool:
+        """Whether its fault killed it."""
+        return bool(self.struck) and self.returncode == -9
+
+
+@dataclass(frozen=True)
+class Delivery(_Ending):
+    """How a compile ended, with the SHA-256 of each kernel, empty if it was not delivered."""
 
     round: int
     rank: int
@@ -129,16 +137,10 @@ class Delivery:
     struck: str = ""
     said: str = ""
 
-    @property
-    def killed(self) -> bool:
-        """Whether it was killed on purpose."""
-        return bool(self.struck) and self.returncode == -9
-
 
 @dataclass(frozen=True)
-class Ended:
-    """How a job of a round ended, counted from 0, with the SHA-256 of its outputs: empty where
-    there are none. The other fields are those of a :class:`Delivery`."""
+class Ended(_Ending):
+    """How job number ``job`` (from 0) ended, with the SHA-256 of its outputs, empty without any."""
 
     round: int
     job: int
@@ -147,15 +149,10 @@ class Ended:
     struck: str = ""
     said: str = ""
 
-    @property
-    def killed(self) -> bool:
-        """Whether it was killed on purpose."""
-        return bool(self.struck) and self.returncode == -9
-
 
 @dataclass(frozen=True)
 class EntrySeen:
-    """One entry: digests of its files (empty where missing), and what keeps it from being valid."""
+    """A cache entry: digests of its files (empty if missing), and why it is not valid, if so."""
 
     stem: str
     object: str
@@ -165,7 +162,7 @@ class EntrySeen:
 
 @dataclass(frozen=True)
 class CacheSeen:
-    """A cache directory; ``residue`` are files named for entries that belong to none."""
+    """A cache directory; ``residue`` are files named like an entry's that belong to no entry."""
 
     cache: str
     entries: tuple[EntrySeen, ...] = ()
@@ -182,10 +179,10 @@ class Disturbed:
 
 @dataclass(frozen=True)
 class Seen:
-    """Every cache after a round's compiles, and the paths that changed meanwhile; the ``packages``
-    that are installed, by their networks, and what is wrong with their ``index``.
+    """The state after a round: every cache, the paths that the round changed, the networks whose
+    ``packages`` are installed, and what is wrong with the ``index`` of those packages.
 
-    Paths begin with ``shared/``, ``build/rank_<N>/`` or ``rank<N>/``; below the last are a rank's
+    Paths begin with ``shared/``, ``build/rank_<N>/`` or ``rank<N>/``; the last holds a rank's
     ``cache``, ``home``, ``work`` and ``out``.
     """
 
@@ -198,8 +195,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Later:
-    """What became of a round's ``later``: how the first compile ended with which kernels, and
-    whether one after it was served each of them, by a mark that was put into its entry."""
+    """The result of a round's ``later``: the first compile's exit status and kernels, and whether
+    the second compile delivered each kernel with the marker of its entry."""
 
     round: int
     returncode: int | None
@@ -209,8 +206,8 @@ class Later:
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What became of a round's ``rebuild``: how it ended with which outputs, and which files the
-    same build wrote again right after it."""
+    """The result of a round's ``rebuild``: the first build's exit status and outputs, and the files
+    that an identical second build wrote."""
 
     round: int
     returncode: int | None
@@ -220,10 +217,12 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Header:
-    """What a run was made of. ``right`` has, by setting, the digest of every operator's kernel
-    as compiles that no cache had a part in gave it, ``outputs`` the same of every network, by
-    what is done with it. ``networks`` are those that jobs are about. Rank ``n`` is on node
-    ``n * nodes // ranks``, and ``profile`` is what the nodes' mounts imitate."""
+    """What a run consists of, and the right results.
+
+    ``right`` maps a setting to the digests of all operators' kernels, as compiles without a cache
+    deliver them; ``outputs`` maps a kind of job to the digests of all ``networks``' outputs. Rank
+    ``n`` is on node ``n * nodes // ranks``; ``profile`` is the kind of storage that nodes imitate.
+    """
 
     seed: int
     ranks: int
@@ -237,11 +236,10 @@ class Header:
     schema: int = SCHEMA
 
     def node(self, rank: int) -> int:
-        """The node a rank is on."""
         return rank * self.nodes // self.ranks
 
     def kernel(self, setting: Setting, operator: int) -> str:
-        """The right digest; ``KeyError`` where none is known."""
+        """The digest of the right kernel; raises ``KeyError`` if none is known for the setting."""
         return self.right[setting.value][operator]
 
 
@@ -250,7 +248,7 @@ Line = Header | Round | Disturbed | Delivery | Ended | Seen | Later | Rebuilt
 
 @dataclass(frozen=True)
 class RoundRecord:
-    """What a history has of one round; a run that was cut short lacks the rest of its last."""
+    """All lines of one round. The last round of a run that was cut short may lack some."""
 
     round: Round
     deliveries: tuple[Delivery, ...] = ()
@@ -262,7 +260,7 @@ class RoundRecord:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing of it is missing."""
+        """Whether no line is missing."""
         return self.seen is not None and (
             len(self.deliveries) == len(self.round.compiles)
             and len(self.ended) == len(self.round.jobs)
@@ -271,33 +269,26 @@ class RoundRecord:
         )
 
     def lines(self) -> Iterator[Line]:
-        """What it is written as."""
-        yield self.round
-        if self.disturbed is not None:
-            yield self.disturbed
-        yield from self.deliveries
-        yield from self.ended
-        if self.seen is not None:
-            yield self.seen
-        if self.later is not None:
-            yield self.later
-        if self.rebuilt is not None:
-            yield self.rebuilt
+        """Its lines in the order of the file."""
+        lines = (
+            *(self.round, self.disturbed, *self.deliveries, *self.ended),
+            *(self.seen, self.later, self.rebuilt),
+        )
+        return (line for line in lines if line is not None)
 
 
 @dataclass(frozen=True)
 class History:
-    """A whole run."""
+    """A complete run."""
 
     header: Header
     rounds: tuple[RoundRecord, ...]
 
     @property
     def steps(self) -> int:
-        """Steps of all rounds."""
         return sum(each.round.steps for each in self.rounds)
 
     def lines(self) -> Iterator[Line]:
-        """What it is written as, but for the header."""
+        """All lines of the file but the header."""
         for each in self.rounds:
             yield from each.lines()

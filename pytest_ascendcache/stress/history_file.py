@@ -1,14 +1,13 @@
-"""A history as a file: JSON lines, written as the run goes; the first is the header."""
+"""Writes and reads a history as JSON lines: the header, then each step as it happens."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
-from types import TracebackType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pytest_ascendcache.files import open_log, read_text
 from pytest_ascendcache.stress.history import (
@@ -26,19 +25,30 @@ from pytest_ascendcache.stress.history import (
     Seen,
 )
 
+Written = TypeVar("Written", bound=Line)
+
 
 class HistoryError(ValueError):
-    """A file that is no history, or a damaged one; names the line."""
+    """The file is not a history, or is damaged. The message names the line."""
 
 
 _LINES: dict[str, type[Any]] = {
     each.__name__.lower(): each
     for each in (Header, Round, Disturbed, Delivery, Ended, Seen, Later, Rebuilt)
 }
+_PARTS: dict[type[Any], str] = {
+    Delivery: "deliveries",
+    Ended: "ended",
+    Disturbed: "disturbed",
+    Seen: "seen",
+    Later: "later",
+    Rebuilt: "rebuilt",
+}
+"""The field of :class:`RoundRecord` that holds lines of each type."""
 
 
 class HistoryWriter:
-    """Writes a history line by line, each flushed; also keeps it, to be checked."""
+    """Writes a history line by line, flushes each, and keeps them all for the checker."""
 
     def __init__(self, path: Path, header: Header) -> None:
         self._file = open_log(path)
@@ -49,32 +59,28 @@ class HistoryWriter:
     def __enter__(self) -> HistoryWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
-    def write(self, line: Line) -> None:
-        """Append one line."""
+    def write(self, line: Written) -> Written:
+        """Append a line, and return it."""
         document = {"line": type(line).__name__.lower(), **asdict(line)}
         self._file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         self._lines.append(line)
+        return line
 
     @property
     def history(self) -> History:
-        """What was written so far."""
+        """The lines written so far."""
         return History(self._header, _by_round(self._lines[1:]))
 
 
 def read_history(path: Path) -> History:
-    """Read a history back.
+    """Read a history.
 
     Raises:
-        HistoryError: for a file that cannot be read or a line that says nothing of a run.
+        HistoryError: if the file cannot be read or a line is not part of a history.
     """
     try:
         texts = read_text(path).splitlines()
@@ -83,7 +89,7 @@ def read_history(path: Path) -> History:
         raise HistoryError(f"{path}: {reason}; name a history of --ascend-stress.") from None
     lines = [_line(text, f"{path}:{number}") for number, text in enumerate(texts, 1)]
     if not lines or not isinstance(lines[0], Header):
-        raise HistoryError(f"{path}:1: a history begins with its header; this is none.")
+        raise HistoryError(f"{path}:1: this is not a history, which begins with its header.")
     if lines[0].schema != SCHEMA:
         raise HistoryError(f"{path}:1: schema {lines[0].schema}; this version reads {SCHEMA}.")
     _check_numbers(lines[0], lines[1:], path)
@@ -91,26 +97,28 @@ def read_history(path: Path) -> History:
 
 
 def _check_numbers(header: Header, lines: list[Line], path: Path) -> None:
-    """Lines that speak of a rank, an operator or a round there is not are damaged."""
+    """Refuse lines that name a rank, an operator, a network or a round that does not exist."""
     number = None
     for place, line in enumerate(lines, 2):
+        where = f"{path}:{place}"
         if isinstance(line, Round):
             number = line.number
-            for each in (*line.compiles, *((line.later,) if line.later else ())):
-                if not 0 <= each.rank < header.ranks:
-                    raise HistoryError(f"{path}:{place}: there is no rank {each.rank}.")
-                if not all(0 <= one < len(header.operators) for one in each.operators):
+            compiles = [*line.compiles, *((line.later,) if line.later else ())]
+            jobs = [*line.jobs, *((line.rebuild,) if line.rebuild else ())]
+            ranks = [each.rank for each in compiles]
+            for rank in (*ranks, *(rank for job in jobs for rank in (job.rank, job.of))):
+                if rank not in range(header.ranks):
+                    raise HistoryError(f"{where}: there is no rank {rank}.")
+            for each in compiles:
+                if not set(each.operators) <= set(range(len(header.operators))):
                     raise HistoryError(
-                        f"{path}:{place}: operators {each.operators} are not all there."
+                        f"{where}: some of the operators {each.operators} do not exist."
                     )
-            for job in (*line.jobs, *((line.rebuild,) if line.rebuild else ())):
-                for rank in (job.rank, job.of):
-                    if not 0 <= rank < header.ranks:
-                        raise HistoryError(f"{path}:{place}: there is no rank {rank}.")
-                if not 0 <= job.number < len(header.networks):
-                    raise HistoryError(f"{path}:{place}: there is no network {job.number}.")
+            for job in jobs:
+                if job.number not in range(len(header.networks)):
+                    raise HistoryError(f"{where}: there is no network {job.number}.")
         elif isinstance(line, Header) or line.round != number:
-            raise HistoryError(f"{path}:{place}: this line is not of the round before it.")
+            raise HistoryError(f"{where}: this line does not belong to the round before it.")
 
 
 def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
@@ -119,20 +127,10 @@ def _by_round(lines: list[Line]) -> tuple[RoundRecord, ...]:
         if isinstance(line, Round):
             records.append(RoundRecord(line))
             continue
-        last = records.pop()
-        if isinstance(line, Delivery):
-            last = replace(last, deliveries=(*last.deliveries, line))
-        elif isinstance(line, Ended):
-            last = replace(last, ended=(*last.ended, line))
-        elif isinstance(line, Rebuilt):
-            last = replace(last, rebuilt=line)
-        elif isinstance(line, Disturbed):
-            last = replace(last, disturbed=line)
-        elif isinstance(line, Seen):
-            last = replace(last, seen=line)
-        elif isinstance(line, Later):
-            last = replace(last, later=line)
-        records.append(last)
+        part = _PARTS[type(line)]
+        earlier = getattr(records[-1], part)
+        changed: Any = (*earlier, line) if isinstance(earlier, tuple) else line
+        records[-1] = replace(records[-1], **{part: changed})
     return tuple(records)
 
 
@@ -152,40 +150,36 @@ def _line(text: str, where: str) -> Line:
 
 
 def _damaged(where: str, what: str) -> HistoryError:
-    return HistoryError(f"{where}: no line of a history: {what}; cut the file before this line.")
+    return HistoryError(f"{where}: not a line of a history: {what}; cut the file before this line.")
 
 
 def _decode(kind: Any, value: Any) -> Any:
-    """A value of a declared type from JSON; anything else is an error."""
+    """Convert a JSON value to a declared type; raise ``TypeError`` if it does not fit."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         (inner,) = (each for each in arguments if each is not type(None))
         return None if value is None else _decode(inner, value)
     if origin is tuple:
         if not isinstance(value, list):
-            raise TypeError(f"{value!r} is no list")
+            raise TypeError(f"{value!r} is not a list")
         return tuple(_decode(arguments[0], each) for each in value)
     if origin is dict:
         if not isinstance(value, dict):
-            raise TypeError(f"{value!r} is no table")
+            raise TypeError(f"{value!r} is not a table")
         return {str(key): _decode(arguments[1], each) for key, each in value.items()}
     if is_dataclass(kind):
-        return _decode_fields(kind, value)
+        if not isinstance(value, dict):
+            raise TypeError(f"{value!r} is not a table")
+        types, known = get_type_hints(kind), {each.name: each for each in fields(kind)}
+        needed = {n for n, each in known.items() if each.default is each.default_factory is MISSING}
+        if missing := needed - set(value):
+            raise TypeError(f"the field {min(missing)!r} is missing")
+        if unknown := set(value) - set(known):
+            raise TypeError(f"unknown field {min(unknown)!r}")
+        make: Any = kind
+        return make(**{name: _decode(types[name], each) for name, each in value.items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
     if type(value) is not kind:
-        raise TypeError(f"{value!r} is no {kind.__name__}")
+        raise TypeError(f"{value!r} is not of type {kind.__name__}")
     return value
-
-
-def _decode_fields(kind: Any, value: Mapping[str, Any]) -> Any:
-    types = get_type_hints(kind)
-    if not isinstance(value, dict):
-        raise TypeError(f"{value!r} is no table")
-    needed = {each.name for each in fields(kind) if each.default is each.default_factory is MISSING}
-    if missing := needed - set(value):
-        raise TypeError(f"the field {min(missing)!r} is missing")
-    unknown = set(value) - {each.name for each in fields(kind)}
-    if unknown:
-        raise TypeError(f"unknown field {min(unknown)!r}")
-    return kind(**{name: _decode(types[name], each) for name, each in value.items()})

@@ -1,15 +1,15 @@
-"""What ranks do beside compiling operators: install static packages, run them, build networks.
+"""What ranks do besides compiling operators: install static packages, run networks, build them.
 
-Packages go into an operator package that all ranks share, kernels of networks into directories of
-ranks that all nodes see. :func:`prepare_jobs` makes packages and learns right outputs;
-:class:`Jobs` carries jobs out, and looks at what they left.
+Packages go into an operator package that all ranks share; networks' kernels go into per-rank
+directories that all nodes see. :func:`prepare_jobs` compiles the packages and records the right
+outputs; :class:`Jobs` runs jobs and inspects what they leave.
 """
 
 from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -21,6 +21,7 @@ from pytest_ascendcache.faults import Act, Action, FaultPlan, Operation
 from pytest_ascendcache.observation import StaticKernelsUnderTest, probe_network
 from pytest_ascendcache.stress.history import Doing, Ended, Fault, Job, Rebuilt
 from pytest_ascendcache.toolchains import (
+    CompileResult,
     StaticResult,
     Toolchain,
     ToolchainError,
@@ -36,17 +37,17 @@ NETWORKS = (
     probe_network("Abs", name="net_1"),
     probe_network("Neg", "Exp", name="net_2"),
 )
-"""What is run and built; of each there is a package. Two of them have an operator in common."""
+"""The networks that jobs run and build. Each has a package; two have an operator in common."""
 
 OPP, BUILD = "opp", "build"
-"""Directories beside the shared cache: the operator package, and where ranks keep kernels."""
+"""Directories next to the shared cache: the operator package, and the ranks' kernels."""
 
 
 @dataclass(frozen=True)
 class JobGround:
-    """What jobs rest on: ``packages`` by network and the ``keys`` each installs; by what is done
-    the ``outputs`` of runs that nothing else had a part in; ``points`` are where an installer can
-    be struck."""
+    """What jobs need: the ``packages`` of the networks and the ``keys`` that each installs; the
+    right ``outputs`` for each kind of job; the ``points`` at which a fault can strike an installer.
+    """
 
     packages: tuple[Path, ...] = ()
     keys: tuple[frozenset[tuple[str, str]], ...] = ()
@@ -56,22 +57,48 @@ class JobGround:
 
     @property
     def doings(self) -> frozenset[Doing]:
-        """What can be done with this toolchain, and judged."""
+        """The kinds of job that this toolchain can do and that can be judged."""
         installing = (Doing.INSTALL, Doing.UNINSTALL) if self.packages else ()
         return frozenset((*installing, *map(Doing, self.outputs)))
 
-    def operation(self, fault: Fault | None) -> Operation | None:
-        """Where a fault strikes an installer; ``None`` where there is no such place."""
-        points = self.points.get(fault.action, ()) if fault else ()
-        return points[fault.point % len(points)] if fault and points else None
+
+def operation_at(
+    points: Mapping[Action, Sequence[Operation]], fault: Fault | None
+) -> Operation | None:
+    """The operation that a fault strikes, or None if its action has no points."""
+    suitable = points.get(fault.action, ()) if fault else ()
+    return suitable[fault.point % len(suitable)] if fault and suitable else None
+
+
+_STRUCK = {
+    Action.KILL: "killed before",
+    Action.TEAR: "killed in the middle of",
+    Action.HOLD: "made to wait before",
+}
+
+
+def ending_of(
+    result: CompileResult | StaticResult | TrainResult, plan: FaultPlan | None
+) -> tuple[str, str]:
+    """Where the planned fault struck a process, and the last line printed by one that failed.
+
+    Either is empty if it does not apply.
+    """
+    struck = ""
+    if plan and plan.at and (plan.action is Action.HOLD or result.returncode == -9):
+        struck = f"{_STRUCK[plan.action]} {plan.at.point}"
+    lines = result.output.strip().splitlines()
+    return struck, lines[-1][:200] if lines and not result.succeeded else ""
 
 
 def prepare_jobs(toolchain: Toolchain, directory: Path, waits: bool) -> JobGround:
-    """Compile packages, and learn what clients and ranks give. With ``waits`` a process that holds
-    a lock keeps the others waiting, so that none is held with one.
+    """Compile the packages, and record the right outputs of clients and ranks.
+
+    With ``waits``, processes on all nodes wait for each other's locks, so no process is ever held
+    while it has one.
 
     Raises:
-        ToolchainError: where what is needed fails with nobody else at work.
+        ToolchainError: if any of this fails although nothing else is running.
     """
     offered = toolchain.capabilities
     outputs: dict[str, tuple[str, ...]] = {}
@@ -97,12 +124,12 @@ def prepare_jobs(toolchain: Toolchain, directory: Path, waits: bool) -> JobGroun
 
 
 def _repeatable(runs: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """What all runs gave; nothing where they differ."""
+    """The outputs of all runs, or nothing if they differ."""
     return runs[0] if len(set(runs)) == 1 else ()
 
 
 def _build(toolchain: Toolchain, directory: Path) -> tuple[str, ...]:
-    given = []
+    digests = []
     for number, network in enumerate(NETWORKS):
         request = TrainRequest(
             network,
@@ -113,8 +140,8 @@ def _build(toolchain: Toolchain, directory: Path) -> tuple[str, ...]:
         result = toolchain.start_rank(request).wait()
         if not result.succeeded:
             raise ToolchainError(f"the rank {result.failure}")
-        given.append(_digest(result.outputs))
-    return tuple(given)
+        digests.append(_digest(result.outputs))
+    return tuple(digests)
 
 
 def _run(kernels: StaticKernelsUnderTest, number: int, opp: Path) -> str:
@@ -141,114 +168,92 @@ def _points(
 
 
 def _digest(outputs: Mapping[str, NDArray[Any]] | None) -> str:
-    """SHA-256 of all outputs with their names; empty where there are none."""
+    """SHA-256 of all outputs with their names, or empty without outputs."""
     if outputs is None:
         return ""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(outputs):
-        whole.update(f"{name} {outputs[name].dtype} {outputs[name].shape} ".encode())
-        whole.update(outputs[name].tobytes())
-    return whole.hexdigest()
+        digest.update(f"{name} {outputs[name].dtype} {outputs[name].shape} ".encode())
+        digest.update(outputs[name].tobytes())
+    return digest.hexdigest()
 
 
+@dataclass
 class Jobs:
-    """Carries jobs out. ``backing`` is the shared directory, of which each rank sees what ``view``
-    gives it; ``own`` has each rank's directory."""
+    """Runs jobs. ``backing`` is the shared directory itself; ``views`` has it as each rank sees it,
+    ``own`` the ranks' private directories. Ranks keep their kernels in ``built``."""
 
-    def __init__(
-        self,
-        toolchain: Toolchain,
-        ground: JobGround,
-        backing: Path,
-        views: Sequence[Path],
-        own: Sequence[Path],
-    ) -> None:
-        self._toolchain = toolchain
-        self._ground = ground
-        self._backing = backing
-        self._views = views
-        self._own = own
-        self._numbers = count()
-        if ground.doings:
+    toolchain: Toolchain
+    ground: JobGround
+    backing: Path
+    views: Sequence[Path]
+    own: Sequence[Path]
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def __post_init__(self) -> None:
+        self.built = self.backing / BUILD
+        if self.ground.doings:
             for name in (OPP, BUILD):
-                (backing / name).mkdir()
-
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to be done with this toolchain."""
-        return bool(self._ground.doings)
-
-    @property
-    def built(self) -> Path:
-        """Where ranks keep their kernels."""
-        return self._backing / BUILD
+                (self.backing / name).mkdir()
 
     def do(self, number: int, index: int, job: Job, plan: FaultPlan | None = None) -> Ended:
-        """Do one job of a round, to its end."""
-        result, outputs = self._done(job, self._views[job.rank], plan)
-        struck = ""
-        if plan is not None and plan.at is not None:
-            killed = plan.action is Action.KILL and result.returncode == -9
-            if killed or plan.action is Action.HOLD:
-                words = "killed" if killed else "made to wait"
-                struck = f"{words} before {plan.at.point}"
-        said = result.output.strip().splitlines()
-        succeeded = result.returncode == 0
-        last = said[-1][:200] if said and not succeeded else ""
-        return Ended(number, index, result.returncode, outputs, struck, last)
+        """Run job ``index`` of round ``number``, and wait for it to end."""
+        result, outputs = self._done(job, self.views[job.rank], plan)
+        return Ended(number, index, result.returncode, outputs, *ending_of(result, plan))
 
     def rebuild(self, number: int, job: Job) -> Rebuilt:
-        """Build a network twice by itself, where no node remembers anything: how the first build
-        ended, and which files the second wrote."""
-        first, outputs = self._done(job, self._backing, None)
+        """Build a network twice with nothing else running, in the shared directory itself, where
+        no node's caching is in the way."""
+        first, outputs = self._done(job, self.backing, None)
         before = Snapshot.take(self.built)
-        self._done(job, self._backing, None)
+        self._done(job, self.backing, None)
         changes = before.disturbed(Snapshot.take(self.built))
         written = tuple(sorted(path for path in changes if not path.endswith(".lock")))
         return Rebuilt(number, first.returncode, outputs, written)
 
     def installed(self) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        """Which packages are installed, and what is wrong with the index that all share."""
-        if not self._ground.packages:
+        """The networks whose packages are installed, and what is wrong with the shared index."""
+        if not self.ground.packages:
             return (), ()
-        there = InstalledKernels(self._backing / OPP)
-        names = [each.stem for each in self._ground.packages]
-        packages = tuple(index for index, name in enumerate(names) if name in there.packages)
+        installed = InstalledKernels(self.backing / OPP)
+        names = [each.stem for each in self.ground.packages]
+        packages = tuple(index for index, name in enumerate(names) if name in installed.packages)
         try:
-            index = there.index()
+            index = installed.index()
         except TornIndex as error:
             return packages, (f"the index is torn: {error}",)
-        wanted = frozenset().union(*(self._ground.keys[each] for each in packages))
+        wanted = frozenset().union(*(self.ground.keys[each] for each in packages))
         wrong = [f"the index lacks {key}" for _, key in sorted(wanted - set(index))]
         for (kind, key), entry in index.items():
             owner = str(entry["binPath"]).partition("/")[0]
-            if (kind, key) not in wanted or owner not in there.packages:
+            if (kind, key) not in wanted or owner not in installed.packages:
                 wrong.append(f"the index has {key} of {owner}, which is not installed")
             else:
-                wrong += there.problems(entry)
+                wrong += installed.problems(entry)
         return packages, tuple(wrong)
 
     def _done(
         self, job: Job, view: Path, plan: FaultPlan | None
     ) -> tuple[StaticResult | TrainResult, str]:
-        directory = self._own[job.rank] / "out" / f"job{next(self._numbers)}"
+        """Run a job in a view of the shared directory. Returns its result and outputs."""
+        directory = self.own[job.rank] / "out" / f"job{next(self._numbers)}"
         if job.doing is Doing.BUILD:
             settings = {"MS_COMPILER_CACHE_PATH": str(view / BUILD), "RANK_ID": str(job.of)}
-            work = self._own[job.rank] / "work"
+            work = self.own[job.rank] / "work"
             request = TrainRequest(NETWORKS[job.number], directory, work, settings)
-            built = self._toolchain.start_rank(request).wait()
+            built = self.toolchain.start_rank(request).wait()
             return built, _digest(built.outputs)
-        kernels = self._ground.kernels
+        kernels = self.ground.kernels
         assert kernels is not None
         if job.doing is Doing.RUN:
             client = kernels.client(NETWORKS[job.number], static=False, opp=view / OPP)
-            run = kernels.observed(client, self._toolchain.start_static(client.request).wait())
+            run = kernels.observed(client, self.toolchain.start_static(client.request).wait())
             outputs = _digest(run.outputs())
             shutil.rmtree(client.directory, ignore_errors=True)
             return run.result, outputs
-        package = self._ground.packages[job.number]
+        package = self.ground.packages[job.number]
         if job.doing is Doing.INSTALL and plan is None:
             starting = kernels.installation(package, view / OPP)
         else:
             starting = kernels.installer(package, job.doing.value, plan, view / OPP)
-        return self._toolchain.start_static(starting).wait(), ""
+        return self.toolchain.start_static(starting).wait(), ""

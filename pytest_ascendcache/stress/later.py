@@ -1,4 +1,4 @@
-"""Whether a cache can still be used: a compile by itself, and what a second one is served."""
+"""Tests whether a cache is still usable: one compile alone, and a second that should reuse."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from pytest_ascendcache.toolchains import CompileRequest, CompileResult, Toolcha
 def served_later(
     toolchain: Toolchain, request: CompileRequest, output: Path
 ) -> tuple[CompileResult, tuple[bool, ...]]:
-    """Compile, mark every valid entry, and compile once more into ``output``.
+    """Compile, mark every valid entry, compile again into ``output``, and remove the markers.
 
-    How the first compile ended, and of each operator whether the second delivered a marked kernel.
-    Marks are taken away again.
+    Returns the first result, and for each operator whether the second compile reused its entry.
     """
     (first,) = toolchain.compile_together([request])
     if not first.succeeded:
@@ -57,7 +56,7 @@ def _contents(entry: Entry) -> dict[Path, tuple[bytes, int, int]]:
 
 
 def _put_back(entry: Entry, contents: dict[Path, tuple[bytes, int, int]]) -> None:
-    """Take the mark of an entry away, unless the entry was replaced or removed."""
+    """Restore an entry's files, unless a compile replaced or removed them."""
     now = Entry(entry.stem, entry.directory)
     if not find_canaries(now.object or b""):
         return

@@ -1,4 +1,4 @@
-"""A history for people: one line for each thing that was done."""
+"""Tells a history to people, one line for each step."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def tell(history: History) -> Iterator[str]:
         if record.round.later is not None:
             yield f"  {_compile(history.header, record.round.later, None)}, by itself afterwards"
         if record.round.rebuild is not None:
-            told = _job(history.header, record.round.rebuild, None)
-            yield f"  {told}, twice, by itself afterwards"
+            build = _job(history.header, record.round.rebuild, None)
+            yield f"  {build}, twice, by itself afterwards"
 
 
 def _harm(disturbance: Disturbance) -> str:
@@ -51,19 +51,13 @@ def _harm(disturbance: Disturbance) -> str:
 def _compile(header: Header, compile_: Compile, delivery: Delivery | None) -> str:
     names = ", ".join(header.operators[each] for each in compile_.operators)
     limit = ", smallest limits" if compile_.limited else ""
-    end = ""
-    if delivery is not None:
-        end = f" -> {delivery.struck or f'exit status {delivery.returncode}'}"
-    node = f" on node {header.node(compile_.rank)}" if header.nodes > 1 else ""
     return (
-        f"rank {compile_.rank}{node}: {compile_.mode.value} {names} "
-        f"({compile_.setting.value}{limit}) in {compile_.cache}{end}"
+        f"{_rank(header, compile_.rank)}: {compile_.mode.value} {names} "
+        f"({compile_.setting.value}{limit}) in {compile_.cache}{_end(delivery)}"
     )
 
 
 def _job(header: Header, job: Job, ended: Ended | None) -> str:
-    end = f" -> {ended.struck or f'exit status {ended.returncode}'}" if ended is not None else ""
-    node = f" on node {header.node(job.rank)}" if header.nodes > 1 else ""
     network = header.networks[job.number]
     what = {
         Doing.INSTALL: f"install the package of {network}",
@@ -71,4 +65,12 @@ def _job(header: Header, job: Job, ended: Ended | None) -> str:
         Doing.RUN: f"run {network} with what is installed",
         Doing.BUILD: f"build {network} as rank {job.of}",
     }[job.doing]
-    return f"rank {job.rank}{node}: {what}{end}"
+    return f"{_rank(header, job.rank)}: {what}{_end(ended)}"
+
+
+def _end(ending: Delivery | Ended | None) -> str:
+    return f" -> {ending.struck or f'exit status {ending.returncode}'}" if ending else ""
+
+
+def _rank(header: Header, rank: int) -> str:
+    return f"rank {rank} on node {header.node(rank)}" if header.nodes > 1 else f"rank {rank}"

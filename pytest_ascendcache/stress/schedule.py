@@ -1,4 +1,4 @@
-"""What a seed makes the ranks do: rounds without end, each a function of seed and number."""
+"""Draws rounds and operators: each depends on nothing but the seed and its number."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import count
 
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.faults import DAMAGES, Action
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.stress.history import (
     SHARED,
     Compile,
@@ -22,24 +23,27 @@ from pytest_ascendcache.stress.history import (
 )
 
 _HOT = 3
-"""Operators a round is about at least, or so many parts of all: few, so that ranks meet."""
+"""A round uses this many operators, or 1 / _HOT of all if that is more: few, so that ranks meet."""
 _LATER = 4
-"""Rounds from one to the next that ends with a compile by itself."""
+"""Every round of this many ends with a compile that runs alone."""
 
 _MODES = (CacheMode.ENABLE,) * 7 + (CacheMode.FORCE,) * 2 + (CacheMode.DISABLE,)
 _SETTINGS = (Setting.PLAIN,) * 5 + (Setting.PRECISION, Setting.PERFORMANCE) * 2 + (Setting.DEBUG,)
 _JOBS = (0, 0, 1, 2, 3)
-"""How many jobs a round has, chosen at random."""
+"""Numbers of jobs in a round, drawn at random."""
 _DOINGS = (Doing.INSTALL,) * 3 + (Doing.UNINSTALL,) * 2 + (Doing.RUN,) * 2 + (Doing.BUILD,) * 3
 _HARMS = (Harm.DAMAGE,) * 4 + (Harm.AGE,) * 3 + (Harm.DELETE,) * 2 + (Harm.CLEAR,)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """``actions`` are the faults that can be brought into the toolchain, ``settings`` what is
-    known to give the same kernel each time. ``asks_later`` has rounds end with a compile by itself,
-    of a toolchain that is known to serve marked entries. ``doings`` are the jobs it can do, with
-    so many ``networks``, and ``strikes`` the faults that can be brought into its installers."""
+    """The rounds of a seed.
+
+    ``actions`` are the faults that can be injected into compiles, ``strikes`` those for installers.
+    ``settings`` have repeatable kernels. With ``asks_later``, which needs a toolchain that reuses
+    marked entries, some rounds end with a compile that runs alone. ``doings`` are the kinds of job
+    that the toolchain can do, with ``networks`` networks.
+    """
 
     seed: int
     ranks: int
@@ -52,11 +56,11 @@ class Schedule:
     strikes: frozenset[Action] = frozenset()
 
     def rounds(self) -> Iterator[Round]:
-        """Round after round, without end; the campaign stops asking."""
+        """All rounds, endlessly."""
         return map(self.round, count())
 
     def round(self, number: int) -> Round:
-        """One round. Its first half decides alone, so that no round depends on another."""
+        """Round ``number``, independent of all others."""
         chance = random.Random(f"{self.seed}/{number}")
         most = max(_HOT, self.operators // _HOT)
         hot = chance.sample(range(self.operators), min(most, self.operators))
@@ -77,7 +81,7 @@ class Schedule:
         return Round(number, disturbances, tuple(compiles), later, jobs, rebuild)
 
     def _jobs(self, chance: random.Random) -> tuple[Job, ...]:
-        """What ranks do beside compiling; a rank does one thing of that."""
+        """The jobs of a round, one at most for each rank."""
         if not self.doings:
             return ()
         jobs = []
@@ -88,8 +92,8 @@ class Schedule:
             action = chance.choice((Action.KILL, Action.HOLD))
             fault = Fault(action, chance.randrange(1000))
             struck = chance.random() < 0.2 and doing in (Doing.INSTALL, Doing.UNINSTALL)
-            known = fault if struck and action in self.strikes else None
-            jobs.append(Job(rank, doing, chance.randrange(self.networks), of, known))
+            injected = fault if struck and action in self.strikes else None
+            jobs.append(Job(rank, doing, chance.randrange(self.networks), of, injected))
         return tuple(jobs)
 
     def _disturbance(self, chance: random.Random) -> Disturbance:
@@ -116,3 +120,23 @@ class Schedule:
         action = chance.choice((Action.KILL, Action.TEAR, Action.HOLD, Action.HOLD))
         fault = Fault(action, chance.randrange(1000))
         return fault if chance.random() < 0.25 and action in self.actions else None
+
+
+_TYPES = (
+    ("Add", 2, "float32"),
+    ("Exp", 1, "float16"),
+    ("Mul", 2, "float32"),
+    ("Sqrt", 1, "float16"),
+)
+"""Type, number of inputs, data type. The float16 ones have an implementation for each mode."""
+
+
+def population(count: int) -> tuple[OperatorSpec, ...]:
+    """``count`` small operators, all different. The n-th is the same for every count."""
+    operators = []
+    for number in range(count):
+        kind, inputs, dtype = _TYPES[number % len(_TYPES)]
+        tensor = TensorDesc.of(dtype, 4, 8 + number)
+        name = f"{kind.lower()}_{number}"
+        operators.append(OperatorSpec(kind, (tensor,) * inputs, (tensor,), name=name))
+    return tuple(operators)

@@ -1,9 +1,8 @@
-"""Hosts of a cluster on this machine: network namespaces with a name, an address and processes of
-their own.
+"""Hosts of a cluster on this machine: network namespaces, each with a name, address and processes.
 
-The first namespace, the *street*, is where tests are started from; every host has a cable to it.
-Nothing of this is seen outside, and all of it ends with the process that made it: each namespace is
-held by a process that reads from a pipe of ours.
+Tests start in the first namespace, the *street*, to which every host has a cable. Nothing is
+visible outside, and everything ends with the test process: each namespace is held by a process that
+reads from one of its pipes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _HOST = 'echo "$1" >/proc/sys/kernel/hostname && ip link set lo up && echo ready
 
 
 def _held(command: Sequence[str], stack: contextlib.ExitStack) -> subprocess.Popen[str]:
-    """A process that has made its namespaces, and keeps them until its input ends."""
+    """Start a process that creates its namespaces, and keeps them until its input ends."""
     started = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -53,7 +52,7 @@ def _held(command: Sequence[str], stack: contextlib.ExitStack) -> subprocess.Pop
 
 @dataclass
 class Host:
-    """One host: its name, its address, and the process that is the first one there."""
+    """A host: its name, its address, and its first process."""
 
     name: str
     address: str
@@ -62,20 +61,20 @@ class Host:
     process: int
 
     def command(self, *words: str) -> list[str]:
-        """A command line that runs there."""
+        """A command line that runs on the host."""
         number = str(self.process)
         return ["nsenter", "-t", number, "--net", "--uts", "--pid", "--mount", "--", *words]
 
     def cut_off(self) -> None:
-        """Pull the cable: what is sent is lost, and no connection is told."""
+        """Pull the cable: packets are lost, and connections get no error."""
         pull = ["ip", "link", "set", self.cable, "down"]
         subprocess.run(["nsenter", "-t", str(self.street), "--net", *pull], check=True)
 
     def freeze(self) -> None:
-        """Stop every process there; its kernel goes on answering, as that of a host that swaps."""
-        there = Path(f"/proc/{self.process}/ns/pid").readlink()
+        """Stop all its processes. Its kernel still answers, as on a host that swaps."""
+        namespace = Path(f"/proc/{self.process}/ns/pid").readlink()
         stopped: set[int] = set()
-        while fresh := set(_processes(there)) - stopped:
+        while fresh := set(_processes(namespace)) - stopped:
             for each in fresh:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(each, signal.SIGSTOP)
@@ -103,7 +102,7 @@ class Cluster:
         self.hosts = [self._host(number, name) for number, name in enumerate(names, 1)]
 
     def outside(self, *words: str) -> list[str]:
-        """A command line that runs on the street, where every host can be reached."""
+        """A command line that runs on the street, from where all hosts can be reached."""
         return ["nsenter", "-t", str(self._street), "--net", "--mount", "--", *words]
 
     def _host(self, number: int, letter: str) -> Host:
@@ -128,22 +127,22 @@ class Cluster:
                 pytest.skip(f"{_LACKS}: {done.stderr.strip()}")
         return host
 
-    # --- what workers are reached through ---------------------------------------------------------
+    # --- ways to reach workers --------------------------------------------------------------------
 
     def by_sockets(self, each: int) -> list[str]:
-        """``--tx`` values of so many of execnet's socket servers on each host."""
-        reached = []
+        """Start ``each`` socket servers of execnet on every host. Returns their ``--tx`` values."""
+        addresses = []
         for host in self.hosts:
             for port in range(_PORT, _PORT + each):
                 where = f"{host.address}:{port}"
                 self._serve(
                     host.command(sys.executable, "-u", socketserver.__file__, where), "10.77"
                 )
-                reached.append(f"socket={where}")
-        return reached
+                addresses.append(f"socket={where}")
+        return addresses
 
     def by_ssh(self, each: int) -> list[str]:
-        """The same, of an sshd on each host, with a key of its own."""
+        """The same with an sshd on every host, and a new key."""
         sshd = _sshd()
         for key in ("host", "user"):
             made = ["-N", "", "-f", str(self._directory / key)]
@@ -169,7 +168,7 @@ class Cluster:
         ]
 
     def _add_user_of_sshd(self) -> None:
-        """sshd wants a user of its own when root starts it: in the files of these hosts alone."""
+        """Give the hosts a user ``sshd``, which the daemon needs when root starts it."""
         users = self._directory / "passwd"
         own = "sshd:x:74:74::/run/sshd:/usr/sbin/nologin\n"
         users.write_text(Path("/etc/passwd").read_text() + own)
@@ -179,7 +178,7 @@ class Cluster:
             subprocess.run(host.command(*bind), check=True)
 
     def _serve(self, words: Sequence[str], sign: str) -> None:
-        """Start a server, and wait until it says that it listens."""
+        """Start a server, and wait for the output that shows that it listens."""
         server = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
@@ -192,18 +191,18 @@ class Cluster:
         assert server.stdout is not None
         self._stack.callback(server.stdout.close)
         self._stack.callback(server.kill)
-        said = []
+        output = []
         for line in server.stdout:
-            said.append(line.strip())
+            output.append(line.strip())
             if sign in line:
                 return
-        pytest.skip(f"a server of hosts does not start here: {' '.join(said)}")
+        pytest.skip(f"a server of hosts does not start here: {' '.join(output)}")
 
 
 def _sshd() -> Path:
-    """An sshd that is installed, or the one that ``ci/tools`` fetches."""
+    """The installed sshd, or the one that ``ci/tools`` fetches."""
     places = f"{os.environ.get('PATH', '')}:/usr/sbin:{sys.prefix}/tools/usr/sbin"
-    found = shutil.which("sshd", path=places)
-    if found is None or not all(map(shutil.which, ("ssh", "ssh-keygen"))):
+    program = shutil.which("sshd", path=places)
+    if program is None or not all(map(shutil.which, ("ssh", "ssh-keygen"))):
         pytest.skip("no sshd is installed; apt-get install openssh-server, or run ci/test")
-    return Path(found)
+    return Path(program)

@@ -1,4 +1,4 @@
-"""Gangs of local ranks: one test, several processes, nobody left behind."""
+"""Gangs of local ranks: one test, several processes, none of which is left behind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import queue
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pytest_ascendcache.ranks.rank import rank_environment
 
 
 def gone(process: int) -> bool:
-    """Whether a process has ended; a zombie that another process must reap has."""
+    """Whether a process has ended. A zombie has."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -26,7 +27,7 @@ def gone(process: int) -> bool:
 
 
 class TestGang:
-    """What is known of a gang, without processes."""
+    """The state of a gang, without processes."""
 
     def test_all_payloads_go_to_everybody(self) -> None:
         gang = Gang("g", 2)
@@ -49,8 +50,8 @@ class TestGang:
     ) -> None:
         gang = Gang("g", 3)
         gang.enter(0, "a")
-        told = gang.leave(1, outcome, message)
-        assert told == [Reply(0, None, f"gang g aborted: {why}", cause)]
+        replies = gang.leave(1, outcome, message)
+        assert replies == [Reply(0, None, f"gang g aborted: {why}", cause)]
         assert gang.enter(2, "c") == [Reply(2, None, f"gang g aborted: {why}", cause)]
 
     def test_ranks_that_only_end_keep_nobody_waiting(self) -> None:
@@ -83,7 +84,7 @@ class TestGang:
 
 
 class TestHub:
-    """Gangs on workers, without workers: queues take what they would be told."""
+    """Gangs on workers, where queues stand for the workers."""
 
     @pytest.fixture
     def told(self) -> dict[str, queue.Queue]:
@@ -93,33 +94,33 @@ class TestHub:
     def killed(self) -> queue.Queue:
         return queue.Queue()
 
-    def hub(self, seconds: float, told: dict[str, queue.Queue], killed: queue.Queue) -> Hub:
-        hub = Hub(seconds, killed.put)
+    @pytest.fixture
+    def hub(self, request, told, killed) -> Iterator[Hub]:
+        """A hub with a deadline of 600 s, unless the test sets another one."""
+        hub = Hub(getattr(request, "param", 600), killed.put)
         for worker, letters in told.items():
             hub.connect(worker, letters.put)
-        return hub
+        yield hub
+        hub.close()
 
-    def test_all_payloads_go_to_the_workers_of_all_ranks(self, told, killed) -> None:
-        hub = self.hub(600, told, killed)
+    def test_all_payloads_go_to_the_workers_of_all_ranks(self, hub, told) -> None:
         hub.place("g", ["z", "x"])
         hub.heard("x", ("enter", "g", 1, "b"))
         hub.heard("z", ("enter", "g", 0, "a"))
         assert told["x"].get_nowait() == told["z"].get_nowait() == (["a", "b"], "", "")
         assert told["y"].empty()
-        hub.close()
 
-    def test_a_worker_on_another_host_is_named_with_it(self, told, killed) -> None:
-        hub = self.hub(0.1, told, killed)
+    @pytest.mark.parametrize("hub", [0.1], indirect=True)
+    def test_a_worker_on_another_host_is_named_with_it(self, hub, told, killed) -> None:
         hub.find("y", "card-b")
         hub.place("g", ["x", "y"])
         hub.heard("x", ("enter", "g", 0, ""))
         why = "gang g aborted: rank 1 did not come within 0.1 s (worker y on card-b)"
         assert told["x"].get(timeout=60) == (None, why, "")
         assert killed.get(timeout=60) == "y"
-        hub.close()
 
-    def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, told, killed) -> None:
-        hub = self.hub(0.1, told, killed)
+    @pytest.mark.parametrize("hub", [0.1], indirect=True)
+    def test_a_gang_is_late_only_when_nothing_is_in_its_way(self, hub, told, killed) -> None:
         hub.place("first", ["x", "y"])
         hub.place("second", ["y", "z"])
         hub.heard("z", ("enter", "second", 1, ""))
@@ -132,20 +133,16 @@ class TestHub:
         why = "gang second aborted: rank 0 did not come within 0.1 s (worker y)"
         assert told["z"].get(timeout=60) == (None, why, "")
         assert killed.get(timeout=60) == "y"
-        hub.close()
 
-    def test_a_rank_that_moves_is_answered_where_it_is(self, told, killed) -> None:
-        hub = self.hub(600, told, killed)
+    def test_a_rank_that_moves_is_answered_where_it_is(self, hub, told) -> None:
         hub.place("g", ["x", "y"])
         hub.heard("x", ("enter", "g", 0, "a"))
         hub.move("g", 1, None)
         hub.move("g", 1, "z")
         hub.heard("z", ("enter", "g", 1, "b"))
         assert told["z"].get_nowait() == told["x"].get_nowait() == (["a", "b"], "", "")
-        hub.close()
 
-    def test_a_worker_that_ends_loses_what_it_still_has(self, told, killed) -> None:
-        hub = self.hub(600, told, killed)
+    def test_a_worker_that_ends_loses_what_it_still_has(self, hub, told) -> None:
         hub.place("done", ["x", "y"])
         hub.place("g", ["x", "y"])
         for rank, worker in enumerate("xy"):
@@ -153,16 +150,13 @@ class TestHub:
         hub.heard("y", ("enter", "g", 1, ""))
         hub.lose_worker("x", "was not run")
         assert told["y"].get_nowait() == (None, "gang g aborted: rank 0 was not run", "")
-        hub.close()
 
-    def test_a_gang_for_which_workers_are_missing(self, told, killed) -> None:
-        hub = self.hub(600, told, killed)
+    def test_a_gang_for_which_workers_are_missing(self, hub, told) -> None:
         hub.heard("x", ("enter", "g", 0, ""))
         hub.heard("x", ("leave", "g", 0, "failed", ""))
         why = "gang g aborted: fewer workers are left than it has ranks"
         assert told["x"].get_nowait() == (None, why, "")
         assert told["x"].empty()
-        hub.close()
 
 
 def test_devices_are_counted_on_each_host() -> None:
@@ -174,7 +168,7 @@ def test_devices_are_counted_on_each_host() -> None:
 
 
 class TestRunGang:
-    """Processes under a keeper, without pytest in between."""
+    """Processes under a keeper, without pytest."""
 
     def test_results_come_in_the_order_of_ranks(self) -> None:
         run = run_gang("g", 3, lambda rank, meet: [rank, meet.enter(str(rank)).payloads], 60)
@@ -220,7 +214,7 @@ class TestRunGang:
 
     def test_nobody_is_left_behind(self) -> None:
         def body(*_: object) -> int:
-            # A daemon as daemons are made: a grandchild in a session of its own.
+            # Like a daemon: a grandchild in its own session.
             child = os.fork()
             if child == 0:
                 os.setsid()
@@ -228,7 +222,7 @@ class TestRunGang:
                     os.write(told, str(os.getpid()).encode())
                     signal.pause()
                 os._exit(0)
-            # Only the grandchild is left, not also a child that has yet to end.
+            # Only the grandchild is left, not the child.
             os.waitpid(child, 0)
             return int(os.read(read, 64))
 
@@ -254,14 +248,14 @@ class TestRunGang:
             processes = [int(pipe.readline()) for _ in range(2)]
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            # The pipe ends when the last process that has it does.
+            # The pipe ends with the last process that has it open.
             assert pipe.read() == ""
         assert all(gone(process) for process in processes)
 
 
 @pytest.fixture
 def tests(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory for tests of users."""
+    """A directory for a user's tests."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider --strict-markers -W error\n")
     return pytester
 
@@ -387,7 +381,7 @@ def test_an_interrupted_session_leaves_no_rank_behind(tests: pytest.Pytester) ->
 
 
 def test_warm_caches_of_ranks_do_not_mix(tests: pytest.Pytester) -> None:
-    """Copies made before the fork are known to every rank; new ones are the rank's own."""
+    """All ranks know the copies made before the fork; later ones are private."""
     tests.makepyfile(
         """
         from pytest_ascendcache.contract import CacheMode
@@ -587,7 +581,7 @@ def test_a_gang_has_one_verdict(tests: pytest.Pytester, workers: list[str]) -> N
 
 
 def test_compiles_of_a_killed_rank_end_with_it(tests: pytest.Pytester) -> None:
-    """The compile is no descendant of the rank: the fork server has it, and lives on."""
+    """The compile is a child of the fork server, which lives on, not of the rank."""
     package = tests.mkdir("package") / "op_impl/ai_core/tbe/impl"
     package.mkdir(parents=True)
     (package / "hangs.py").write_text(

@@ -1,4 +1,4 @@
-"""Gangs over hosts of a cluster: places of cards, a host that is cut off, one that is frozen."""
+"""Gangs across hosts of a cluster: devices per host, hosts that are cut off or frozen."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WAITS = 'open(HERE / "middle", "wb").close(); signal.pause()'
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Two hosts."""
+    """A cluster of two hosts."""
     with contextlib.ExitStack() as stack:
         yield Cluster(tmp_path, stack)
 
@@ -59,12 +59,12 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def started(
     cluster: Cluster, directory: Path, workers: list[str], act: str, *options: str
 ) -> subprocess.Popen[str]:
-    """A session on these workers, from the street."""
+    """Start a session on the street that uses these workers."""
     (directory / "test_hosts.py").write_text(TESTS.replace("ACT", act))
-    reached = [f"--tx={each}//chdir={directory}" for each in workers]
+    workers = [f"--tx={each}//chdir={directory}" for each in workers]
     ours = ["-p", "no:cacheprovider", "--dist=load", "test_hosts.py"]
     return subprocess.Popen(
-        cluster.outside(sys.executable, "-m", "pytest", *ours, *reached, *options),
+        cluster.outside(sys.executable, "-m", "pytest", *ours, *workers, *options),
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -75,7 +75,7 @@ def started(
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Where the tests are, on every host."""
+    """The directory of the tests, which all hosts share."""
     directory = tmp_path / "project"
     directory.mkdir()
     (directory / "pytest.ini").write_text("[pytest]\n")
@@ -98,7 +98,7 @@ def in_the_middle(session: subprocess.Popen[str], fifo: Path) -> None:
 
 def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, project: Path) -> None:
     session = started(cluster, project, cluster.by_ssh(2), DIES)
-    said, _ = session.communicate(timeout=PATIENCE)
+    output, _ = session.communicate(timeout=PATIENCE)
     everybody = json.loads((project / "places.json").read_text())
     assert [each for each, _ in everybody] == [
         ["card-a", "0", "4", "0", "0", "2"],
@@ -108,9 +108,9 @@ def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, projec
     ]
     directories = [where for _, where in everybody]
     assert directories[0] == directories[1] != directories[2] == directories[3]
-    assert "test_middle aborted: rank 2 was lost: its worker gw2 on card-b died" in said, said
-    # A host that answers gives another worker.
-    assert "4 failed, 8 passed" in said, said
+    assert "test_middle aborted: rank 2 was lost: its worker gw2 on card-b died" in output, output
+    # A host that answers starts another worker.
+    assert "4 failed, 8 passed" in output, output
 
 
 @pytest.mark.parametrize(
@@ -124,17 +124,19 @@ def test_a_rank_knows_its_place_among_those_of_its_host(cluster: Cluster, projec
 )
 def test_a_host_is_lost_in_the_middle(cluster: Cluster, project: Path, way: str, fate: str) -> None:
     os.mkfifo(project / "middle")
-    reached: Callable[[int], list[str]] = getattr(cluster, way)
-    session = started(cluster, project, reached(2), WAITS, "--ascend-timeout=6", "-k", "not places")
+    start_workers: Callable[[int], list[str]] = getattr(cluster, way)
+    session = started(
+        cluster, project, start_workers(2), WAITS, "--ascend-timeout=6", "-k", "not places"
+    )
     in_the_middle(session, project / "middle")
     getattr(cluster.hosts[1], fate)()
-    said, _ = session.communicate(timeout=PATIENCE)
+    output, _ = session.communicate(timeout=PATIENCE)
     assert session.returncode == pytest.ExitCode.TESTS_FAILED
-    # Rank 3 may have come before; its answer does not arrive, and its worker is ended later.
+    # Rank 3 may have come before. The reply does not reach it, and its worker is killed later.
     late = r"ranks? 2(, 3)? did not come within 12 s \(worker gw2 on card-b(, gw3 on card-b)?\)"
-    assert re.search(f"test_middle aborted: {late}", said), said
-    assert re.search(r"worker gw[23] on card-b is not replaced: its host does not answer", said)
+    assert re.search(f"test_middle aborted: {late}", output), output
+    assert re.search(r"worker gw[23] on card-b is not replaced: its host does not answer", output)
     # Asking a frozen host takes up to 15 s, longer than the next gang waits.
-    gone = rf"rank [23] was not run: its worker died before|{late.replace('2(, 3)?', '[23](, 3)?')}"
-    assert re.search(f"test_later aborted: ({gone})", said), said
-    assert "INTERNALERROR" not in said
+    lost = rf"rank [23] was not run: its worker died before|{late.replace('2(, 3)?', '[23](, 3)?')}"
+    assert re.search(f"test_later aborted: ({lost})", output), output
+    assert "INTERNALERROR" not in output

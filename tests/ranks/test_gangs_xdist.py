@@ -1,4 +1,4 @@
-"""Gangs on real xdist workers: ranks at the same time on distinct ones, and workers that die."""
+"""Gangs on real xdist workers: ranks run at the same time on distinct workers, which may die."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PATIENCE = 120
 
 @pytest.fixture
 def tests(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory for tests of users."""
+    """A directory for a user's tests."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider --strict-markers -W error\n")
     return pytester
 
 
 def run(tests: pytest.Pytester, *options: str) -> pytest.RunResult:
-    """One session, which must end."""
+    """Run a session, which must end in time."""
     return tests.runpytest_subprocess(*options, timeout=PATIENCE)
 
 
@@ -81,7 +81,7 @@ def test_ranks_meet_on_distinct_workers_and_others_are_balanced(tests: pytest.Py
 
 @pytest.mark.nightly
 def test_only_gangs_and_fewer_than_workers(tests: pytest.Pytester) -> None:
-    """A worker begins a test only when it knows what comes next: also at a queue's end."""
+    """A worker starts a test only when it knows the next one, even at the end of its queue."""
     tests.makepyfile(
         """
         import pytest
@@ -166,7 +166,7 @@ def test_a_stopped_worker_is_killed_when_its_gang_is_late(tests: pytest.Pytester
 
 
 def test_a_rank_that_hangs_is_killed_with_its_worker(tests: pytest.Pytester) -> None:
-    """Also when the others do not wait for it: nothing else would ever end it."""
+    """No other rank waits for it, so nothing else would ever end it."""
     tests.makepyfile(
         """
         import signal
@@ -322,7 +322,7 @@ def test_later(ascend_rank):
 
 @pytest.fixture
 def remote(tests: pytest.Pytester) -> pytest.Pytester:
-    """The tests where remote workers find them: in a directory they change to."""
+    """The tests, in a directory to which remote workers change."""
     tests.mkdir("host")
     for name in ("host", "."):
         (tests.path / name / "tests").mkdir()
@@ -360,7 +360,7 @@ def socket_workers() -> Iterator[list[str]]:
 
 def test_workers_behind_sockets(remote: pytest.Pytester, socket_workers: list[str]) -> None:
     options = [f"--tx=socket={address}//chdir={remote.path}/host" for address in socket_workers]
-    # Without its server a worker behind a socket cannot be replaced.
+    # A worker behind a socket cannot be replaced, because its server ends with it.
     result = run(remote, "--dist=load", "--max-worker-restart=0", *options)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     outcomes = result.parseoutcomes()

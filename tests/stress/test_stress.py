@@ -1,4 +1,4 @@
-"""Stress: schedules, histories, the checker and shrinking, without a toolchain."""
+"""Stress without a toolchain: schedules, histories, the checker and shrinking."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def record(
     cache: str = "shared",
     later: Later | None = None,
 ) -> RoundRecord:
-    """One round; every compile ends alike."""
+    """A round in which all compiles end alike."""
     again = compiles[0] if later else None
     harmed = (Disturbance(Harm.DAMAGE, cache, 0, "object-empty"),) if disturbed else ()
     return RoundRecord(
@@ -81,16 +81,47 @@ def record(
 
 
 def kinds(*records: RoundRecord, header: Header = HEADER) -> list[Kind]:
-    """What the checker finds in a history."""
+    """The violations that the checker finds in a history."""
     return [each.kind for each in violations(History(header, records))]
 
 
 SERVED, COMPILED = Later(0, 0, (ADD,), (True,)), Later(0, 0, (ADD,), (False,))
-
-
 TWO = (Compile(0, (0,), CacheMode.ENABLE), Compile(1, (0,), CacheMode.FORCE))
 OWN = (Compile(1, (0,), CacheMode.ENABLE, shared=False),)
 FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
+
+
+JOBS = replace(
+    HEADER, networks=("net_0", "net_1"), outputs={"run": ("r0", "r1"), "build": ("b", "c")}
+)
+INSTALL, UNINSTALL = Job(0, Doing.INSTALL, 0), Job(1, Doing.UNINSTALL, 0)
+RUN, BUILD = Job(0, Doing.RUN, 1), Job(1, Doing.BUILD, 0, of=0)
+
+
+def worked(
+    number: int,
+    *jobs: Job,
+    packages: Sequence[int] = (),
+    index: Sequence[str] = (),
+    touched: Sequence[str] = (),
+    ends: Sequence[Ended] | None = None,
+    rebuilt: Rebuilt | None = None,
+) -> RoundRecord:
+    """A round of jobs, which succeed unless ``ends`` says otherwise."""
+    known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
+    well = [
+        Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
+        for index, job in enumerate(jobs)
+    ]
+    return RoundRecord(
+        Round(number, (), (), None, jobs, BUILD if rebuilt else None),
+        seen=Seen(number, (), tuple(touched), tuple(packages), tuple(index)),
+        ended=tuple(well if ends is None else ends),
+        rebuilt=rebuilt,
+    )
+
+
+KILLED, FAILED = Ended(0, 0, -9, "", "killed before x"), Ended(0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +152,28 @@ FAST_EXP = (Compile(0, (1,), CacheMode.ENABLE, Setting.PERFORMANCE),)
         pytest.param(
             [record(disturbed=[HALF], entries=[HALF], later=COMPILED)], id="damage is not mended"
         ),
+        pytest.param(
+            [worked(0, INSTALL, packages=[0]), worked(1, packages=[0]), worked(2, UNINSTALL)],
+            id="a package comes and goes",
+        ),
+        pytest.param([worked(0, INSTALL, UNINSTALL)], id="both at once, and it goes"),
+        pytest.param(
+            [worked(0, INSTALL, UNINSTALL, packages=[0])], id="both at once, and it stays"
+        ),
+        pytest.param([worked(0, RUN, BUILD, touched=["build/rank_0/a"])], id="outputs are right"),
+        pytest.param(
+            [
+                worked(0, INSTALL, ends=[KILLED], packages=[0], index=["lacks"]),
+                worked(1, packages=[0], index=["lacks"]),
+            ],
+            id="what a killed installer left stays for a while",
+        ),
+        pytest.param([worked(0, UNINSTALL, ends=[FAILED])], id="it was not installed"),
+        pytest.param([worked(0, rebuilt=Rebuilt(0, 0, "b", ()))], id="a build is used again"),
     ],
 )
 def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None:
-    assert kinds(*records) == []
+    assert kinds(*records, header=JOBS) == []
 
 
 @pytest.mark.parametrize(
@@ -186,77 +235,6 @@ def test_nothing_is_found_in_a_right_history(records: list[RoundRecord]) -> None
         pytest.param(
             [record(touched=["rank10/work/a"])], Kind.FOREIGN_DIRECTORY, id="a longer number"
         ),
-    ],
-)
-def test_each_kind_of_violation_is_found(records: list[RoundRecord], kind: Kind) -> None:
-    assert kinds(*records) == [kind]
-
-
-# --- jobs --------------------------------------------------------------------------------------
-
-JOBS = replace(
-    HEADER, networks=("net_0", "net_1"), outputs={"run": ("r0", "r1"), "build": ("b", "c")}
-)
-INSTALL, UNINSTALL = Job(0, Doing.INSTALL, 0), Job(1, Doing.UNINSTALL, 0)
-RUN, BUILD = Job(0, Doing.RUN, 1), Job(1, Doing.BUILD, 0, of=0)
-
-
-def worked(
-    number: int,
-    *jobs: Job,
-    packages: Sequence[int] = (),
-    index: Sequence[str] = (),
-    touched: Sequence[str] = (),
-    ends: Sequence[Ended] | None = None,
-    rebuilt: Rebuilt | None = None,
-) -> RoundRecord:
-    """One round of jobs, which end well unless ``ends`` says how."""
-    known = {Doing.RUN: JOBS.outputs["run"], Doing.BUILD: JOBS.outputs["build"]}
-    well = [
-        Ended(number, index, 0, known[job.doing][job.number] if job.doing in known else "")
-        for index, job in enumerate(jobs)
-    ]
-    return RoundRecord(
-        Round(number, (), (), None, jobs, BUILD if rebuilt else None),
-        seen=Seen(number, (), tuple(touched), tuple(packages), tuple(index)),
-        ended=tuple(well if ends is None else ends),
-        rebuilt=rebuilt,
-    )
-
-
-KILLED, FAILED = Ended(0, 0, -9, "", "killed before x"), Ended(0, 0, 1)
-
-
-@pytest.mark.parametrize(
-    "records",
-    [
-        pytest.param(
-            [worked(0, INSTALL, packages=[0]), worked(1, packages=[0]), worked(2, UNINSTALL)],
-            id="a package comes and goes",
-        ),
-        pytest.param([worked(0, INSTALL, UNINSTALL)], id="both at once, and it goes"),
-        pytest.param(
-            [worked(0, INSTALL, UNINSTALL, packages=[0])], id="both at once, and it stays"
-        ),
-        pytest.param([worked(0, RUN, BUILD, touched=["build/rank_0/a"])], id="outputs are right"),
-        pytest.param(
-            [
-                worked(0, INSTALL, ends=[KILLED], packages=[0], index=["lacks"]),
-                worked(1, packages=[0], index=["lacks"]),
-            ],
-            id="what a killed installer left stays for a while",
-        ),
-        pytest.param([worked(0, UNINSTALL, ends=[FAILED])], id="it was not installed"),
-        pytest.param([worked(0, rebuilt=Rebuilt(0, 0, "b", ()))], id="a build is used again"),
-    ],
-)
-def test_nothing_is_found_in_right_jobs(records: list[RoundRecord]) -> None:
-    assert kinds(*records, header=JOBS) == []
-
-
-@pytest.mark.parametrize(
-    ("records", "kind"),
-    [
         pytest.param([worked(0, INSTALL)], Kind.PACKAGE, id="installed, and not there"),
         pytest.param(
             [worked(0, INSTALL, packages=[0]), worked(1)], Kind.PACKAGE, id="gone by itself"
@@ -303,7 +281,7 @@ def test_nothing_is_found_in_right_jobs(records: list[RoundRecord]) -> None:
         ),
     ],
 )
-def test_each_kind_of_wrong_job_is_found(records: list[RoundRecord], kind: Kind) -> None:
+def test_each_kind_of_violation_is_found(records: list[RoundRecord], kind: Kind) -> None:
     assert kinds(*records, header=JOBS) == [kind]
 
 
@@ -386,10 +364,10 @@ def test_the_population_does_not_depend_on_its_size() -> None:
 # --- histories ---------------------------------------------------------------------------------
 
 
-def written(path: Path, *records: RoundRecord) -> History:
-    """A history as it was written."""
-    with HistoryWriter(path, HEADER) as writer:
-        for line in History(HEADER, records).lines():
+def written(path: Path, *records: RoundRecord, header: Header = HEADER) -> History:
+    """Write a history. Returns it as the writer keeps it."""
+    with HistoryWriter(path, header) as writer:
+        for line in History(header, records).lines():
             writer.write(line)
     return writer.history
 
@@ -413,14 +391,11 @@ def test_jobs_come_back_as_they_were_written(tmp_path: Path) -> None:
         worked(0, replace(INSTALL, fault=Fault(Action.HOLD, 3)), packages=[0]),
         worked(1, RUN, rebuilt=Rebuilt(1, 0, "b", ("x",))),
     )
-    with HistoryWriter(tmp_path / "h.jsonl", JOBS) as writer:
-        for line in History(JOBS, records).lines():
-            writer.write(line)
-    assert read_history(tmp_path / "h.jsonl") == History(JOBS, records)
-    told = "\n".join(tell(writer.history))
+    path = tmp_path / "h.jsonl"
+    told = "\n".join(tell(written(path, *records, header=JOBS)))
+    assert read_history(path) == History(JOBS, records)
     assert "rank 0: install the package of net_0 -> exit status 0" in told
     assert "rank 1: build net_0 as rank 0, twice, by itself afterwards" in told
-    path = tmp_path / "h.jsonl"
     path.write_text(path.read_text().replace('"number":1,"of"', '"number":7,"of"'))
     with pytest.raises(HistoryError, match="there is no network 7"):
         read_history(path)
@@ -439,32 +414,32 @@ def _edit(**changes: object) -> Callable[[str], str]:
 
 
 @pytest.mark.parametrize(
-    ("line", "edit", "said"),
+    ("line", "edit", "message"),
     [
-        (1, lambda line: line[: len(line) // 2], r"h\.jsonl:1: no line of a history"),
-        (3, lambda line: line[: len(line) // 2], r"h\.jsonl:3: no line of a history"),
-        (2, _edit(line="strange"), r"h\.jsonl:2: no line of a history"),
+        (1, lambda line: line[: len(line) // 2], r"h\.jsonl:1: not a line of a history"),
+        (3, lambda line: line[: len(line) // 2], r"h\.jsonl:3: not a line of a history"),
+        (2, _edit(line="strange"), r"h\.jsonl:2: not a line of a history"),
         (2, _edit(extra=1), r"h\.jsonl:2: .*unknown field 'extra'"),
-        (2, _edit(number="0"), r"h\.jsonl:2: .*'0' is no int"),
-        (3, _edit(round=9), r"h\.jsonl:3: this line is not of the round before it"),
+        (2, _edit(number="0"), r"h\.jsonl:2: .*'0' is not of type int"),
+        (3, _edit(round=9), r"h\.jsonl:3: this line does not belong to the round before it"),
         (1, _edit(schema=2), r"h\.jsonl:1: schema 2; this version reads 1"),
         (1, _edit(ranks=0), r"h\.jsonl:2: there is no rank 0"),
-        (1, _edit(operators=[]), r"h\.jsonl:2: operators \(0,\) are not all there"),
-        (1, lambda _: "[]", r"h\.jsonl:1: no line of a history"),
+        (1, _edit(operators=[]), r"h\.jsonl:2: some of the operators \(0,\) do not exist"),
+        (1, lambda _: "[]", r"h\.jsonl:1: not a line of a history"),
         (1, lambda _: "{}", r"h\.jsonl:1: .*does not say which kind of line it is"),
         (1, lambda _: "[" * 100_000, r"h\.jsonl:1: .*it is not JSON"),
         (2, lambda _: '{"line": "round"}', r"h\.jsonl:2: .*the field '.*' is missing"),
     ],
 )
 def test_a_damaged_history_is_refused_by_its_line(
-    tmp_path: Path, line: int, edit: Callable[[str], str], said: str
+    tmp_path: Path, line: int, edit: Callable[[str], str], message: str
 ) -> None:
     path = tmp_path / "h.jsonl"
     written(path, record())
     lines = path.read_text().splitlines()
     lines[line - 1] = edit(lines[line - 1])
     path.write_text("\n".join(lines))
-    with pytest.raises(HistoryError, match=said):
+    with pytest.raises(HistoryError, match=message):
         read_history(path)
 
 
@@ -487,7 +462,7 @@ def test_a_history_is_told_step_by_step() -> None:
 
 
 def test_the_shortest_failing_history_is_found() -> None:
-    """It takes exp_1 forced by rank 1, and later add_0 with rank 0, in whatever round."""
+    """It fails if rank 1 forces exp_1 and rank 0 compiles add_0 in some later round."""
     schedule = Schedule(5, 2, 2, frozenset({Action.KILL}))
     rounds = list(islice(schedule.rounds(), 60))
     executions = 0

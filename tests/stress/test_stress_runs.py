@@ -27,7 +27,7 @@ from pytest_ascendcache.stress.jobs import NETWORKS
 
 RANDOM = ("--ascend-cache", "--ascend-rule=robust/stress", "-k", "ranks_at_random")
 SMALL = ("--ascend-ranks=2", "--ascend-stress-operators=2")
-"""What makes every step cheap, of which shortening a history takes hundreds."""
+"""Makes steps cheap: shortening a history takes hundreds of them."""
 
 
 def test_a_clean_run_passes_and_can_be_carried_out_again(pytester: pytest.Pytester) -> None:
@@ -77,7 +77,7 @@ def test_a_defect_fails_with_the_shortest_history(pytester: pytest.Pytester) -> 
     shortest = read_history(pytester.path / "h.shortest.jsonl")
     assert violations(shortest)
     assert shortest.steps < history.steps
-    # How far it gets in its time is the machine's.
+    # How far it gets in its time depends on the machine.
     assert len(shortest.rounds) <= 3 or "no time for more" in result.stdout.str()
     again = pytester.runpytest_subprocess(
         *RANDOM,
@@ -98,7 +98,7 @@ ON_NODES = (
     "defect", ["", pytest.param("a-taken-name-is-noted-as-broken", marks=pytest.mark.nightly)]
 )
 def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str) -> None:
-    """A rank looks for names too early and is killed; a rank on another node makes them."""
+    """A rank looks up names too early and is killed. A rank on another node creates them."""
     operators = tuple(each.name for each in population(2))
     header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock")
     plain = [Compile(rank, (0,), CacheMode.ENABLE) for rank in (0, 1)]
@@ -106,8 +106,8 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
     with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
         for number, one in enumerate((early, plain[0], plain[1], plain[1])):
             writer.write(Round(number, (), (one,), plain[0] if number == 3 else None))
-    given = [f"--ascend-defect={defect}"] if defect else []
-    result = pytester.runpytest_subprocess(*ON_NODES, *given)
+    options = [f"--ascend-defect={defect}"] if defect else []
+    result = pytester.runpytest_subprocess(*ON_NODES, *options)
     if "skipped" in result.parseoutcomes():
         pytest.skip("nodes cannot be had on this machine")
     result.stdout.fnmatch_lines(["*stress on 2 nodes, nfs-nolock"])
@@ -124,7 +124,7 @@ def test_ranks_on_nodes_share_a_directory(pytester: pytest.Pytester, defect: str
     "defect", [pytest.param("", marks=pytest.mark.nightly), "list-rests-on-its-lock"]
 )
 def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) -> None:
-    """A rank stands in the middle of an install; one on another node installs something else."""
+    """A rank is held in the middle of an install. One on another node installs another package."""
     operators = tuple(each.name for each in population(1))
     networks = tuple(each.name for each in NETWORKS)
     header = Header(1, 2, operators, "reference", {}, 2, "nfs-nolock", networks=networks)
@@ -133,8 +133,8 @@ def test_ranks_on_nodes_install_at_once(pytester: pytest.Pytester, defect: str) 
     with HistoryWriter(pytester.path / "nodes.jsonl", header) as writer:
         writer.write(Round(0, (), (), None, jobs))
         writer.write(Round(1, (), (), None, (Job(1, Doing.RUN, 0), Job(0, Doing.BUILD, 1))))
-    given = [f"--ascend-defect={defect}"] if defect else []
-    result = pytester.runpytest_subprocess(*ON_NODES, "--ascend-strict", *given)
+    options = [f"--ascend-defect={defect}"] if defect else []
+    result = pytester.runpytest_subprocess(*ON_NODES, "--ascend-strict", *options)
     if "skipped" in result.parseoutcomes():
         pytest.skip("nodes cannot be had on this machine")
     assert result.ret == (1 if defect else 0)
@@ -153,7 +153,7 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ("--ascend-stress=0", "--ascend-stress must be a time such as *, not '0'."),
         ("--ascend-stress=nan", "--ascend-stress must be a time such as *, not 'nan'."),
@@ -163,16 +163,19 @@ def test_nothing_of_it_is_collected_unless_asked_for(pytester: pytest.Pytester) 
         ("--ascend-stress-seed=-1", "--ascend-stress-seed must be a whole number from 0 *"),
         ("--ascend-stress-seed=1", "--ascend-stress-seed=1 is about a stress run; add *"),
         ("--ascend-stress-replay=none", "--ascend-stress-replay: *none: No such file *; name a *"),
-        ("--ascend-stress-replay=bad.jsonl", "--ascend-stress-replay: *bad.jsonl:1: no line of*"),
+        (
+            "--ascend-stress-replay=bad.jsonl",
+            "--ascend-stress-replay: *bad.jsonl:1: not a line of*",
+        ),
     ],
 )
 def test_a_bad_value_is_refused_in_one_sentence(
-    pytester: pytest.Pytester, option: str, said: str
+    pytester: pytest.Pytester, option: str, message: str
 ) -> None:
     pytester.makefile(".jsonl", bad="{")
     result = pytester.runpytest_subprocess("--ascend-cache", option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 def test_stress_is_not_left_out_where_other_rules_are_selected(
@@ -181,8 +184,8 @@ def test_stress_is_not_left_out_where_other_rules_are_selected(
     rule = "--ascend-rule=cache-mode/enable-stores"
     result = pytester.runpytest_subprocess("--ascend-stress=10m", rule)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    said = "--ascend-stress=10m runs nothing where other rules are selected; add *"
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    message = "--ascend-stress=10m runs nothing where other rules are selected; add *"
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 def test_a_history_of_nodes_is_not_carried_out_on_one(pytester: pytest.Pytester) -> None:

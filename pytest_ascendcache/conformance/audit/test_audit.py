@@ -1,6 +1,6 @@
-"""Audits of caches that are there. Collected only for ``--ascend-audit``; no toolchain is used.
+"""Audits of existing caches (``--ascend-audit``), without a toolchain.
 
-Every rule is judged for every directory, from one look at it.
+Each directory is read once, and judged by every rule.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def test_audit(
     several = len(ascend_session.settings.audit.directories) > 1
     where = f"{ascend_audit.directory}: " if several else ""
     ascend_evidence.notes += [where + note for note in ascend_audit.notes.get(check, ())]
-    if found := ascend_audit.found.get(check):
-        ascend_evidence.findings = [each.as_dict() for each in found.first]
+    if findings := ascend_audit.found.get(check):
+        ascend_evidence.findings = [each.as_dict() for each in findings.first]
     if reason := undecided(ascend_audit, check):
         raise NotDecidable(reason)
-    if told := story(ascend_audit, check):
-        pytest.fail(told)
-    # To skip is the verdict 'not applicable': the directory has nothing the rule is about.
+    if failure := story(ascend_audit, check):
+        pytest.fail(failure)
+    # A skip means 'not applicable': the directory has nothing that the rule is about.
     if check in ascend_audit.inapplicable:
         pytest.skip(ascend_audit.inapplicable[check])

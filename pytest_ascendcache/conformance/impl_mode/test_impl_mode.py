@@ -1,7 +1,7 @@
 """Document I, ``--op_select_implmode``: which implementation is compiled, and what shares it.
 
-Expectations come from the toolchain's own tables. "Which kernel was served" is decided twice:
-by its mark and entry, and, where kernels can be run, by its numbers.
+Expectations come from the toolchain's own tables. Markers and entries show which kernel was
+delivered, and so do the kernel's numbers if the toolchain can run kernels.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pytest_ascendcache.conformance.kit.implementations import (
     measured_operators,
     wrong_numbers,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
     ENABLE,
@@ -53,12 +54,12 @@ Numbers = Callable[[Run], list[str]]
 
 
 def select(mode: SelectMode, *types: str) -> Options:
-    """``--op_select_implmode``, with ``--optypelist_for_implmode`` where types are given."""
+    """``--op_select_implmode``, and ``--optypelist_for_implmode`` if there are types."""
     return {"select_implmode": mode, **({"implmode_types": types} if types else {})}
 
 
 def by_file(modes: dict[str, str], names: dict[str, str] | None = None) -> Options:
-    """``--op_precision_mode`` with a mode for each type and, in its section, node name."""
+    """``--op_precision_mode``, with modes by type and, in their own section, by node name."""
     return {"precision_file": PrecisionFile.of(modes, names)}
 
 
@@ -73,9 +74,8 @@ def tables(toolchain: Toolchain) -> ImplModeTables:
 
 @pytest.fixture
 def numbers(toolchain: Toolchain, tables: ImplModeTables) -> Numbers:
-    """Operators of a run whose numbers are of the wrong mode."""
-    if Capability.RUN_KERNELS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.RUN_KERNELS.lacking}")
+    """Lists the operators of a run whose numbers show the wrong mode."""
+    needs(toolchain, Capability.RUN_KERNELS)
     return lambda run: wrong_numbers(toolchain, run, tables, run.operators)
 
 
@@ -86,8 +86,11 @@ def switch(
     after: Options,
     operators: tuple[OperatorSpec, ...] = PROBES,
 ) -> Run:
-    """Warm under some options, compile under others: whatever keeps its mode is reused, and
-    whatever changes it is compiled and stored beside the other mode's entry, which stays."""
+    """Warm the cache under some options, and compile under others.
+
+    Operators that keep their mode are reused. The others are compiled and stored next to the
+    entries of the other mode, which stay.
+    """
     cache.warm(*operators, **before)
     run = cache.compile(*operators, mode=ENABLE, **after)
     for operator in operators:
@@ -130,7 +133,7 @@ def test_default_kernels_compute_like_high_performance(
 def test_a_plain_mode_gives_what_its_table_says(
     cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
 ) -> None:
-    """Its table may well give some operators the other mode."""
+    """Its table may give some operators the other mode."""
     assert numbers(cache.compile(*PROBES, **select(mode))) == []
 
 
@@ -241,7 +244,7 @@ def test_a_type_that_begins_like_a_listed_one_is_not_listed(
 def test_listed_types_get_the_mode(
     cache: CacheUnderTest, numbers: Numbers, mode: SelectMode
 ) -> None:
-    """Also those whose table gives them the other one, as a list is there to add types."""
+    """This includes types with the other mode in the table: a list may add types."""
     assert numbers(cache.compile(EXP, SQRT, TANH, **select(mode, "Exp", "Tanh"))) == []
 
 
@@ -315,15 +318,15 @@ def test_changing_one_line_changes_that_operator_alone(
 def test_a_mode_not_offered_is_no_mode(
     cache: CacheUnderTest, tables: ImplModeTables, operator: OperatorSpec
 ) -> None:
-    """The operator is compiled as by a file that says nothing of it."""
+    """The operator is compiled as if the file did not mention it."""
     others = {mode for modes in tables.offered.values() for mode in modes}
     refused = sorted(others - tables.offered.get(operator.type, frozenset()))
     if not refused:
         raise NotDecidable(f"this toolchain offers every mode to {operator.type}")
     silent = by_file({"Sqrt": HIGH_PRECISION})
     for mode in refused:
-        given = by_file({"Sqrt": HIGH_PRECISION, operator.type: mode})
-        run = switch(cache, tables, silent, given, (SQRT, operator))
+        named = by_file({"Sqrt": HIGH_PRECISION, operator.type: mode})
+        run = switch(cache, tables, silent, named, (SQRT, operator))
         assert run[operator] == Outcome(REUSED, KEPT), f"{operator} under {mode}"
 
 
@@ -348,7 +351,7 @@ def test_a_missing_precision_file_is_refused(
 def _refuses(
     cache: CacheUnderTest, operator: OperatorSpec, option: str, value: str, *named: str
 ) -> None:
-    # Under force, so that a purge before the error shows.
+    # Under force, to notice a purge before the error.
     run = cache.attempt(operator, mode=FORCE, raw_options={option: value})
     assert not run.succeeded, "the value was accepted"
     assert run.result.returncode != 0, "the exit status says success"
@@ -400,7 +403,7 @@ def test_switching_by_precision_file_recompiles_what_changes_its_mode(
 def test_served_kernels_compute_as_their_mode_promises(
     cache: CacheUnderTest, numbers: Numbers, one: Options, other: Options
 ) -> None:
-    """Both modes' entries in one cache, served in turn."""
+    """One cache holds entries of both modes, which are reused in turn."""
     for options in (one, other):
         cache.compile(EXP, TANH, mode=ENABLE, **options)
     for options in (one, other, one):

@@ -1,6 +1,6 @@
-"""Document I, what lists and precision files say, however they are written.
+"""Document I: the meaning of type lists and precision files does not depend on their spelling.
 
-Which mode a delivered kernel is of is told by its bytes: it equals a fresh one of that mode.
+The bytes of a delivered kernel show its mode: they equal a fresh kernel of that mode.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ModeOf = Callable[[OperatorSpec, str], str]
 
 @pytest.fixture
 def fresh(cache: CacheUnderTest, toolchain: Toolchain) -> ModeOf:
-    """Digest of the fresh kernel of an operator in a mode."""
+    """Returns the digest of an operator's fresh kernel in a mode."""
     tables = ImplModeTables.read(toolchain.impl_mode_tables())
     if not all(map(tables.has_two, OPERATORS)):
         raise NotDecidable("the toolchain has not two implementations of each operator here")
@@ -66,8 +66,8 @@ OTHER = {HIGH_PRECISION: HIGH_PERFORMANCE, HIGH_PERFORMANCE: HIGH_PRECISION}
 
 @st.composite
 def _lines(draw: st.DrawFn, words: tuple[str, ...], default: str) -> list[tuple[str, str]]:
-    """Lines for some of the words, of either mode, and for what is nearly one of them, of the
-    mode that nothing else gives."""
+    """Lines with either mode for some of the words, and with the mode other than ``default`` for
+    texts that resemble one of the words."""
     exact = st.tuples(st.sampled_from(words), MODES)
     nearly = st.tuples(st.one_of(*map(near, words)), st.just(OTHER[default]))
     return draw(st.lists(st.one_of(exact, nearly), min_size=1, max_size=4))
@@ -75,7 +75,7 @@ def _lines(draw: st.DrawFn, words: tuple[str, ...], default: str) -> list[tuple[
 
 @st.composite
 def _files(draw: st.DrawFn) -> str:
-    """A precision file. Every type has a line at the end; the lines before it count first."""
+    """A precision file. It ends with a line for every type, over which earlier lines win."""
     default, spelling = draw(MODES), draw(spellings())
     lines = [*draw(_lines(TYPES, default)), *((kind, default) for kind in TYPES)]
     content = spelling.write(lines, draw(st.sampled_from(["", "[ByOpType]"]))).decode()
@@ -87,7 +87,7 @@ def _files(draw: st.DrawFn) -> str:
 
 
 def _plain(spelling: Spelling, section: str) -> str:
-    """A file that names every type, and a node below a scope."""
+    """A file that names every type, and a node in a scope."""
     modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
     types = spelling.write(list(zip(TYPES, modes, strict=True)), section)
     behind = replace(spelling, mark=False)
@@ -99,11 +99,11 @@ OTHER_TYPES = (
     *("Gelu", "Mish", "Sigmoid", "FastGelu", "RealDiv", "Log", "Swish", "Rsqrt", "Reciprocal"),
     *("Pow", "Erf", "SoftmaxV2", "LayerNorm", "BatchMatMul", "ReduceMeanD"),
 )
-"""Types that make a list or a file long, before those that are compiled."""
+"""Types that make a list or file long. They precede the compiled types."""
 
 
 def _long(spelling: Spelling) -> str:
-    """A file in which the lines that count come late: types behind others, a node behind 13 KB."""
+    """A file in which the relevant lines come late: types after others, a node after 13 KB."""
     modes = (HIGH_PRECISION, HIGH_PERFORMANCE, HIGH_PRECISION)
     others = [(kind, HIGH_PERFORMANCE) for kind in OTHER_TYPES]
     types = spelling.write([*others, *zip(TYPES, modes, strict=True)])
@@ -117,7 +117,7 @@ _FILES = (
     *(_plain(each, section) for each in ODDITIES for section in SECTIONS),
 )
 _ODD_FILES = (
-    # A mark, ends and empty lines are odd before a section's name as well as before a line.
+    # Byte order marks, line ends and empty lines are odd before a section's name as well.
     *(_plain(each, SECTIONS[place % 2]) for place, each in enumerate(TOGETHER)),
     _long(Spelling(trailing=" ", between="# a note\n")),
 )
@@ -154,7 +154,7 @@ Digests = dict[OperatorSpec, str]
 
 @pytest.fixture
 def unlisted(cache: CacheUnderTest) -> Callable[[], Digests]:
-    """Digests of the kernels of operators that a list does not name, which no mode decides."""
+    """Returns the digests of operators outside of a list, which must not depend on the mode."""
     known: list[Digests] = []
 
     def digests() -> Digests:
@@ -188,8 +188,8 @@ def test_a_type_list_means_its_types(
     listed: list[str],
     mode: SelectMode | None,
 ) -> None:
-    """Listed types follow the mode, others do not: best seen in the mode that fewest of them have
-    by themselves, where none is named."""
+    """Listed types follow the mode, others do not. Without a given mode, this uses the one that the
+    fewest operators have by default."""
     others = unlisted()
     if mode is None:
         mode = max(

@@ -1,4 +1,4 @@
-"""How stories are played in which ranks lose patience."""
+"""Plays stories in which a timeout of ranks passes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Callable
 import pytest
 
 from pytest_ascendcache.conformance.kit.gangs import Story
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest
 from pytest_ascendcache.toolchains import Toolchain
 
 __all__ = ["rehearse"]
 
+Rehearse = Callable[[Story], None]
+
 
 @pytest.fixture
 def rehearse(
     request: pytest.FixtureRequest, toolchain: Toolchain, network: NetworkUnderTest
-) -> Callable[[Story], None]:
-    """Plays a story in which a timeout passes; it is told how long a second of waiting lasts.
+) -> Rehearse:
+    """Plays a story, with the real length of one second of waiting as its argument.
 
-    Where ranks of a busy machine may have come too late for a rehearsed timeout, the story is
-    played once more with ten times of it, in directories of its own.
+    A story that fails is played again with seconds ten times as long, in other directories: on a
+    busy machine, ranks may have come too late for the shorter ones.
     """
     if request.getfixturevalue("ascend_session").settings.real_waits:
         return lambda story: story(1.0)
-    if Capability.REHEARSED_WAITS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
+    needs(toolchain, Capability.REHEARSED_WAITS)
 
     def play(story: Story) -> None:
         try:

@@ -1,7 +1,7 @@
 """Incremental build on one rank. Source: document M, in its order.
 
-Which kernels were compiled is decided by impostors: kernels that give another output, put in
-the place of those on disk. See ``observation.impostor``.
+Impostors show which kernels were compiled: kernels with another output that replace those on disk.
+See ``observation.impostor``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pytest_ascendcache.contract.ranks import Scenario, expected_compiles
 from pytest_ascendcache.faults import DAMAGES, Damage
 from pytest_ascendcache.observation import (
     DATA,
+    NetworkRun,
     NetworkUnderTest,
     NotDecidable,
     Probe,
@@ -46,7 +47,7 @@ def square_network() -> Network:
 
 
 def chain_network() -> Network:
-    """Operators that feed each other, one kernel used by two, listed out of order."""
+    """Operators that feed each other, listed out of order. Two of them share a kernel."""
     names = ("data", "squared", "scaled", "summed", "again", "output")
     tensors = {name: TensorDesc.of("float32", 4, 8, name=name) for name in names}
     tensor = TensorDesc.of("float32", 4, 8)
@@ -63,6 +64,14 @@ def chain_network() -> Network:
         node("Sqrt", "again", "summed"),
     )
     return Network("chain", tensors, {"data": DATA}, nodes, ("output", "summed"))
+
+
+def _compiled(run: NetworkRun, *names: str) -> None:
+    """A run gives right outputs, and compiles exactly these operators."""
+    assert run.wrong == {}
+    if not names:
+        assert run.compiled == frozenset(), "operators were compiled again"
+    assert run.compiled == set(names)
 
 
 @rule("incremental/on-by-default")
@@ -88,8 +97,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
     network.mark()
     for _ in range(2):
         run = network.run(NETWORK)
-        assert run.wrong == {}
-        assert run.compiled == frozenset(), "operators were compiled again"
+        _compiled(run)
         assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
 
 
@@ -115,8 +123,7 @@ def test_the_second_run_compiles_nothing(network: NetworkUnderTest) -> None:
 def test_what_decides_no_kernel_costs_no_compile(network: NetworkUnderTest, same: Network) -> None:
     network.warm(NETWORK)
     run = network.run(same)
-    assert run.wrong == {}
-    assert run.compiled == frozenset(), "operators were compiled again"
+    _compiled(run)
     assert run.stored == frozenset()
 
 
@@ -125,8 +132,7 @@ def test_a_run_from_another_directory_compiles_nothing(network: NetworkUnderTest
     network.warm(NETWORK)
     network.work = network.site / "elsewhere"
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == frozenset(), "operators were compiled again"
+    _compiled(run)
 
 
 def changed(which: str, /, **changes: Any) -> tuple[Probe, ...]:
@@ -157,13 +163,12 @@ def test_one_changed_operator_compiles_alone(network: NetworkUnderTest, change: 
     }
     network.warm(NETWORK)
     run = network.attempt(network.request(other))
-    assert run.wrong == {}
-    assert run.compiled == expected
+    _compiled(run, *expected)
     assert (len(run.stored), run.disturbed) == (1, {})
 
 
 def single_network(operator: OperatorSpec) -> Network:
-    """One operator on the probes' data."""
+    """A network of one operator on the probes' data."""
     names = [f"input{number}" for number, _ in enumerate(operator.inputs)]
     described = dict(zip([*names, "output"], (*operator.inputs, *operator.outputs), strict=True))
     constants = {
@@ -189,10 +194,10 @@ def _sum_along(*axes: int) -> OperatorSpec:
 
 
 def _swish(**attributes: float) -> OperatorSpec:
-    """Without a scale it is one."""
-    given = tuple(Attribute(name, "float", value) for name, value in attributes.items())
+    """Without the attribute, the scale is 1."""
+    described = tuple(Attribute(name, "float", value) for name, value in attributes.items())
     tensor = TensorDesc.of("float32", 4, 8)
-    return OperatorSpec("Swish", (tensor,), (tensor,), given)
+    return OperatorSpec("Swish", (tensor,), (tensor,), described)
 
 
 INPUTS = {
@@ -201,8 +206,8 @@ INPUTS = {
     "order-of-inputs": (_subtract((4, 8), (1, 8)), _subtract((1, 8), (4, 8))),
     "constant-input": (_sum_along(0, 1), _sum_along(0, 2)),
 }
-"""What changes of an operator of several inputs, which no impostor fits, or of an attribute that a
-program may take for none."""
+"""Changes to operators with several inputs, which have no impostor, or to an attribute of 0, which
+a program may treat as missing."""
 
 
 @rule("incremental/compiles-changed-only")
@@ -221,19 +226,18 @@ SEVERAL = tuple(
     probe_network("Square", kind, replace(LEAKY, attributes=(("negative_slope", "float", slope),)))
     for kind, slope in (("Exp", 0.25), ("Abs", 0.5), ("Sigmoid", 0.125), ("Relu", 0.75))
 )
-"""Networks with an operator in common, one of a type of its own, and one of an attribute."""
+"""Networks of an operator that all have, one of a unique type, and one of a unique attribute."""
 
 
 @rule("incremental/compiles-changed-only")
 def test_going_back_compiles_nothing(network: NetworkUnderTest) -> None:
-    """To each of several networks, all others having been there since."""
+    """Several networks run in turn, then each of them again."""
     for each in SEVERAL:
         network.run(each)
     network.mark()
     for each in SEVERAL:
         run = network.run(each)
-        assert run.wrong == {}
-        assert run.compiled == frozenset()
+        _compiled(run)
         assert (run.stored, run.disturbed) == (frozenset(), {}), "kernels on disk did not stay"
 
 
@@ -247,8 +251,7 @@ def test_of_added_and_changed_operators_each_is_compiled_once(network: NetworkUn
     )
     network.warm(NETWORK)
     run = network.run(probe_network(*probes))
-    assert run.wrong == {}
-    assert run.compiled == {"sigmoid", "leakyrelu", "relu", "second_relu"}
+    _compiled(run, "sigmoid", "leakyrelu", "relu", "second_relu")
     assert (len(run.stored), run.disturbed) == (3, {}), "one kernel for each, the others stay"
 
 
@@ -259,25 +262,23 @@ def test_what_was_deleted_is_compiled_alone(network: NetworkUnderTest) -> None:
     for path in lost.paths:
         path.unlink()
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == {"exp"}
+    _compiled(run, "exp")
     assert run.stored == {lost.stem}
     assert run.disturbed == {}
 
 
 def _kernel(network: NetworkUnderTest, operator_type: str) -> RankKernel:
-    found = [
+    kernels: list[RankKernel] = [
         kernel
         for kernel in network.kernels().values()
         if kernel.operator_type.replace("_", "") == operator_type
     ]
-    assert len(found) == 1, f"{len(found)} kernels are named after {operator_type}"
-    kernel: RankKernel = found[0]
-    return kernel
+    assert len(kernels) == 1, f"{len(kernels)} kernels are named after {operator_type}"
+    return kernels[0]
 
 
 def _leaves(value: Any) -> list[Any]:
-    """Every key, string and number of a JSON value."""
+    """All keys, strings and numbers of a JSON value."""
     if isinstance(value, dict):
         return [leaf for pair in value.items() for each in pair for leaf in _leaves(each)]
     if isinstance(value, list):
@@ -294,14 +295,14 @@ def test_info_holds_name_attributes_formats_and_types(network: NetworkUnderTest)
     network.run(probe_network(*probes))
     for probe in probes:
         leaves = [str(each).lower() for each in _leaves(_kernel(network, probe.node_name).info)]
-        said = [probe.type, probe.dtype, probe.format, *probe.shape]
-        said += [each for name, _, value in probe.attributes for each in (name, value)]
-        missing = [each for each in said if str(each).lower() not in leaves]
+        wanted = [probe.type, probe.dtype, probe.format, *probe.shape]
+        wanted += [each for name, _, value in probe.attributes for each in (name, value)]
+        missing = [each for each in wanted if str(each).lower() not in leaves]
         assert missing == [], f".info of {probe.type} does not say everything"
 
 
 def _replaced(value: Any, old: object, new: object, places: Iterator[bool]) -> Any:
-    """A JSON value with some occurrences of a string or number replaced: those of ``places``."""
+    """A JSON value with a string or number replaced at the occurrences that ``places`` selects."""
     if isinstance(value, dict):
         return {key: _replaced(each, old, new, places) for key, each in value.items()}
     if isinstance(value, list):
@@ -310,7 +311,7 @@ def _replaced(value: Any, old: object, new: object, places: Iterator[bool]) -> A
 
 
 def _replaced_once(value: Any, old: object, new: object, where: str) -> Any:
-    """The first or the last occurrence alone: of an input's field, or of an output's."""
+    """Replace only the first occurrence, in an input, or the last, in an output."""
     count = sum(type(each) is type(old) and each == old for each in _leaves(value))
     place = 0 if where == "first" else count - 1
     return _replaced(value, old, new, (number == place for number in range(count)))
@@ -339,14 +340,13 @@ def test_an_info_that_describes_something_else_is_not_reused(
         raise NotDecidable(f"there is no {EDITS[edit][0]!r} in .info to be changed")
     _write_info(kernel, json.dumps(edited))
     run = network.attempt(network.request(NETWORK))
-    assert run.wrong == {}
-    assert run.compiled == {"leakyrelu"}
+    _compiled(run, "leakyrelu")
     network.mark()
     assert network.run(NETWORK).compiled == frozenset(), "the kernel is not reused from then on"
 
 
 def _write_info(kernel: RankKernel, text: str) -> None:
-    """Change ``.info`` as a file that may be read-only; its times stay as they were."""
+    """Replace ``.info``, which may be read-only, and keep its times."""
     times = kernel.info_path.stat()
     kernel.info_path.unlink()
     kernel.info_path.write_text(text, encoding="utf-8")
@@ -364,8 +364,7 @@ def test_without_a_readable_info_nothing_is_reused(
     if content is not None:
         kernel.info_path.write_text(content)
     run = network.attempt(network.request(NETWORK))
-    assert run.wrong == {}
-    assert run.compiled == {"exp"}
+    _compiled(run, "exp")
     assert _kernel(network, "exp").problems() == []
 
 
@@ -388,8 +387,7 @@ def test_nothing_but_info_decides(network: NetworkUnderTest) -> None:
             os.utime(path, ns=(0, 10**18 + number))
     (network.cache / "rank_0" / "kernel_meta" / "foreign.info").write_text("{}")
     run = network.run(NETWORK)
-    assert run.wrong == {}
-    assert run.compiled == frozenset()
+    _compiled(run)
 
 
 @rule("incremental/result-correct")
@@ -414,7 +412,7 @@ def test_a_network_is_right_cold_and_warm(network: NetworkUnderTest, others: str
 @rule("incremental/result-correct")
 @pytest.mark.parametrize("differ", INPUTS)
 def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, differ: str) -> None:
-    """In one network: both are new, and nothing on disk tells them apart."""
+    """Both are in one network and new, so nothing on disk distinguishes them."""
     named = [each.named(f"node{number}") for number, each in enumerate(INPUTS[differ])]
     run = network.attempt(network.request(wide_network(named)))
     assert run.wrong == {}, "a kernel of another operator is used"
@@ -423,8 +421,8 @@ def test_operators_with_other_inputs_are_told_apart(network: NetworkUnderTest, d
 
 @rule("incremental/compiles-changed-only")
 def test_many_operators_that_differ_in_a_field_are_told_apart(network: NetworkUnderTest) -> None:
-    """Many generated operators in one network: each has a kernel of its own from the first
-    run on, the outputs are right, and the second run has nothing left to compile."""
+    """In a network of many generated operators, each has its own kernel from the first run on, and
+    the second run compiles nothing."""
     families = tuple(each for each in FAMILIES if each.type in WIDE)
     wide = wide_network(generate(seed=seeded(2), families=families))
     first = network.attempt(network.request(wide))
@@ -456,7 +454,7 @@ def test_a_warm_run_leaves_the_directory_alone(network: NetworkUnderTest) -> Non
 
 @rule("incremental/result-correct")
 def test_many_runs_at_once_in_one_directory_are_right(network: NetworkUnderTest) -> None:
-    """Cards on their own without RANK_ID share rank_0."""
+    """Single cards without RANK_ID share rank_0."""
     for run in network.together(*(network.request(NETWORK) for _ in range(4))):
         assert run.wrong == {}
     assert {stem: kernel.problems() for stem, kernel in network.kernels().items()} == {

@@ -1,8 +1,8 @@
 """Incremental build on many cards. Source: document M, common questions.
 
-Waiting is decided by the order of events, not by clocks. The vendor's shortest timeout is two
-minutes, so where it has to pass the toolchain is asked to let a second last a moment
-(``TrainRequest.second``); ``--ascend-real-waits`` waits the two minutes instead.
+The order of events decides whether ranks wait, not clocks. The vendor's shortest timeout is two
+minutes. Stories in which it passes have the toolchain shorten its seconds
+(``TrainRequest.second``), unless ``--ascend-real-waits`` is given.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import Snapshot, read_kernel_meta
+from pytest_ascendcache.conformance.incremental.fixtures import Rehearse
 from pytest_ascendcache.conformance.kit.gangs import (
     EVERYTHING,
     NETWORK,
-    Story,
     ended_well,
     ended_without,
     named,
@@ -107,12 +107,12 @@ ONE_CARD: dict[str, dict[str, str]] = {
     "the-longest-timeout": {TIMEOUT: str(LONGEST_WAIT)},
     "all-of-them-empty": dict.fromkeys(("RANK_SIZE", "RANK_ID", "MS_SCHED_PORT", TIMEOUT), ""),
 }
-"""What launchers set for a card on its own: the smallest size, and values at the ends of ranges."""
+"""What launchers set for a single card: the smallest size, and the extremes of ranges."""
 
 
 @rule("incremental/reuses")
 def test_one_card_is_one_card_whatever_says_so(network: NetworkUnderTest) -> None:
-    """It meets nobody, and its kernels are those of any other run on one card."""
+    """It meets no other rank, and uses the same kernels as any other run on one card."""
     network.warm(NETWORK)
     wrong = []
     for name, environment in ONE_CARD.items():
@@ -126,11 +126,10 @@ def test_one_card_is_one_card_whatever_says_so(network: NetworkUnderTest) -> Non
 
 @contextmanager
 def address_of(rank: Rank) -> Iterator[Address]:
-    """Where the gang of a test meets; rank 0 keeps the address until everybody is done."""
+    """The address at which the gang of a test meets. Rank 0 reserves it until all are done."""
     hosts = rank.gather(socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
-    with ExitStack() as kept:
-        own = kept.enter_context(meeting_place(rank.size, None, host)) if rank.rank == 0 else None
+    with meeting_place(rank.size, None, host) if rank.rank == 0 else nullcontext() as own:
         port = rank.gather(own.port if own else None)[0]
         yield Address(rank.size, port, None, host)
         rank.barrier()
@@ -144,7 +143,7 @@ TYPES = ("Square", "Exp", "Abs", "Sigmoid", "Relu", "Neg")
 def test_all_cards_of_a_gang_have_their_directories(
     network: NetworkUnderTest, ascend_rank: Rank
 ) -> None:
-    """The body runs once per rank, at the same time; the directory is one of all ranks."""
+    """The body runs once per rank, at the same time. All ranks share the directory."""
     network.share(ascend_rank.directory)
     kind = TYPES[ascend_rank.rank % len(TYPES)]
     with address_of(ascend_rank) as gang:
@@ -177,7 +176,7 @@ def test_a_cold_card_among_warm_ones_compiles(network: NetworkUnderTest, ascend_
 
 
 def _has_kernels(network: NetworkUnderTest, *ranks: int) -> None:
-    """Ranks that began with nothing have kernels of their own now."""
+    """These ranks, which started without kernels, now have their own."""
     for rank in ranks:
         assert network.kernels(rank), f"rank {rank} keeps no kernel: it had those of another rank"
 
@@ -203,7 +202,7 @@ def test_each_of_many_ranks_writes_below_its_own_directory(network: NetworkUnder
 
 @rule("ranks/isolated")
 def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
-    """Nor does a gang of fewer touch those of a rank that it does not have."""
+    """A smaller gang does not touch the kernels of a rank that it lacks either."""
     network.needs_reuse()
     same = {"DEVICE_ID": "0"}
     with meeting_place(3) as gang, meeting_place(2) as pair:
@@ -216,13 +215,14 @@ def test_many_ranks_use_no_kernel_of_another(network: NetworkUnderTest) -> None:
         network.mark(0)
         network.mark(2)
         runs = network.together(*requests)
-        there = set(network.kernels(2))
+        before = set(network.kernels(2))
         fewer = network.together(*(network.request(NETWORK, each, pair, same) for each in (0, 1)))
     ended_well(*runs, *fewer)
     assert [run.compiled for run in runs] == [frozenset(), EVERYTHING, frozenset()]
     assert runs[0].disturbed == runs[2].disturbed == {}
-    left = set(network.kernels(2))
-    assert left == there, "kernels of a rank are gone that a smaller gang does not have"
+    assert set(network.kernels(2)) == before, (
+        "kernels of a rank are gone that a smaller gang does not have"
+    )
 
 
 @rule("ranks/scenarios-separate")
@@ -275,7 +275,7 @@ def _are_not_mixed(network: NetworkUnderTest, first: str, launcher: dict[str, st
 def test_phases_of_several_cards_are_not_mixed(
     network: NetworkUnderTest, phases: tuple[Phase, Phase]
 ) -> None:
-    """Beside both scenarios of one card, which are marked as well."""
+    """Both scenarios of one card are cached and marked as well."""
     network.needs_reuse()
     for phase in phases:
         network.run(NETWORK, 0, phase=phase)
@@ -291,15 +291,13 @@ def test_phases_of_several_cards_are_not_mixed(
 
 
 @rule("ranks/partial-deletion")
-def test_warm_ranks_wait_for_a_cold_one(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
-) -> None:
-    """Two gangs miss their last rank. The one with the shorter timeout fails and names it; after
-    that the last rank of the other comes, in time for its longer one."""
+def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, rehearse: Rehearse) -> None:
+    """Two gangs lack their last rank. The gang with the shorter timeout fails and names it. Then
+    the last rank of the other gang comes, in time for the longer timeout."""
 
     def story(second: float) -> None:
         _warm_ranks(network)
-        # The other gang's directories are a copy, impostors included.
+        # The other gang uses a copy of the directories, including the impostors.
         copy = {"MS_COMPILER_CACHE_PATH": str(network.copy_cache())}
         with (
             meeting_place(3, SHORTEST_WAIT) as short,
@@ -329,7 +327,7 @@ def test_warm_ranks_wait_for_a_cold_one(
 
 
 def _warm_ranks(network: NetworkUnderTest) -> None:
-    """Three ranks, marked; then the kernels of rank 2 are deleted."""
+    """Run three ranks, mark the kernels of ranks 0 and 1, and delete those of rank 2."""
     with meeting_place(3) as gang:
         ended_well(*network.together(*(network.request(NETWORK, rank, gang) for rank in range(3))))
     network.mark(0)
@@ -340,11 +338,9 @@ def _warm_ranks(network: NetworkUnderTest) -> None:
 
 
 @rule("ranks/partial-deletion")
-def test_a_warm_rank_waits_for_a_cold_rank_0(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
-) -> None:
-    """Nobody listens yet. Rank 0 comes when a rank of another gang has lost patience, which came
-    later and has less of it."""
+def test_a_warm_rank_waits_for_a_cold_rank_0(network: NetworkUnderTest, rehearse: Rehearse) -> None:
+    """No rank listens yet. Rank 0 comes after the timeout of another gang's rank has passed, which
+    started later and is shorter."""
 
     def story(second: float) -> None:
         with (
@@ -365,7 +361,7 @@ def test_a_warm_rank_waits_for_a_cold_rank_0(
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("timeout", [SHORTEST_WAIT, None], ids=["shortest", "default"])
 def test_when_rank_0_is_cold_the_others_wait_for_it(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], timeout: int | None
+    network: NetworkUnderTest, rehearse: Rehearse, timeout: int | None
 ) -> None:
     def story(second: float) -> None:
         with meeting_place(2, timeout) as gang, network.watch() as watch:
@@ -401,15 +397,14 @@ TRICKY_RANKS = (
     *("-1", "one", "../x", "1/../2", "0/../../escaped", "..", "1 2", "1.0", "0x1", "1e0", "True"),
     *("+1", " 1", "1 ", "1\n", "\t1", "1_0", "1,2", "٣", "３", "²", "03", "00", "99999999999"),
 )
-"""Texts that some parser, somewhere, takes for a rank."""
+"""Texts that some parser accepts as a rank."""
 TELLING_RANKS = (
-    # A sign, a path, a number with more behind it that is also a fraction to others, a base, digits
-    # in groups, a blank before and behind, digits of other alphabets, zeros in front, a number
-    # beyond 32 bits.
+    # A sign, a word, a path, an exponent, a base, a plus, blanks before and after, grouped digits,
+    # digits of other alphabets, leading zeros, a number beyond 32 bits.
     *("-1", "one", "0/../../escaped", "1e0", "0x1", "+1", "\t1", "1\n", "1_0"),
     *("٣", "²", "03", "99999999999"),
 )
-"""One for each way to take such a text for a rank: where one is taken, all are tried."""
+"""One for each way to misread a text as a rank. If one of them fails, all are tried."""
 
 
 @rule("ranks/bad-rank-id")
@@ -420,8 +415,8 @@ TELLING_RANKS = (
     | st.text("0123456789 +-_./x\n٣³", min_size=1, max_size=4)
 )
 def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, text: str) -> None:
-    """Another spelling of a number may be refused, or be a directory of its own; it is not merged
-    with the number's."""
+    """Another spelling of a number may be refused or get a separate directory, but must not share
+    the number's."""
     environment = {"RANK_ID": text}
     run = network.attempt(network.request(NETWORK, environment=environment))
     own = kernel_meta(run.result.request.environment, network.work)
@@ -443,14 +438,12 @@ def test_a_rank_is_taken_as_it_is_written_or_refused(network: NetworkUnderTest, 
 
 def _escaped(network: NetworkUnderTest) -> list[str]:
     """Directories of ranks outside the cache directory."""
-    found = network.sandbox.rglob("kernel_meta")
-    return [str(path) for path in found if not path.is_relative_to(network.cache)]
+    directories = network.sandbox.rglob("kernel_meta")
+    return [str(path) for path in directories if not path.is_relative_to(network.cache)]
 
 
 @rule("ranks/bad-rank-id")
-def test_a_rank_beyond_the_gang_is_refused(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
-) -> None:
+def test_a_rank_beyond_the_gang_is_refused(network: NetworkUnderTest, rehearse: Rehearse) -> None:
     assert not is_rank_id("2", size=2)
 
     def story(second: float) -> None:
@@ -465,7 +458,7 @@ def test_a_rank_beyond_the_gang_is_refused(
 
 @rule("ranks/bad-rank-id")
 def test_two_ranks_of_one_number_do_not_merge(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+    network: NetworkUnderTest, rehearse: Rehearse
 ) -> None:
     types = ("Square", "Exp", "Abs")
 
@@ -479,9 +472,9 @@ def test_two_ranks_of_one_number_do_not_merge(
         for run in runs:
             assert run.result.returncode, "a rank ended well beside a second rank 1"
             assert run.result.returncode > 0, f"a rank {run.result.ending}"
-        words = "\n".join(run.output for run in runs)
-        assert "RANK_ID" in words, f"no error names RANK_ID: {words}"
-        assert re.search(r"\b1\b", words), f"no error names the number: {words}"
+        errors = "\n".join(run.output for run in runs)
+        assert "RANK_ID" in errors, f"no error names RANK_ID: {errors}"
+        assert re.search(r"\b1\b", errors), f"no error names the number: {errors}"
         kept = [kernel.operator_type for kernel in network.kernels(1).values()]
         assert len(kept) <= 1, f"one directory holds kernels of two processes: {kept}"
 
@@ -490,10 +483,10 @@ def test_two_ranks_of_one_number_do_not_merge(
 
 @rule("ranks/bad-rank-id")
 def test_two_ranks_of_one_number_do_not_stand_for_two(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None]
+    network: NetworkUnderTest, rehearse: Rehearse
 ) -> None:
-    """Each has a directory of its own, as on two hosts: no lock tells them of each other, and
-    rank 2 of three never comes."""
+    """Each has its own directory, as on two hosts, so no lock reveals the other. Rank 2 of three
+    never comes."""
 
     def story(second: float) -> None:
         with meeting_place(3, SHORTEST_WAIT) as gang, network.watch() as watch:
@@ -512,9 +505,9 @@ def test_two_ranks_of_one_number_do_not_stand_for_two(
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("came", [(0,), (0, 2), (3,)], ids=str)
 def test_every_missing_rank_is_named(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], came: tuple[int, ...]
+    network: NetworkUnderTest, rehearse: Rehearse, came: tuple[int, ...]
 ) -> None:
-    """Of four ranks two or three are missing. Without rank 0 the others know of it alone."""
+    """Two or three of four ranks are missing. If rank 0 is, the others only know about it."""
 
     def story(second: float) -> None:
         with meeting_place(4, SHORTEST_WAIT) as gang, network.watch() as watch:
@@ -535,13 +528,13 @@ def test_every_missing_rank_is_named(
 @pytest.mark.parametrize("moment", ["at-once", "with-its-kernels"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_rank_ends_the_others(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], victim: int, moment: str
+    network: NetworkUnderTest, rehearse: Rehearse, victim: int, moment: str
 ) -> None:
     def story(second: float) -> None:
         with meeting_place(3, SHORTEST_WAIT) as gang:
             requests = [network.request(NETWORK, rank, gang, second=second) for rank in range(3)]
             with network.watch() as watch:
-                # The last rank comes when the victim is gone: they cannot all meet before.
+                # The last rank comes after the kill, so they cannot all meet before.
                 started = [watch.start(requests[rank]) for rank in (victim, 1 - victim)]
                 if moment == "with-its-kernels":
                     wait_until(lambda: len(published(network, victim)) == len(EVERYTHING))

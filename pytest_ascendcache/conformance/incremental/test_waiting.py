@@ -1,27 +1,26 @@
-"""From when, and how long, ranks wait for each other. Source: document M, common questions.
+"""When ranks begin to wait for each other, and how long. Source: document M, common questions.
 
-No clock is looked at. A rank of another gang that waits in vain, with a timeout of its own, is the
-measure of how much time has passed: see :func:`_passes`. Ranks have the longest timeout there is
-where waits are rehearsed, and the measure is made of shorter ones, so that a timeout that is not
-waited for in full is told from one that is.
+No clock is read. Ranks of another gang, which wait in vain for their own timeouts, measure time
+(:func:`_passes`). With shortened seconds, the judged ranks have the longest timeout and the
+measuring ranks shorter ones, which shows a timeout that is cut short.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from pytest_ascendcache.conformance.incremental.fixtures import Rehearse
 from pytest_ascendcache.conformance.kit.gangs import (
     NETWORK,
-    Story,
     ended_well,
     ended_without,
     published,
     wait,
     wait_until,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.ranks import LONGEST_WAIT
 from pytest_ascendcache.faults import Action, FaultPlan
@@ -32,21 +31,21 @@ from pytest_ascendcache.observation import (
     meeting_place,
 )
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.toolchains import Toolchain, ToolchainError, TrainRequest
+from pytest_ascendcache.toolchains import Toolchain, TrainRequest
 
 TIMEOUT = 600
-"""``HCCL_CONNECT_TIMEOUT`` of the ranks that are judged, where their waits are real."""
+"""``HCCL_CONNECT_TIMEOUT`` of the judged ranks with real waits, in seconds."""
 
 
 def _longest(second: float) -> tuple[int, float]:
-    """The timeout to judge, and how long a second of it lasts: as long in all as a short one."""
+    """The timeout to judge and the length of its second. In all it takes as long as ``TIMEOUT``."""
     if second == 1.0:
         return TIMEOUT, second
     return LONGEST_WAIT, second * TIMEOUT / LONGEST_WAIT
 
 
 def _passes(network: NetworkUnderTest, watch: Watch, seconds: int, second: float) -> None:
-    """Let time pass: twice the timeout of a rank 1 whose rank 0 never comes."""
+    """Let ``seconds`` pass: the timeouts of two ranks 1 in turn, whose rank 0 never comes."""
     own = {"MS_COMPILER_CACHE_PATH": str(network.site / "clock")}
     for timeout in (seconds // 2, seconds - seconds // 2):
         with meeting_place(2, timeout) as gang:
@@ -57,13 +56,13 @@ def _passes(network: NetworkUnderTest, watch: Watch, seconds: int, second: float
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("first", [0, 1])
 def test_an_arrival_does_not_renew_the_patience_of_others(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], first: int
+    network: NetworkUnderTest, rehearse: Rehearse, first: int
 ) -> None:
-    """Of three ranks one waits, another comes later, the last one never: the first one ends when
-    its own timeout has passed."""
+    """One of three ranks waits, another comes later, and the last never comes: the first one ends
+    after its own timeout."""
 
-    def story(told: float) -> None:
-        timeout, second = _longest(told)
+    def story(rehearsed: float) -> None:
+        timeout, second = _longest(rehearsed)
         with meeting_place(3, timeout) as gang, network.watch() as watch:
             requests = [network.request(NETWORK, rank, gang, second=second) for rank in range(2)]
             waiting = watch.start(requests[first])
@@ -85,12 +84,12 @@ def test_an_arrival_does_not_renew_the_patience_of_others(
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_rank_waits_as_long_as_it_is_told(
-    network: NetworkUnderTest, rehearse: Callable[[Story], None], rank: int
+    network: NetworkUnderTest, rehearse: Rehearse, rank: int
 ) -> None:
-    """It waits in vain, and has not given up when four fifths of its timeout have passed."""
+    """It waits in vain, and still waits after four fifths of its timeout."""
 
-    def story(told: float) -> None:
-        timeout, second = _longest(told)
+    def story(rehearsed: float) -> None:
+        timeout, second = _longest(rehearsed)
         with meeting_place(2, timeout) as gang, network.watch() as watch:
             waiting = watch.start(network.request(NETWORK, rank, gang, second=second))
             _passes(network, watch, timeout * 8 // 10, second)
@@ -105,10 +104,10 @@ def test_a_rank_waits_as_long_as_it_is_told(
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_rank_waits_from_its_arrival_on(
-    network: NetworkUnderTest, toolchain: Toolchain, rehearse: Callable[[Story], None], late: int
+    network: NetworkUnderTest, toolchain: Toolchain, rehearse: Rehearse, late: int
 ) -> None:
-    """One rank computes for longer than its timeout before it comes; the other comes after it,
-    and is not late."""
+    """One rank computes for longer than its timeout before it comes. The other comes after it, and
+    is not late."""
 
     def story(second: float) -> None:
         with meeting_place(2, TIMEOUT // 2) as gang, network.watch() as watch:
@@ -128,20 +127,16 @@ def test_a_rank_waits_from_its_arrival_on(
 def _recorded(
     network: NetworkUnderTest, toolchain: Toolchain, request: TrainRequest
 ) -> Interruption[NetworkRun]:
-    """A rank of a gang that can be held. Recorded is the same rank on its own, elsewhere."""
-    try:
-        route = toolchain.fault_route()
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    if Action.HOLD not in route.actions:
-        pytest.skip(f"{toolchain.name}: no rank can be held while it computes")
+    """A rank of a gang, ready to be held. The recording is of the same rank without a gang."""
+    needs(toolchain, Action.HOLD)
     alone = replace(network.request(NETWORK, 0), second=request.second)
     planned = [alone]
 
     def start(plan: FaultPlan) -> NetworkRun:
         return network.attempt(replace(planned[-1], plan=plan))
 
-    made = Interruption(network.cache, network.new_directory() / "record", route, start)
-    made.reset()
+    logs, route = network.new_directory() / "record", toolchain.fault_route()
+    interruption = Interruption(network.cache, logs, route, start)
+    interruption.reset()
     planned.append(request)
-    return made
+    return interruption

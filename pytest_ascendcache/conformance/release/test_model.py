@@ -1,12 +1,11 @@
 """The release gate converts the model itself, by the release's own command.
 
-Conversions are made once for each release and shared by its checks: fresh ones, into and from a
-new cache, from copies of the caches that ship, under force, and as many at once as there are cards.
+The checks of a release share its conversions: fresh ones, others into and from a new cache, from
+copies of the shipped caches, under force, and as many at once as there are cards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,20 +13,20 @@ import pytest
 from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf
 from pytest_ascendcache.conformance.kit.release_conversions import Conversion, ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.release.test_release import (
+    judge,
+    judge_manifest,
+    undecided_on,
+)
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.observation.model_file import differences
 from pytest_ascendcache.release import (
     Manifest,
-    ManifestError,
     Problem,
     Release,
     SamplesError,
     float32_outputs,
-    options_digest,
-    read_manifest,
     sample_inputs,
-    story,
-    update_manifest,
 )
 from pytest_ascendcache.toolchains import KernelRunError, ModelConverter, Toolchain
 
@@ -37,18 +36,14 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def shelf(request: pytest.FixtureRequest) -> ConversionShelf:
-    """Conversions of every release, made when first needed."""
+    """The conversions of all releases, made when first needed."""
     session: Any = request.getfixturevalue("ascend_session")
     return ConversionShelf(session.conversions, session.run, session.settings.resume is not None)
 
 
 @pytest.fixture
 def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> ReleaseConversions:
-    """The release, ready to be converted.
-
-    Raises:
-        NotDecidable: where no toolchain is named to convert it with, or one that converts nothing.
-    """
+    """The release, ready to convert. Undecided without a named toolchain that converts models."""
     release = ascend_release
     if release.model is None:
         pytest.skip("the release's command converts no model (it has no --model)")
@@ -66,11 +61,6 @@ def conversions(ascend_release: Release, request: pytest.FixtureRequest) -> Rele
     return ReleaseConversions(release, cache, shelf, session.announce)
 
 
-def _judge(problems: Sequence[Problem]) -> None:
-    if problems:
-        pytest.fail(story(problems))
-
-
 @rule("release/model-cached-is-fresh")
 def test_a_new_cache_gives_the_model_of_a_fresh_conversion(
     conversions: ReleaseConversions,
@@ -82,7 +72,7 @@ def test_a_new_cache_gives_the_model_of_a_fresh_conversion(
     warm = conversions.served(every[1])
     conversions.cache.evidence.notes.append(f"{conversions.release.name}, new cache: {warm}")
     conversions.note_cost()
-    _judge(problems)
+    judge(problems)
 
 
 @rule("release/model-cached-is-fresh")
@@ -98,7 +88,7 @@ def test_caches_of_the_release_give_the_model_of_a_fresh_conversion(
         problems += conversions.unlike_fresh(each)
         note = f"{release.name}, {each.source}: {conversions.served(each)}"
         conversions.cache.evidence.notes.append(note)
-    _judge(problems)
+    judge(problems)
 
 
 @rule("release/model-cards-agree")
@@ -112,57 +102,27 @@ def test_cards_that_convert_at_once(conversions: ReleaseConversions) -> None:
         problems += conversions.unlike_fresh(each, f"card {card}")
     note = f"{conversions.release.name}: {len(every)} of {cards} cards converted at once"
     conversions.cache.evidence.notes.append(note)
-    _judge(problems)
+    judge(problems)
 
 
 @rule("release/model-manifest")
 def test_model_manifest(conversions: ReleaseConversions, request: pytest.FixtureRequest) -> None:
-    release, path = conversions.release, conversions.release.manifest
+    path = conversions.release.manifest
     if path is None:
         pytest.skip("the release names no manifest")
-    updates = bool(request.getfixturevalue("ascend_session").settings.release.update)
-    try:
-        options = options_digest(release)
-    except OSError as error:
-        raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
-    toolchain, fresh = conversions.cache.toolchain, conversions.fresh()
-    now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
-    try:
-        if updates:
-            _confirm(conversions, fresh)
-            digests = conversions.digests()
-            update_manifest(path, now, model=digests)
-            note = f"{path} was written with {len(digests)} kernels of the model"
-            conversions.cache.evidence.notes.append(note)
-            pytest.skip(note)
-        golden = read_manifest(path)
-    except ManifestError as error:
-        raise NotDecidable(str(error)) from None
-    reason = golden.unlike(now) or (
-        "it has no kernels of the model" if golden.model is None else ""
-    )
-    if reason:
-        raise NotDecidable(
-            f"the manifest {path} says nothing of this release: {reason}; once the new kernels are "
-            "approved, write it anew with --ascend-manifest-update."
-        )
-    problems = golden.model_problems(conversions.digests())
-    if problems:
-        _confirm(conversions, fresh)
-    _judge(problems)
+    fresh = conversions.fresh()
 
+    def confirm() -> None:
+        again = conversions.fresh_again()
+        assert again.parts is not None
+        assert fresh.parts is not None
+        if unlike := differences(again.parts, fresh.parts):
+            raise NotDecidable(f"two fresh conversions give different kernels {unlike[0].name}")
 
-def _confirm(conversions: ReleaseConversions, fresh: Conversion) -> None:
-    """See that a second fresh conversion has the same kernels.
+    def differing(golden: Manifest) -> list[Problem]:
+        return golden.model_problems(conversions.digests())
 
-    Raises:
-        NotDecidable: where it has not.
-    """
-    again = conversions.fresh_again()
-    assert again.parts is not None
-    assert fresh.parts is not None
-    if unlike := differences(again.parts, fresh.parts):
-        raise NotDecidable(f"two fresh conversions give different kernels {unlike[0].name}")
+    judge_manifest(conversions, path, request, conversions.digests, confirm, differing)
 
 
 @rule("release/model-reproducible")
@@ -173,32 +133,20 @@ def test_two_fresh_conversions(conversions: ReleaseConversions) -> None:
     readings, name = conversions.cache.evidence.readings, conversions.release.name
     if unlike := differences(again, first):
         readings.append(f"{name}: two fresh conversions differ in {len(unlike)} kernels")
-        _judge(
-            [
-                Problem(f"a second fresh conversion has {each.found}", f"{each.wanted}")
-                for each in unlike
-            ]
-        )
-    same = (
-        "are byte for byte the same"
-        if first == again
-        else ("have the same kernels, and differ between them")
-    )
+        fresh = "a second fresh conversion has"
+        judge([Problem(f"{fresh} {each.found}", f"{each.wanted}") for each in unlike])
+    same = "are byte for byte the same"
+    if first != again:
+        same = "have the same kernels, and differ between them"
     readings.append(f"{name}: two fresh conversions {same}")
 
 
 @pytest.fixture
 def inputs(conversions: ReleaseConversions) -> dict[str, NDArray[Any]]:
-    """What the models are run with.
-
-    Raises:
-        NotDecidable: where there is nothing to run, or nothing to run it with.
-    """
+    """The inputs of the model. Undecided if there is no model to run or no way to run it."""
     conversions.fresh()
-    try:
+    with undecided_on(SamplesError):
         return sample_inputs(conversions.release)
-    except SamplesError as error:
-        raise NotDecidable(str(error)) from None
 
 
 @rule("release/outputs-unchanged")
@@ -227,24 +175,20 @@ def test_outputs_of_cached_models(
     conversions.cache.evidence.notes.append(
         f"{conversions.release.name}: {len(wanted)} outputs of {len(judged)} cached models compared"
     )
-    _judge(problems)
+    judge(problems)
 
 
 def _outputs(
     conversions: ReleaseConversions, fresh: Conversion, inputs: dict[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """Outputs of the fresh model.
-
-    Raises:
-        NotDecidable: where it cannot be run.
-    """
+    """The outputs of the fresh model. Undecided if it cannot be run."""
     try:
-        found = conversions.outputs(fresh, inputs)
+        outputs = conversions.outputs(fresh, inputs)
     except KernelRunError as error:
         raise NotDecidable(f"a fresh model cannot be run: {error}") from None
-    if not found:
+    if not outputs:
         raise NotDecidable("a fresh model gives no output")
-    return found
+    return outputs
 
 
 @rule("release/outputs-near")
@@ -255,10 +199,8 @@ def test_outputs_beside_a_float32_run(
 
     release = conversions.release
     got = _outputs(conversions, conversions.fresh(), inputs)
-    try:
+    with undecided_on(SamplesError):
         wanted = float32_outputs(release, inputs)
-    except SamplesError as error:
-        raise NotDecidable(str(error)) from None
     problems, worst = [], 0.0
     for name, exact in wanted.items():
         if name not in got or got[name].shape != exact.shape:
@@ -272,13 +214,10 @@ def test_outputs_beside_a_float32_run(
         share /= largest or 1.0
         worst = max(worst, share)
         if not share <= release.tolerance:
-            problems.append(
-                Problem(
-                    f"the output {name} is off by {share:.3g} of its largest element",
-                    f"{release.tolerance:g} at most, of a float32 run of {release.model}",
-                )
-            )
+            off = f"the output {name} is off by {share:.3g} of its largest element"
+            most = f"{release.tolerance:g} at most, of a float32 run of {release.model}"
+            problems.append(Problem(off, most))
     conversions.cache.evidence.notes.append(
         f"{release.name}: outputs are off by {worst:.2g} of the largest element"
     )
-    _judge(problems)
+    judge(problems)

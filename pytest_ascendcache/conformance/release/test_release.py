@@ -1,11 +1,12 @@
-"""The release gate: is a model's release as the documents want it? Collected only if asked for.
+"""The release gate: judges a model's release by the documents.
 
-One check of a kind for each file ``--ascend-release`` names.
+Each check runs once for each file that ``--ascend-release`` names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from pytest_ascendcache.conformance.kit.release_compiles import (
     ReleaseCompiles,
     release_tables,
 )
+from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract import Capability, Edition, ImplModeTables
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
 from pytest_ascendcache.release import (
+    KernelDigest,
     Manifest,
     ManifestError,
     Problem,
@@ -46,12 +49,12 @@ from pytest_ascendcache.release import (
 from pytest_ascendcache.toolchains import Toolchain
 
 _AT_ONCE = 16
-"""Compiles at once at the most: the cards of one server."""
+"""The most compiles at once: a server has this many cards."""
 
 
 @pytest.fixture
 def release(ascend_release: Release) -> Release:
-    """The release to be judged."""
+    """The release to judge."""
     return ascend_release
 
 
@@ -63,7 +66,7 @@ def fresh_kernels() -> dict[Path, Fresh]:
 
 @pytest.fixture
 def named_toolchain(request: pytest.FixtureRequest) -> Toolchain | None:
-    """The toolchain that the release or the command line names; None where neither does."""
+    """The toolchain that the release or the command line names, or None."""
     if not request.getfixturevalue("ascend_session").settings.is_named:
         return None
     toolchain: Toolchain = request.getfixturevalue("toolchain")
@@ -77,11 +80,7 @@ def compiles(
     fresh_kernels: dict[Path, Fresh],
     request: pytest.FixtureRequest,
 ) -> ReleaseCompiles:
-    """The release, ready to be compiled.
-
-    Raises:
-        NotDecidable: where there is nothing to compile, or nothing to compile it with.
-    """
+    """The release, ready to compile. Undecided without operators or without a named toolchain."""
     if release.model is not None and not release.operators:
         pytest.skip("the release names no operators: its model is converted instead")
     if named_toolchain is None:
@@ -99,23 +98,13 @@ def compiles(
 
 
 @pytest.fixture
-def updates_manifest(request: pytest.FixtureRequest) -> bool:
-    """Whether the manifest is to be written."""
-    return bool(request.getfixturevalue("ascend_session").settings.release.update)
-
-
-@pytest.fixture
 def tables(release: Release, named_toolchain: Toolchain | None) -> ImplModeTables:
-    """The tables of implementation modes the release is compiled with.
-
-    Raises:
-        NotDecidable: where no toolchain is named that would have them.
-    """
+    """The tables of the implementation modes. Undecided if no toolchain is named that has them."""
     if release.precision_file is None or not release.precision_file.is_file():
         pytest.skip("there is no precision file")
-    found = release_tables(release, named_toolchain)
-    if found is not None:
-        return found
+    known = release_tables(release, named_toolchain)
+    if known is not None:
+        return known
     if named_toolchain is None:
         raise NotDecidable(
             "the modes of an operator are in tables of the toolchain, and none is named; write "
@@ -126,17 +115,17 @@ def tables(release: Release, named_toolchain: Toolchain | None) -> ImplModeTable
 
 @rule("cache-mode/release-setting")
 def test_cache_mode(release: Release) -> None:
-    _judge(cache_mode_problems(release))
+    judge(cache_mode_problems(release))
 
 
 @rule("release/debug-off")
 def test_debug_switches(release: Release) -> None:
-    _judge(debug_problems(release))
+    judge(debug_problems(release))
 
 
 @rule("release/implmode-option-off")
 def test_debugging_option_for_modes(release: Release) -> None:
-    _judge(debugging_option_problems(release))
+    judge(debugging_option_problems(release))
 
 
 @rule("release/precision-file-kept")
@@ -144,18 +133,16 @@ def test_precision_file_is_kept(release: Release, named_toolchain: Toolchain | N
     tables = release_tables(release, named_toolchain)
     if tables is not None and not has_two_implementations(release, tables):
         pytest.skip("no operator of the release has two implementations")
-    _judge(kept_file_problems(release))
+    judge(kept_file_problems(release))
 
 
 @rule("release/precision-file-valid")
 def test_precision_file_is_valid(release: Release, tables: ImplModeTables) -> None:
     assert release.precision_file is not None
-    try:
+    with undecided_on(OSError):
         text = read_text(release.precision_file, errors="replace")
         unknown = unknown_nodes(text, release)
-    except OSError as error:
-        raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
-    _judge(precision_file_problems(text, release, tables))
+    judge(precision_file_problems(text, release, tables))
     if unknown and release.model is not None:
         raise NotDecidable(
             f"no node of {release.model.name} is named {unknown[0]!r}, and no operator; name "
@@ -170,21 +157,21 @@ def test_kernels_are_newer_than_the_knowledge_base(release: Release) -> None:
     if not any(soc_directory(cache, release.soc) for cache in release.caches):
         pytest.skip(f"no cache of {release.soc} goes with the release")
     try:
-        _judge(outdated_kernels(release))
+        judge(outdated_kernels(release))
     except OSError as error:
         raise NotDecidable(f"the age of kernels cannot be told: {error}") from None
 
 
 @rule("release/settings-agree")
 def test_settings_agree(release: Release, edition: Edition) -> None:
-    _judge(contradictions(release, edition))
+    judge(contradictions(release, edition))
 
 
 @rule("release/every-card-has-a-cache")
 def test_every_card_has_a_cache(release: Release) -> None:
     if not any(map(rank_directories, release.caches)):
         pytest.skip("no cache of the release is kept by rank")
-    _judge(rank_problems(release))
+    judge(rank_problems(release))
 
 
 @rule("release/cached-is-fresh")
@@ -198,7 +185,7 @@ def test_a_new_cache_serves_fresh_kernels(compiles: ReleaseCompiles) -> None:
         forced = compiles.compile(cache, FORCE)
         problems += compiles.unlike_fresh(forced, "force, as the release is compiled,")
     cache.evidence.notes.append(f"{compiles.release.name}, new cache: {compiles.served(served)}")
-    _judge(problems)
+    judge(problems)
 
 
 @rule("release/cached-is-fresh")
@@ -214,12 +201,12 @@ def test_caches_of_the_release_serve_fresh_kernels(compiles: ReleaseCompiles) ->
         cache.evidence.notes.append(f"{release.name}, {place.name}: {compiles.served(run)}")
     if not copied:
         pytest.skip(f"no cache of {release.soc} goes with the release")
-    _judge(problems)
+    judge(problems)
 
 
 @pytest.fixture
 def several_cards(release: Release) -> int:
-    """How many cards the release is for, where it is for more than one."""
+    """The number of cards that the release is for, which must be more than one."""
     if release.cards == 1:
         pytest.skip("the release is for one card")
     return release.cards
@@ -238,46 +225,80 @@ def test_cards_that_compile_at_once(several_cards: int, compiles: ReleaseCompile
         else:
             ending = f"the compile of card {rank} {run.result.ending}"
             problems.append(Problem(ending, "success, as a compile alone has"))
-    _judge(problems)
+    judge(problems)
 
 
 @pytest.fixture
 def manifest_file(release: Release) -> Path:
-    """Where the golden manifest is, or is to be written."""
+    """The file of the golden manifest."""
     if release.manifest is None:
         pytest.skip("the release names no manifest")
     return release.manifest
 
 
 @rule("release/manifest")
-def test_manifest(manifest_file: Path, compiles: ReleaseCompiles, updates_manifest: bool) -> None:
-    release, path, toolchain = compiles.release, manifest_file, compiles.cache.toolchain
+def test_manifest(
+    manifest_file: Path, compiles: ReleaseCompiles, request: pytest.FixtureRequest
+) -> None:
+    def differing(golden: Manifest) -> list[Problem]:
+        return golden.problems(compiles.fresh())
+
+    judge_manifest(compiles, manifest_file, request, compiles.fresh, compiles.confirm, differing)
+
+
+@contextmanager
+def undecided_on(expected: type[Exception]) -> Iterator[None]:
+    """Make the check undecided on an error of this type. An ``OSError`` is about reading a file."""
     try:
+        yield
+    except expected as error:
+        if isinstance(error, OSError):
+            raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
+        raise NotDecidable(str(error)) from None
+
+
+def judge_manifest(
+    judged: ReleaseCompiles | ReleaseConversions,
+    path: Path,
+    request: pytest.FixtureRequest,
+    digests: Callable[[], Mapping[str, KernelDigest]],
+    confirm: Callable[[], None],
+    differing: Callable[[Manifest], list[Problem]],
+) -> None:
+    """Compare fresh kernels with the golden manifest, or write it if the command line asks for it.
+
+    ``confirm`` makes the check undecided if two fresh compiles differ.
+    """
+    release, toolchain = judged.release, judged.cache.toolchain
+    of_model = isinstance(judged, ReleaseConversions)
+    with undecided_on(OSError):
         options = options_digest(release)
-    except OSError as error:
-        raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
-    now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
-    try:
-        if updates_manifest:
-            compiles.confirm()
-            update_manifest(path, now, kernels=compiles.fresh())
-            note = f"{path} was written with {len(compiles.operators)} kernels"
-            compiles.cache.evidence.notes.append(note)
+    with undecided_on(ManifestError):
+        now = Manifest(toolchain.name, toolchain.version, release.soc, options, {})
+        if request.getfixturevalue("ascend_session").settings.release.update:
+            confirm()
+            kernels = digests()
+            update_manifest(path, now, **{"model" if of_model else "kernels": kernels})
+            note = f"{path} was written with {len(kernels)} kernels"
+            note += " of the model" if of_model else ""
+            judged.cache.evidence.notes.append(note)
             pytest.skip(note)
         golden = read_manifest(path)
-    except ManifestError as error:
-        raise NotDecidable(str(error)) from None
-    if reason := golden.unlike(now):
+    reason = golden.unlike(now)
+    if not reason and of_model and golden.model is None:
+        reason = "it has no kernels of the model"
+    if reason:
         raise NotDecidable(
             f"the manifest {path} says nothing of this release: {reason}; once the new kernels are "
             "approved, write it anew with --ascend-manifest-update."
         )
-    problems = golden.problems(compiles.fresh())
+    problems = differing(golden)
     if problems:
-        compiles.confirm()
-    _judge(problems)
+        confirm()
+    judge(problems)
 
 
-def _judge(problems: Sequence[Problem]) -> None:
+def judge(problems: Sequence[Problem]) -> None:
+    """Fail if there are problems."""
     if problems:
         pytest.fail(story(problems))

@@ -1,8 +1,9 @@
-"""Interruption: a compile that was killed, torn, out of power, or let down by the disk.
+"""Interruption: compiles that are killed, also in the middle of a write, lose power, or meet errors
+of the disk.
 
-Recovery is always the same question: does the next run deliver a correct kernel, and does the
-one after that reuse it? Each story is recorded once. What an interruption leaves is rebuilt from
-the record, so that only the recovery is paid; a few compiles are killed for real.
+Recovery always means the same: the next run delivers a correct kernel, and the run after that
+reuses it. Each story is recorded once, and the state that an interruption leaves is rebuilt from
+the recording, so only the recovery costs runs. A few compiles are really killed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import find_canaries
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.stories import (
     AGING,
     BESIDE,
@@ -41,7 +43,7 @@ from pytest_ascendcache.observation import (
     spread,
 )
 from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.toolchains import StagedChange, Toolchain, ToolchainError
+from pytest_ascendcache.toolchains import StagedChange, Toolchain
 
 KILLED, MID_WRITE, POWER_LOSS, INJECTED_ERROR = CrashKind
 
@@ -53,8 +55,12 @@ def _recovers_from(
     compiling = story.record(cache, add, exp)
     for state in compiling.states(kind):
         compiling.enter(state)
-        problem = cache.recovery(add, *[exp] * story.both)
-        assert problem is None, f"{state}: {problem}"
+        _recovers(cache, str(state), add, *[exp] * story.both)
+
+
+def _recovers(cache: CacheUnderTest, where: str, *operators: OperatorSpec) -> None:
+    problem = cache.recovery(*operators)
+    assert problem is None, f"{where}: {problem}"
 
 
 @rule("robust/interrupted-compile")
@@ -81,31 +87,29 @@ def test_a_compile_that_is_really_killed_is_made_good(
     compiling = COLD.record(cache, add, exp)
     for operation in spread(_changing(compiling), 3):
         compiling.strike(Action.KILL, operation)
-        problem = cache.recovery(add)
-        assert problem is None, f"killed before {operation}: {problem}"
+        _recovers(cache, f"killed before {operation}", add)
 
 
 @rule("robust/interrupted-compile")
 def test_a_compile_that_is_really_killed_in_a_write_is_made_good(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    _needs(cache.toolchain, Action.TEAR)
+    needs(cache.toolchain, Action.TEAR)
     cache.evidence.crash = MID_WRITE.value
     compiling = HEALING.record(cache, add, exp)
     for operation in compiling.operations:
         if operation.act is Act.WRITE and len(operation.data) > 1:
             compiling.strike(Action.TEAR, operation)
-            problem = cache.recovery(add)
-            assert problem is None, f"killed in the middle of {operation}: {problem}"
+            _recovers(cache, f"killed in the middle of {operation}", add)
 
 
 @rule("robust/interrupted-compile")
 def test_what_a_killed_process_left_is_in_no_way_of_one_with_its_number(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """In a container processes have the same numbers in every run. The next one stands still while
-    numbers in the names of what is left become its own."""
-    _needs(cache.toolchain, Action.HOLD)
+    """In a container, processes have the same ids in every run. The next run is held while the ids
+    in the names of leftover files are changed to its own."""
+    needs(cache.toolchain, Action.HOLD)
     cache.needs_reuse()
     cache.evidence.crash = KILLED.value
     compiling = BESIDE.record(cache, add, exp)
@@ -140,17 +144,17 @@ def test_what_a_killed_process_left_is_in_no_way_of_one_with_its_number(
 
 
 def _processes_in(directory: Path) -> list[int]:
-    """The processes whose working directory this is."""
-    found = []
+    """The ids of the processes with this working directory."""
+    processes = []
     for each in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (each / "cwd").readlink() == directory.resolve():
-                found.append(int(each.name))
-    return found
+                processes.append(int(each.name))
+    return processes
 
 
 def _numbered(name: str, number: int) -> set[str]:
-    """The names that differ in that a number is this one, or that all are."""
+    """The names in which this number replaces one of the numbers, or all of them."""
     numbers = list(re.finditer(r"(?<![0-9A-Za-z])[0-9]+(?![0-9A-Za-z])", name))
     each = {f"{name[: one.start()]}{number}{name[one.end() :]}" for one in numbers}
     for one in reversed(numbers):
@@ -181,7 +185,7 @@ def test_after_a_power_loss_a_rank_runs_nothing_damaged(network: NetworkUnderTes
 
 
 def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
-    _builds_incrementally(network)
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     network.evidence.crash = kind.value
     square = probe_network(Probe("Square"))
     running = network.interruption(square)
@@ -189,11 +193,6 @@ def _rank_recovers_from(kind: CrashKind, network: NetworkUnderTest) -> None:
         running.enter(state)
         problem = network.recovery(square)
         assert problem is None, f"{state}: {problem}"
-
-
-def _builds_incrementally(network: NetworkUnderTest) -> None:
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
 
 
 # --- locks ----------------------------------------------------------------------------------
@@ -207,15 +206,14 @@ def test_who_comes_later_is_not_blocked(
     compiling = BESIDE.record(cache, add, exp)
     for operation in _after_a_lock(compiling)[:2]:
         compiling.strike(Action.KILL, operation)
-        problem = cache.recovery(add)
-        assert problem is None, f"killed before {operation}: {problem}"
+        _recovers(cache, f"killed before {operation}", add)
 
 
 @rule("robust/dead-lock-holder")
 def test_who_is_waiting_is_not_blocked(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    _needs(cache.toolchain, Action.HOLD)
+    needs(cache.toolchain, Action.HOLD)
     cache.evidence.crash = KILLED.value
     compiling = BESIDE.record(cache, add, exp)
     locks = [each for each in compiling.operations if each.act is Act.LOCK]
@@ -225,7 +223,7 @@ def test_who_is_waiting_is_not_blocked(
         holder.kill()
         holder.result()
         waited = other.result()
-    assert waited.succeeded, f"who waited {waited.result.ending}"
+    assert waited.succeeded, f"the run that waited {waited.result.ending}"
     problem = cache.recovery(add)
     assert problem is None, problem
 
@@ -239,7 +237,7 @@ _STRIKES = (
     (FORCING, Action.EIO, {Act.READ, Act.WRITE, Act.SYNC, Act.SYNC_DIRECTORY, Act.REMOVE}),
     (FORCING, Action.EACCES, {Act.LIST, Act.CREATE, Act.LOCK, Act.REMOVE}),
 )
-"""Which operations an error befalls in which story."""
+"""The operations that an error strikes, and the story in which it does."""
 
 
 @rule("robust/disk-full")
@@ -256,7 +254,7 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
     action: Action,
     acts: set[Act],
 ) -> None:
-    _needs(cache.toolchain, action)
+    needs(cache.toolchain, action)
     cache.evidence.crash = INJECTED_ERROR.value
     refusal = _refusal(cache, add)
     compiling = story.record(cache, add, exp)
@@ -268,16 +266,15 @@ def test_a_failing_disk_costs_the_cache_and_not_the_kernel(
             assert cache.delivers_fresh(run, add), f"{where}: a wrong kernel is delivered"
         else:
             assert run.returncode == refusal, f"{where}: the compile {run.result.ending}"
-        # Many errors leave the same; recovering from it once is enough.
+        # Many errors leave the same state. One recovery from it is enough.
         content = Tree.read(cache.root).content
         if content not in left:
             left.add(content)
-            problem = cache.recovery(add)
-            assert problem is None, f"{where}: {problem}"
+            _recovers(cache, where, add)
 
 
 def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> list[Operation]:
-    """Operations an error can befall; of looks at one point, the first."""
+    """The operations that an error can strike; of reads at one point only the first."""
     return [
         each
         for each in compiling.operations
@@ -288,7 +285,7 @@ def _struck(action: Action, acts: set[Act], compiling: Interruption[Run]) -> lis
 
 
 def _refusal(cache: CacheUnderTest, operator: OperatorSpec) -> int:
-    """The exit status of a request this toolchain refuses in so many words."""
+    """The exit status with which this toolchain refuses an invalid request."""
     run = cache.elsewhere(cache.sandbox / "refused").attempt(operator, raw_mode="no-such-mode")
     if run.succeeded or not run.result.returncode or run.result.returncode < 0:
         raise NotDecidable("how this toolchain refuses a request cannot be told")
@@ -309,8 +306,7 @@ _RANK_STRIKES = (
 def test_a_failing_disk_costs_a_rank_no_more_than_its_kernels(
     network: NetworkUnderTest, action: Action, acts: set[Act]
 ) -> None:
-    _builds_incrementally(network)
-    _needs(network.toolchain, action)
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD, action)
     network.evidence.crash = INJECTED_ERROR.value
     square = probe_network(Probe("Square"))
     running = network.interruption(square)
@@ -354,11 +350,11 @@ def test_an_upgrade_voids_every_soc(
 
 
 def _two_versions(cache: CacheUnderTest, operator: OperatorSpec) -> list[StagedChange]:
-    """A newer version of the toolchain, and one beside it that stays as it is."""
+    """A newer version of the toolchain, and a copy of the current one."""
     stage, version = cache.toolchain.stage, Capability.VERSION_STAMP
-    found = [stage(version, operator, cache.sandbox / name) for name in ("newer", "older")]
-    found[0].apply()
-    return found
+    changes = [stage(version, operator, cache.sandbox / name) for name in ("newer", "older")]
+    changes[0].apply()
+    return changes
 
 
 @rule("robust/upgrade-stamp")
@@ -375,9 +371,8 @@ def test_a_downgrade_voids_the_cache_too(cache: CacheUnderTest, add: OperatorSpe
 def test_what_force_removed_does_not_come_back_with_its_version(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """An entry of one version, force under another, and the first version again."""
-    if Capability.VERSION_STAMP not in cache.toolchain.capabilities:
-        pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    """One version stores an entry, another compiles under force, and the first compiles again."""
+    needs(cache.toolchain, Capability.VERSION_STAMP)
     cache.needs_reuse()
     newer, older = _two_versions(cache, add)
     cache.compile(add, mode=ENABLE, environment=older.environment)
@@ -389,7 +384,7 @@ def test_what_force_removed_does_not_come_back_with_its_version(
 
 @dataclass
 class Upgraded:
-    """The first compile after an upgrade; ``old`` are the marks of the entries before it."""
+    """The first compile after an upgrade. ``old`` are the markers of the entries from before."""
 
     cache: CacheUnderTest
     operator: OperatorSpec
@@ -399,14 +394,14 @@ class Upgraded:
     socs: tuple[str, str]
 
     def goes_on(self, soc: str, where: str) -> None:
-        """The next run serves nothing from before the upgrade."""
+        """The next run succeeds, and reuses no entry from before the upgrade."""
         environment = self.change.environment
         run = self.cache.attempt(self.operator, mode=ENABLE, soc=soc, environment=environment)
         assert run.succeeded, f"{where}: the next run {run.result.ending}"
         self.serves_nothing_old(run, where)
 
     def serves_nothing_old(self, run: Run, where: str) -> None:
-        """What a run delivered, if it did, is not from before the upgrade."""
+        """A run delivered no kernel from before the upgrade."""
         served = run.succeeded and _served(run, self.operator) & self.old
         soc = run.result.request.options.soc
         assert not served, f"{where}: an old kernel is served for {soc}"
@@ -416,7 +411,7 @@ class Upgraded:
 def upgraded(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, other_soc: str
 ) -> Upgraded:
-    """An upgrade of a cache that has entries for two chips, recorded."""
+    """A recorded upgrade, of a cache with entries for two chips."""
     cache.needs_reuse()
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     socs = (cache.options.soc, other_soc)
@@ -443,7 +438,7 @@ def test_an_upgrade_that_was_cut_short_is_taken_up_again(
 def test_an_upgrade_that_cannot_purge_is_taken_up_again(
     cache: CacheUnderTest, upgraded: Upgraded
 ) -> None:
-    _needs(cache.toolchain, Action.EACCES)
+    needs(cache.toolchain, Action.EACCES)
     cache.evidence.crash = INJECTED_ERROR.value
     compiling = upgraded.compiling
     removals = [each for each in compiling.operations if each.act is Act.REMOVE]
@@ -458,9 +453,9 @@ def test_an_upgrade_that_cannot_purge_is_taken_up_again(
 def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """It has seen the old version, and stands still until another run is through with it and has
-    stored an entry of the new one."""
-    _needs(cache.toolchain, Action.HOLD)
+    """The run has read the old version. It is held until another run has completed the upgrade and
+    stored an entry."""
+    needs(cache.toolchain, Action.HOLD)
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     cache.compile(add, exp, mode=ENABLE, environment=change.environment)
     change.apply()
@@ -483,8 +478,8 @@ def test_a_run_that_is_late_for_an_upgrade_removes_nothing_new(
 
 
 def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
-    """A few moments at which others need not wait: before its first lock, and at changes before
-    that, or at any where it takes none."""
+    """Operations at which other runs need not wait for it: its first lock, and a few changes before
+    that (any changes if it takes no lock)."""
     locks = [each for each in compiling.holdable if each.act is Act.LOCK]
     first = locks[0].number if locks else compiling.operations[-1].number
     changes = [each for each in compiling.holdable if each.act.changes and each.number < first]
@@ -492,13 +487,13 @@ def _before_it_has_a_lock(compiling: Interruption[Run]) -> list[Operation]:
 
 
 def _marks(cache: CacheUnderTest) -> set[str]:
-    """Tokens of the marks of all entries there are."""
+    """The tokens of the markers of all entries."""
     cache.mark()
     return set(cache.known_state()[0])
 
 
 def _served(run: Run, operator: OperatorSpec) -> set[str]:
-    """Tokens of the marks the delivered kernel carries."""
+    """The tokens of the markers in the delivered kernel."""
     return set(find_canaries(run.model(operator).read_bytes()))
 
 
@@ -510,18 +505,9 @@ def _changing(compiling: Interruption[Run]) -> list[Operation]:
 
 
 def _after_a_lock(compiling: Interruption[Run]) -> list[Operation]:
-    """Operations the compile does when it holds the last of its locks."""
+    """Changes that the compile makes while it holds the last of its locks."""
     numbers = [each.number for each in compiling.operations if each.act is Act.LOCK]
     if not numbers:
-        # It need not lock: what locks are for is judged by the rules on races.
+        # It need not lock: the rules on races judge what locks are for.
         pytest.skip("no lock of this toolchain can be seen")
     return [each for each in _changing(compiling) if each.number > numbers[-1]]
-
-
-def _needs(toolchain: Toolchain, action: Action) -> None:
-    try:
-        offered = toolchain.fault_route().actions
-    except ToolchainError as error:
-        pytest.skip(str(error))
-    if action not in offered:
-        pytest.skip(f"{toolchain.name}: '{action.value}' cannot be made to happen in it")

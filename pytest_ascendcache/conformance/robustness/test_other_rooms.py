@@ -1,6 +1,6 @@
-"""Attacks on the operator cache, made on the rooms beside it: ranks' kernels and packages.
+"""Attacks known from the operator cache, made on ranks' kernels and on static kernel packages.
 
-``attacks.toml`` says of each attack and each room which check makes it, or why none does.
+``attacks.toml`` names the check for each attack on each kind of cache, or says why there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Snapshot
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import differences, operator
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
@@ -34,7 +35,15 @@ _DAMAGES = {
     "object-cut-in-half",
     "object-one-byte-short",
 }
-"""What is done to an object that a loader may come to grief over."""
+"""Damage to an object that may crash a program that loads it."""
+
+
+def _packages(kernels: StaticKernelsUnderTest, count: int) -> list[Path]:
+    """Packages of one operator each. Their names begin alike."""
+    kinds = {"pk": "Abs", "pk2": "Neg", "pk3": "Exp"}
+    return [
+        kernels.package(operator(kind), name=name) for name, kind in list(kinds.items())[:count]
+    ]
 
 
 @rule("robust/power-loss")
@@ -42,13 +51,10 @@ _DAMAGES = {
 def test_after_a_power_loss_no_installed_package_is_lost(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> None:
-    """The next install makes good whatever was lost; a package that was installed before stays."""
-    if Capability.FAULT_POINTS not in kernels.toolchain.capabilities:
-        pytest.skip(f"{kernels.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    """The next install repairs what was lost. A package that was installed before stays."""
+    needs(kernels.toolchain, Capability.FAULT_POINTS)
     kernels.evidence.crash = CrashKind.POWER_LOSS.value
-    stays, other = (
-        kernels.package(operator(kind), name=name) for kind, name in (("Abs", "pk"), ("Neg", "pk2"))
-    )
+    stays, other = _packages(kernels, 2)
     kernels.install(stays)
     if doing == "uninstall":
         kernels.install(other)
@@ -64,21 +70,18 @@ def test_after_a_power_loss_no_installed_package_is_lost(
 
 @rule("security/private-modes")
 def test_nothing_of_a_package_is_world_writable(kernels: StaticKernelsUnderTest) -> None:
-    kinds = {"pk": "Abs", "pk2": "Neg"}
-    kernels.install(*(kernels.package(operator(kind), name=name) for name, kind in kinds.items()))
+    kernels.install(*_packages(kernels, 2))
     root = kernels.installed.ai_core
-    found = [path for path in root.rglob("*") if not path.is_symlink()]
-    assert found, "nothing is installed"
-    modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in found}
+    paths = [path for path in root.rglob("*") if not path.is_symlink()]
+    assert paths, "nothing is installed"
+    modes = {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in paths}
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o002} == {}
 
 
 @rule("security/verify-before-load")
 def test_a_rank_does_not_run_an_object_with_another_digest(network: NetworkUnderTest) -> None:
-    """The object of another operator is whole, and loading it crashes nothing: only its digest
-    tells."""
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    """Another operator's object is whole and loads without a crash: only its digest shows it."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     both = probe_network("Square", "Exp")
     network.run(both)
     kernels = {each.operator_type: each for each in network.kernels(0).values()}
@@ -91,10 +94,8 @@ def test_a_rank_does_not_run_an_object_with_another_digest(network: NetworkUnder
 
 @rule("security/verify-before-load")
 def test_a_rank_does_not_load_a_damaged_object(network: NetworkUnderTest) -> None:
-    """An object that was written by the toolchain, and damaged since in some way that may well
-    end the process that loads it. The digest tells before that."""
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    """The damage may crash the process that loads the object. The digest shows it before."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     square = probe_network("Square")
     network.run(square)
     loaded = []
@@ -113,12 +114,9 @@ def test_a_rank_does_not_load_a_damaged_object(network: NetworkUnderTest) -> Non
 def test_a_failing_disk_loses_no_installed_package(
     kernels: StaticKernelsUnderTest, action: Action
 ) -> None:
-    """An install that fails says so, and what was installed before is still whole."""
-    if action not in kernels.toolchain.fault_route().actions:
-        pytest.skip(f"{kernels.toolchain.name}: no errors can be brought into its installs")
-    stays, other = (
-        kernels.package(operator(kind), name=name) for kind, name in (("Abs", "pk"), ("Neg", "pk2"))
-    )
+    """A failing install reports failure, and a package installed before stays whole."""
+    needs(kernels.toolchain, action)
+    stays, other = _packages(kernels, 2)
     kernels.install(stays)
     alone = {each: kernels.alone(each) for each in (stays, other)}
     interruption = kernels.interruption(other, "install")
@@ -127,8 +125,8 @@ def test_a_failing_disk_loses_no_installed_package(
         result = interruption.strike(action, operation)
         where = f"{action.value} at {operation}"
         assert result.returncode is not None, f"{where}: the install does not end"
-        there = (stays, other) if result.returncode == 0 else (stays,)
-        wanted = union(alone[each] for each in there)
+        installed = (stays, other) if result.returncode == 0 else (stays,)
+        wanted = union(alone[each] for each in installed)
         assert differences(kernels.installed.index(), wanted) == [], (
             f"{where}: the install {result.ending}"
         )
@@ -139,30 +137,26 @@ def test_a_failing_disk_loses_no_installed_package(
 def test_uninstalling_leaves_what_links_point_to(
     kernels: StaticKernelsUnderTest, link: str
 ) -> None:
-    """While the package goes, the next one is installed, and all go."""
-    goes, stays, comes = (
-        kernels.package(operator(kind), name=name)
-        for kind, name in (("Abs", "pk"), ("Neg", "pk2"), ("Exp", "pk3"))
-    )
+    """The package is uninstalled, another one is installed, and then all are uninstalled."""
+    goes, stays, comes = _packages(kernels, 3)
     kernels.install(goes, stays)
     outside = kernels.directory("outside")
     _lead_out(kernels, goes, outside, link)
     before = Snapshot.take(outside)
-    for package, ask in (
-        (goes, "remove"),
-        (comes, "install"),
-        (stays, "remove"),
-        (comes, "remove"),
-    ):
-        if ask == "install":
-            kernels.attempt(kernels.installation(package))
-        elif package.stem in kernels.installed.packages:
-            kernels.attempt(kernels.removal(package.stem))
+    _uninstall(kernels, goes)
+    kernels.attempt(kernels.installation(comes))
+    _uninstall(kernels, stays)
+    _uninstall(kernels, comes)
     assert _changed(kernels.evidence, before, outside) == {}, "what a link points to was changed"
 
 
+def _uninstall(kernels: StaticKernelsUnderTest, package: Path) -> None:
+    if package.stem in kernels.installed.packages:
+        kernels.attempt(kernels.removal(package.stem))
+
+
 def _changed(evidence: Evidence, before: Snapshot, outside: Path) -> dict[str, str]:
-    """What became of files outside, by path; that is the harm, whatever follows."""
+    """The changes outside of the cache, by path. They count as harm in any case."""
     changes = {path: each.value for path, each in before.disturbed(Snapshot.take(outside)).items()}
     for path, change in changes.items():
         evidence.saw(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
@@ -170,7 +164,7 @@ def _changed(evidence: Evidence, before: Snapshot, outside: Path) -> dict[str, s
 
 
 def _lead_out(kernels: StaticKernelsUnderTest, package: Path, outside: Path, link: str) -> None:
-    """Put a link to ``outside`` where a package has a part, and the part itself there."""
+    """Move a part of a package to ``outside``, and put a link in its place."""
     installed = kernels.installed
     if link == "chip":
         place = installed.ai_core / "config" / installed.chips[0]
@@ -193,9 +187,8 @@ def _lead_out(kernels: StaticKernelsUnderTest, package: Path, outside: Path, lin
 @rule("security/no-symlink-follow")
 @pytest.mark.parametrize("damage", DAMAGES[:2], ids=lambda each: each.name)
 def test_a_rank_leaves_what_links_point_to(network: NetworkUnderTest, damage: Damage) -> None:
-    """A kernel that is a link to a damaged one elsewhere is built anew in its own place."""
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    """A link to a damaged kernel elsewhere is replaced by a new kernel."""
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     square = probe_network("Square")
     network.run(square)
     (kernel,) = network.kernels(0).values()

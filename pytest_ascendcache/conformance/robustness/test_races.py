@@ -1,38 +1,41 @@
-"""Races: readers and writers that meet in the worst moments.
+"""Races: readers and writers that meet at the worst moments.
 
-Luck is not needed: a process is made to stand still right before one of its file operations
-while another one does all of its work.
+This needs no luck: one process is held right before one of its file operations while another does
+all of its work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pytest_ascendcache.caches import Entry, find_canaries
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, rule
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import Act, Action, CrashKind, Operation
 from pytest_ascendcache.observation import CacheUnderTest, Interruption, NotDecidable, Run
+from pytest_ascendcache.observation.interruption import Result
 from pytest_ascendcache.operators import OperatorSpec
 
 KILLED, MID_WRITE = CrashKind.KILLED, CrashKind.MID_WRITE
 
 _TRIES = 0.3
-"""Seconds after which who was let go before a lock has found it taken. No verdict rests on it: who
-is slower finds it free."""
+"""Seconds after which a process that was released before a lock has found it taken. No verdict
+depends on this: a slower process finds the lock free."""
 
 
 @pytest.fixture
 def _holds(cache: CacheUnderTest) -> None:
-    """Needs a toolchain that can be made to stand still."""
-    if Action.HOLD not in cache.toolchain.fault_route().actions:
-        pytest.skip(f"{cache.toolchain.name}: it cannot be held at a file operation")
+    """The check needs a toolchain that can be held."""
+    needs(cache.toolchain, Action.HOLD)
 
 
 @pytest.fixture
 def marked(cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec) -> Entry:
-    """A marked entry beside another; from here on nothing is marked."""
+    """A marked entry next to another. No entry is marked from here on."""
     cache.needs_reuse()
     cache.warm(add, exp)
     cache.mark()
@@ -83,6 +86,30 @@ def test_a_reader_is_overtaken_by_a_writer(
         assert cache.problems() == [], where
 
 
+def meet(
+    first: Interruption[Result],
+    at: Operation,
+    second: Interruption[Result],
+    waits: Operation | None,
+    run_second: Callable[[], Result],
+) -> tuple[Result, Result]:
+    """Hold one command before ``at`` while another does all of its work. Returns both results.
+
+    If the first has its locks by then, the second would wait for it at its operation ``waits``:
+    both go on when the second has got there.
+    """
+    locks = [each for each in first.operations if each.act is Act.LOCK]
+    with first.held(at) as one:
+        if locks and waits and at.number > locks[-1].number:
+            with second.held(waits, may_end=True) as other:
+                other.release()
+                one.release()
+                return one.result(), other.result()
+        done = run_second()
+        one.release()
+        return one.result(), done
+
+
 def _is(run: Run, operator: OperatorSpec, kernel: bytes | None) -> bool:
     return bool(find_canaries(run.model(operator).read_bytes())) and run.kernel(operator) == kernel
 
@@ -97,24 +124,13 @@ def test_force_meets_a_writer_at_every_moment(
     cache.warm(exp)
     other = add if forced == "the-same" else exp
     writing = cache.interruption(add, mode=ENABLE)
-    locks = [each for each in writing.operations if each.act is Act.LOCK]
     forcing = cache.interruption(other, mode=FORCE)
-    waits = [each for each in forcing.operations if each.act is Act.LOCK]
-    for operation in writing.operations:
-        if not operation.act.changes:
-            continue
+    waits = next((each for each in forcing.operations if each.act is Act.LOCK), None)
+    for operation in (each for each in writing.operations if each.act.changes):
         writing.reset()
-        with writing.held(operation) as writer:
-            if locks and waits and operation.number > locks[-1].number:
-                # Force has to wait for the writer: let both go once it is about to.
-                with forcing.held(waits[0], may_end=True) as second:
-                    second.release()
-                    writer.release()
-                    force = second.result()
-            else:
-                force = cache.attempt(other, mode=FORCE)
-                writer.release()
-            run = writer.result()
+        run, force = meet(
+            writing, operation, forcing, waits, lambda: cache.attempt(other, mode=FORCE)
+        )
         where = f"while a writer stands before {operation}"
         assert force.succeeded, f"{where}: force {force.result.ending}"
         assert run.succeeded, f"{where}: the writer {run.result.ending}"
@@ -132,7 +148,7 @@ def test_force_meets_a_writer_at_every_moment(
 def test_force_that_has_to_wait_purges(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, mul: OperatorSpec
 ) -> None:
-    """A writer stands before its last change; force comes, and both go on."""
+    """A writer is held before its last change. Force starts, and then both go on."""
     cache.marks = False
     cache.warm(exp)
     old = cache.entry(exp)
@@ -169,17 +185,8 @@ def test_two_writers_meet_at_every_moment(
     changes = [each for each in writing.holdable if each.act.changes]
     for operation in writing.worthwhile(changes):
         writing.reset()
-        with writing.held(operation) as first:
-            if locks and operation.number > locks[-1].number:
-                # The second has to wait for the first: let both go once it is about to.
-                with writing.held(locks[-1], may_end=True) as other:
-                    other.release()
-                    first.release()
-                    second = other.result()
-            else:
-                second = cache.attempt(add, mode=ENABLE)
-                first.release()
-            runs = (first.result(), second)
+        waits = locks[-1] if locks else None
+        runs = meet(writing, operation, writing, waits, lambda: cache.attempt(add, mode=ENABLE))
         where = f"while another stands before {operation}"
         for run in runs:
             assert run.succeeded, f"{where}: a compile {run.result.ending}"
@@ -195,9 +202,9 @@ def test_two_writers_meet_at_every_moment(
 def test_two_runs_meet_whose_operators_come_in_opposite_orders(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """Each run has kept one operator and is about to look up the one that the other has kept.
+    """Each run has stored one operator and is about to look up the one that the other has stored.
 
-    Runs that hold on to what they have kept would wait for each other for ever.
+    Runs that keep the locks of what they have stored would wait for each other forever.
     """
     cache.marks = False
     one = cache.interruption(add, exp, mode=ENABLE)
@@ -207,7 +214,7 @@ def test_two_runs_meet_whose_operators_come_in_opposite_orders(
     first = _turn(one, stems["add"], stems["exp"])
     second = _turn(other, stems["exp"], stems["add"])
     runs = _meeting(one, first, other, second)
-    if _stuck(runs):  # once, a busy machine may be to blame
+    if _stuck(runs):  # the first time, a busy machine may be to blame
         runs = _meeting(one, first, other, second)
     if _stuck(runs):
         one.reset()
@@ -225,7 +232,7 @@ def test_two_runs_meet_whose_operators_come_in_opposite_orders(
 
 
 def _turn(run: Interruption[Run], kept: str, following: str) -> Operation:
-    """The operation with which a run turns from an entry that it has kept to the next one."""
+    """The operation with which a run turns from a stored entry to the next one."""
     changes = [each.number for each in run.operations if each.act.changes and kept in each.path]
     turns = [each for each in run.holdable if changes and each.number > max(changes)]
     later = [each for each in turns if following in each.path]
@@ -237,7 +244,7 @@ def _turn(run: Interruption[Run], kept: str, following: str) -> Operation:
 def _meeting(
     one: Interruption[Run], first: Operation, other: Interruption[Run], second: Operation
 ) -> tuple[Run, Run]:
-    """Both runs, each let go when both stand, or when the second waits for the first."""
+    """Both runs, released when both are held or when the second waits for the first."""
     one.reset()
     with one.held(first) as a, other.held(second, may_end=True) as b:
         a.release()
@@ -246,5 +253,5 @@ def _meeting(
 
 
 def _stuck(runs: tuple[Run, Run]) -> bool:
-    """Whether one had to be killed, which lets the other go on."""
+    """Whether a run had to be killed, which lets the other go on."""
     return any(run.result.returncode is None for run in runs)

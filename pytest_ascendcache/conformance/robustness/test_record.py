@@ -1,8 +1,8 @@
-"""Whether a toolchain that says itself what it does to files says the truth.
+"""Whether a toolchain that records its own file operations records the truth.
 
-States after a crash are rebuilt from its own record of file operations. A sync that it announces
-and does not do, or a rename that it does and does not announce, would be in none of them; strace
-sees both, in one run of each command.
+The states after a crash are rebuilt from that record. They would miss a sync that it records and
+does not do, or a rename that it does and does not record. strace sees both, in one run of each
+command.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ _Judged = TypeVar("_Judged", CacheUnderTest, StaticKernelsUnderTest)
 
 @dataclass(frozen=True)
 class Witness:
-    """The toolchain with strace looking on, and where it keeps its own record meanwhile."""
+    """The toolchain, the same traced by strace, and the file that it then records into."""
 
     toolchain: Toolchain
-    seen: Toolchain
+    traced: Toolchain
     record: Path
 
     def differences(
         self, judged: _Judged, record: Callable[[_Judged], Interruption[Any]]
     ) -> list[str]:
-        """What one run said and did not do, or did and did not say.
+        """How the record of one run differs from what strace saw.
 
-        Only that run has strace looking on; what is run afterwards, to see the harm, has not.
+        Only that run is traced; later runs, which determine the harm, are not.
         """
-        judged.toolchain = self.seen
+        judged.toolchain = self.traced
         try:
             recorded = record(judged)
-            said = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
-            return _differences(said, recorded.operations)
+            claimed = self.toolchain.fault_route().operations(FaultPlan(self.record), recorded.root)
+            return _differences(claimed, recorded.operations)
         finally:
             judged.toolchain = self.toolchain
 
 
 @pytest.fixture
 def witness(toolchain: Toolchain, tmp_path: Path) -> Witness:
-    """Both views of one run."""
+    """The toolchain with and without strace."""
     look = getattr(toolchain, "seen_by_strace", None)
-    seen = look(tmp_path / "said") if look is not None else None
-    if seen is None:
+    traced = look(tmp_path / "said") if look is not None else None
+    if traced is None:
         pytest.skip(f"{toolchain.name}: it keeps no record of its own, or strace cannot be used")
-    return Witness(toolchain, seen, tmp_path / "said")
+    return Witness(toolchain, traced, tmp_path / "said")
 
 
 @rule("robust/power-loss")
@@ -79,11 +79,11 @@ def test_what_a_compile_says_it_syncs_is_synced(
     assert witness.differences(cache, lambda each: each.interruption(add, mode=ENABLE)) == []
 
 
-def _differences(said: Sequence[Operation], done: Sequence[Operation]) -> list[str]:
-    """Syncs that are said and not done, and changes of names that are done and not said."""
-    missing = _of(said, _SYNCS) - _of(done, _SYNCS)
-    # A lock's file is made by opening it, which is said to be a lock.
-    hidden = _of(done, _NAMES) - _of(said, _NAMES) - _of(said, {Act.LOCK}, Act.CREATE)
+def _differences(claimed: Sequence[Operation], done: Sequence[Operation]) -> list[str]:
+    """Syncs that are recorded and not done, and changes of names that are done and not recorded."""
+    missing = _of(claimed, _SYNCS) - _of(done, _SYNCS)
+    # Opening a lock's file creates it, and is recorded as a lock.
+    hidden = _of(done, _NAMES) - _of(claimed, _NAMES) - _of(claimed, {Act.LOCK}, Act.CREATE)
     lines = [f"the sync of {path} is announced and not done" for _, path in sorted(missing)]
     lines += [f"a {act} of {path} is done and not announced" for act, path in sorted(hidden)]
     return lines
@@ -92,12 +92,9 @@ def _differences(said: Sequence[Operation], done: Sequence[Operation]) -> list[s
 def _of(
     operations: Iterable[Operation], acts: set[Act], called: Act | None = None
 ) -> Counter[tuple[str, str]]:
-    """How often each of these acts befell each path."""
+    """How often each path saw each of these acts. ``called`` is what to count them as."""
     return Counter(
-        (
-            "sync" if each.act in _SYNCS else (called or each.act).value,
-            each.path,
-        )
+        ("sync" if each.act in _SYNCS else (called or each.act).value, each.path)
         for each in operations
         if each.act in acts
     )

@@ -1,4 +1,4 @@
-"""Robustness: damaged entries, and many processes at once."""
+"""Robustness: damaged entries, many processes at once, moved caches and read-only caches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import time
 import pytest
 
 from pytest_ascendcache.caches import make_immutable
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import residue
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -27,7 +28,7 @@ from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
 
 def _victims(damages: tuple[Damage, ...]) -> dict[Damage, OperatorSpec]:
-    """An operator to damage in each way: of one type, so that names are as like as they can be."""
+    """An operator for each kind of damage, all of one type so that entries' names are alike."""
     rows = {each: TensorDesc.of("float32", row, 24) for row, each in enumerate(damages, 1)}
     return {
         each: OperatorSpec("Add", (row, row), (row,), name=f"damaged_{number}")
@@ -41,11 +42,11 @@ _BESIDE = tuple(
     for row in (TensorDesc.of("float32", rows, 24) for rows in (1, 2))
 )
 _ALL = (_BESIDE[0], *_VICTIMS.values(), _BESIDE[1])
-"""The first and the last are not damaged: they show that damage costs no more than its entry."""
+"""The first and the last stay whole: damage must not cost more than the damaged entry."""
 
 
 def damage_of_every_kind(cache: CacheUnderTest) -> None:
-    """One cache whose entries are each damaged in another way."""
+    """A cache in which every entry has another kind of damage."""
     cache.warm(*_ALL)
     cache.mark()
     for damage, operator in _VICTIMS.items():
@@ -62,7 +63,7 @@ def damage_of_every_kind(cache: CacheUnderTest) -> None:
 
 
 def damage_of_what_was_written(cache: CacheUnderTest) -> None:
-    """The same without marks, but for what stands in the place of metadata."""
+    """The same without markers, for damage other than replaced metadata."""
     cache.marks = False
     cache.warm(*_ALL)
     for damage in DAMAGES:
@@ -100,7 +101,7 @@ def test_a_damaged_entry_heals(
 def test_an_entry_as_it_was_written_heals(
     cache: CacheUnderTest, add: OperatorSpec, damage: Damage, together: Together
 ) -> None:
-    """Without a mark, so that nothing but the damage differs from what the toolchain wrote."""
+    """Without a marker, so that nothing but the damage differs from what the toolchain wrote."""
     if together.go_well("damage of what was written", damage_of_what_was_written, cache.evidence):
         return
     cache.marks = False
@@ -119,7 +120,7 @@ _KINDS = ("object-code-flipped", "object-late-flipped", "object-missing", "metad
 def test_every_damaged_entry_of_a_run_heals(
     cache: CacheUnderTest, probes: tuple[OperatorSpec, ...], kind: str
 ) -> None:
-    """Operators of every kind, large kernels among them."""
+    """Operators of every kind, including large kernels."""
     cache.needs_reuse()
     damage = next(each for each in DAMAGES if each.name == kind)
     cache.warm(*probes)
@@ -180,7 +181,7 @@ def test_many_processes_compile_the_same_operators_in_any_order(
     assert residue(cache) == []
 
 
-# --- where a cache may be, and what may be done there ----------------------------------------
+# --- moved, copied and read-only caches ------------------------------------------------------
 
 
 @rule("robust/relocatable")
@@ -193,9 +194,9 @@ def test_a_cache_gives_hits_under_another_root(
     root = cache.sandbox / "another" / "root"
     root.parent.mkdir()
     if how == "copied":
-        # As plain cp does it: file times say nothing of a copy.
+        # Like plain cp, which does not keep file times.
         shutil.copytree(cache.root, root, symlinks=True, copy_function=shutil.copyfile)
-        for number, path in enumerate(sorted(root.rglob("te_*"))):  # the object is the younger
+        for number, path in enumerate(sorted(root.rglob("te_*"))):  # the object is newer
             os.utime(path, (now := time.time() - 60 + 10 * number, now))
     else:
         cache.root.rename(root)
@@ -207,10 +208,7 @@ def test_a_cache_gives_hits_under_another_root(
 def test_a_read_only_file_system_gives_hits(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    if Capability.FAULT_POINTS not in cache.toolchain.capabilities:
-        pytest.skip(f"{cache.toolchain.name}: {Capability.FAULT_POINTS.lacking}")
-    if Action.EROFS not in cache.toolchain.fault_route().actions:
-        pytest.skip(f"{cache.toolchain.name}: a read-only file system cannot be made for it")
+    needs(cache.toolchain, Capability.FAULT_POINTS, Action.EROFS)
     cache.warm(add)
     cache.mark()
     for operator in (add, exp):
@@ -222,11 +220,7 @@ def test_a_read_only_file_system_gives_hits(
 
 @rule("robust/read-only-cache")
 def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderTest) -> None:
-    for needed in (Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS):
-        if needed not in network.toolchain.capabilities:
-            pytest.skip(f"{network.toolchain.name}: {needed.lacking}")
-    if Action.EROFS not in network.toolchain.fault_route().actions:
-        pytest.skip(f"{network.toolchain.name}: a read-only file system cannot be made for it")
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD, Capability.FAULT_POINTS, Action.EROFS)
     square = probe_network("Square")
     network.warm(square)
     running = network.interruption(square)
@@ -239,7 +233,7 @@ def test_a_read_only_file_system_gives_a_rank_its_kernels(network: NetworkUnderT
 def test_a_cache_of_another_user_gives_hits(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
-    """Who owns a file may renew its times whatever its mode, so nobody may: it is immutable."""
+    """The files are immutable: their owner could update their times whatever their mode is."""
     cache.warm(add)
     cache.mark()
     below = [cache.root, *cache.root.rglob("*")]

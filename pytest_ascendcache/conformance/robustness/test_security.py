@@ -18,13 +18,9 @@ from pytest_ascendcache.caches import (
     keep_access_times,
     plant_canary,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.shelf import HOUR, KILOBYTE, Shelf
-from pytest_ascendcache.conformance.kit.vocabulary import (
-    ENABLE,
-    FORCE,
-    MODES,
-    rule,
-)
+from pytest_ascendcache.conformance.kit.vocabulary import ENABLE, FORCE, MODES, rule
 from pytest_ascendcache.contract import CacheMode, Capability, other_soc
 from pytest_ascendcache.contract.aging import ENV_RATIO, ENV_SIZE, MEGABYTE
 from pytest_ascendcache.faults import DAMAGES
@@ -37,15 +33,20 @@ from pytest_ascendcache.observation import (
 )
 from pytest_ascendcache.operators import OperatorSpec
 
+_POISONS = (
+    *("object-of-another", "object-behind-a-link", "object-replaced"),
+    *("object-flipped", "entry-of-another"),
+)
+
 
 def _poison(victim: Entry, other: Entry, how: str) -> bytes:
-    """Put a marked kernel where it does not belong; returns the marked object."""
+    """Put a marked or damaged object where it does not belong. Returns the object."""
     if how == "object-flipped":
-        # As it was written, without a mark and of the same size, but for one bit of its code.
+        # Unmarked and of the same size; only one bit of its code differs.
         DAMAGES[1].apply(victim)
         return victim.object_path.read_bytes()
     if how == "object-replaced":
-        # The operator's own object, marked, while the metadata keeps the old digest.
+        # The operator's own object with a marker, while the metadata keeps the old digest.
         metadata = victim.metadata_path.read_bytes()
         plant_canary(victim)
         victim.metadata_path.write_bytes(metadata)
@@ -54,7 +55,7 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
     poison = Entry(other.stem, other.directory).object or b""
     victim.object_path.unlink()
     if how == "entry-of-another":
-        # Both files, so that digest and object agree with each other.
+        # Both files, so that digest and object agree.
         victim.object_path.write_bytes(poison)
         victim.metadata_path.write_bytes(other.metadata_path.read_bytes())
     elif how == "object-behind-a-link":
@@ -65,16 +66,7 @@ def _poison(victim: Entry, other: Entry, how: str) -> bytes:
 
 
 @rule("security/verify-before-load")
-@pytest.mark.parametrize(
-    "how",
-    [
-        "object-of-another",
-        "object-behind-a-link",
-        "object-replaced",
-        "object-flipped",
-        "entry-of-another",
-    ],
-)
+@pytest.mark.parametrize("how", _POISONS)
 def test_an_object_with_a_wrong_digest_is_not_served(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, how: str
 ) -> None:
@@ -110,8 +102,7 @@ def test_a_healed_entry_is_not_world_writable(cache: CacheUnderTest, add: Operat
 
 @rule("security/private-modes")
 def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
-    if Capability.INCREMENTAL_BUILD not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.INCREMENTAL_BUILD.lacking}")
+    needs(network.toolchain, Capability.INCREMENTAL_BUILD)
     for rank in (None, 1):
         request = replace(network.request(probe_network("Square"), rank), umask=0)
         assert network.attempt(request).wrong == {}
@@ -119,7 +110,7 @@ def test_nothing_of_a_rank_is_world_writable(network: NetworkUnderTest) -> None:
 
 
 def _world_writable(caches: CacheUnderTest | NetworkUnderTest) -> dict[str, str]:
-    """Paths of the cache that everybody may write, with their modes; links have none."""
+    """The world-writable paths of the cache with their modes. Links have none."""
     root = caches.cache if isinstance(caches, NetworkUnderTest) else caches.root
     files = Snapshot.take(root.parent).files
     below = {path: each for path, each in files.items() if path.split("/")[0] == root.name}
@@ -152,10 +143,10 @@ def test_debugging_leaves_only_kernel_meta_there(cache: CacheUnderTest, add: Ope
 
 @pytest.fixture
 def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path:
-    """A directory beside the cache with a marked kernel of ``add``; the cache holds both
-    operators, as the toolchain wrote them."""
+    """A directory next to the cache with a marked kernel of ``add``. The cache holds both operators
+    as the toolchain wrote them."""
     cache.marks = False
-    keep_access_times(cache.sandbox, keep=False)  # where a scan renews what it reads nothing ages
+    keep_access_times(cache.sandbox, keep=False)  # else a scan keeps entries young
     cache.warm(add, mul)
     entry = cache.entry(add)
     directory = cache.sandbox / "outside"
@@ -164,12 +155,12 @@ def outside(cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec) -> Path
         shutil.copy2(path, directory)
     plant_canary(Entry(entry.stem, directory))
     for path in directory.iterdir():
-        _age(path, 5)  # what does not look idle would not be removed by anyone
+        _age(path, 5)  # aging removes only what looks idle
     return directory
 
 
 def _age(path: Path, hours: int) -> None:
-    """Have a file, or a link itself, be accessed and modified hours ago."""
+    """Set the times of a file, or of a link itself, to hours ago."""
     long_ago = time.time_ns() - int(hours * HOUR) * 10**9
     os.utime(path, ns=(long_ago, long_ago), follow_symlinks=False)
 
@@ -185,7 +176,7 @@ _NAMES = {
     "absolute": ("{outside}/{stem}", ".o"),
     "suffix": ("{stem}", "/../../../../outside/{stem}.o"),
 }
-"""Name and suffix of the object in the metadata, relative to the SoC's directory."""
+"""Name and suffix of the object in the metadata, relative to the chip's directory."""
 
 
 @rule("security/no-path-escape")
@@ -201,7 +192,7 @@ def test_a_name_in_metadata_leads_nowhere(
     lure = Entry(entry.stem, outside)
     fields = {**lure.metadata, "binFileName": name, "binFileSuffix": suffix}
     entry.metadata_path.write_text(json.dumps(fields))
-    if how == "suffix":  # a directory of the entry's name, so that the path leads somewhere
+    if how == "suffix":  # without this directory the path would not exist
         (entry.directory / entry.stem).mkdir()
     before = Snapshot.take(outside)
     run = _run_past(cache, what, add, mul)
@@ -213,7 +204,7 @@ def test_a_name_in_metadata_leads_nowhere(
 
 
 _LINKED = {"entry": (".o", ".json"), "object": (".o",), "metadata": (".json",)}
-"""Which files of an entry are links. A half that is none has a size, so that the entry ages."""
+"""Which files of an entry are links. A file that is not one has a size, so the entry ages."""
 
 
 @rule("security/no-symlink-follow")
@@ -241,19 +232,19 @@ def test_what_a_link_points_to_stays(
     before = Snapshot.take(outside)
     run = _run_past(cache, what, add, mul)
     assert run.succeeded or link == "soc", f"the compile {run.result.ending}"
-    if link != "soc" or what != "enable":  # whether a linked SoC is used is not judged here
+    if link != "soc" or what != "enable":  # a linked chip directory may be used
         _unchanged(outside, before)
 
 
 def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: OperatorSpec) -> Run:
-    """Compile so that the entry of ``add`` is looked up, purged, aged, or void."""
+    """Compile so that the entry of ``add`` is looked up, purged, aged or made void."""
     if what in ("enable", "force"):
         return cache.attempt(add if what == "enable" else mul, mode=CacheMode(what))
     directory = cache.layout.soc(cache.options.soc)
     is_there = not directory.is_symlink()
     if what == "aging" and is_there:
         Shelf(cache).lay("a", MEGABYTE + KILOBYTE, 6)
-        # The lures are the oldest: nothing that goes before them can meet the target.
+        # The lures are the oldest, so aging removes them first.
         for path in directory.iterdir():
             _age(path, 4 if path.name.startswith("te_shelf") else 5)
     names = {each.name for each in directory.iterdir()}
@@ -267,9 +258,8 @@ def _run_past(cache: CacheUnderTest, what: str, add: OperatorSpec, mul: Operator
 
 
 def _upgraded(cache: CacheUnderTest, operator: OperatorSpec) -> Run:
-    """Compile with another version than the one whose entries there are."""
-    if Capability.VERSION_STAMP not in cache.toolchain.capabilities:
-        pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    """Compile with another version than the one that stored the entries."""
+    needs(cache.toolchain, Capability.VERSION_STAMP)
     change = cache.toolchain.stage(Capability.VERSION_STAMP, operator, cache.sandbox)
     cache.attempt(operator, mode=ENABLE, environment=change.environment)
     change.apply()

@@ -1,14 +1,16 @@
-"""An operator cache that several nodes share, which write, read, force and age it at once.
+"""An operator cache that several nodes write, read, force and age at once.
 
-Luck is not needed: a compile on one node stands still before one of its file operations while
-another node does all of its work, and then goes on. What goes wrong where all nodes use one mount
-too is no effect of nodes, and other rules' business.
+This needs no luck: a compile on one node is held before one of its file operations while another
+node does all of its work. If the same goes wrong with all nodes on one mount, nodes are not the
+cause, and other rules judge it.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -20,13 +22,50 @@ from pytest_ascendcache.contract import CacheMode, Edition
 from pytest_ascendcache.contract.aging import MEGABYTE
 from pytest_ascendcache.nodes import NodeProfile
 from pytest_ascendcache.nodes import profiles as every_profile
-from pytest_ascendcache.observation import NotDecidable, SharedCache
+from pytest_ascendcache.observation import NotDecidable, Run, SharedCache
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.hosts import hosts_work
 
 MINUTES = 60.0
+Value = TypeVar("Value")
 TINY = environment(1, 1)
 """A limit of 1 MB, of which 1 % may stay."""
+
+
+def _works(shared: SharedCache, run: Run, where: str) -> None:
+    """A run succeeded, with right kernels."""
+    failed = shared.failed(run)
+    assert not failed, f"{where}\n{failed}"
+    _is_right(shared, run, where)
+
+
+def _is_right(shared: SharedCache, run: Run, where: str) -> None:
+    wrong = shared.wrong(run)
+    assert not wrong, f"{where}: {wrong}"
+
+
+def _cache_recovers(shared: SharedCache, operator: OperatorSpec, where: str) -> None:
+    problem = recovers(shared, operator)
+    assert not problem, f"{where}: {problem}"
+
+
+def _play_with(
+    shared: SharedCache,
+    story: Callable[[SharedCache, Value], None],
+    value: Value,
+    harmless: Value,
+    reason: str,
+) -> None:
+    """Play a story with a value. If it fails with a harmless value too, it is undecided."""
+    try:
+        story(shared, value)
+    except AssertionError as broken:
+        try:
+            story(shared.emptied(), harmless)
+        except AssertionError:
+            what = str(broken).partition("\n")[0].removeprefix("assert ")
+            raise NotDecidable(reason.format(what)) from None
+        raise
 
 
 # --- kernels --------------------------------------------------------------------------------
@@ -44,8 +83,7 @@ def test_a_reader_is_overtaken_by_another_nodes_writer(
         reader = shared.moments(shared.on[-1], add, mode=ENABLE)
         for at in reader.reads(shared.backing.entry(add).stem):
             run, _ = beside(shared, reader, at, writer)
-            wrong = shared.wrong(run)
-            assert not wrong, f"another node forces while a reader stands before {at}: {wrong}"
+            _is_right(shared, run, f"another node forces while a reader stands before {at}")
 
     held.blame_nodes(story)
 
@@ -55,7 +93,7 @@ def test_a_reader_meets_another_nodes_writer(
     held: SharedCache, add: OperatorSpec, exp: OperatorSpec
 ) -> None:
     def story(shared: SharedCache) -> None:
-        # Recorded where it has to compile: it waits for a lock when it finds the entry withdrawn.
+        # Recorded while it has to compile, as it does when it finds the entry withdrawn.
         shared.backing.warm(exp)
         reader = shared.moments(shared.on[-1], add, mode=ENABLE)
         shared.forget()
@@ -67,8 +105,7 @@ def test_a_reader_meets_another_nodes_writer(
             whole = Shown(lambda: Entry(known.stem, known.directory).is_valid)
             _, run = beside(shared, writer, at, reader, whole)
             where = f"while another node's writer stands before {at}"
-            wrong = shared.wrong(run)
-            assert not wrong, f"{where}: {wrong}"
+            _is_right(shared, run, where)
             mixed = is_served(run, add) and whole.shown is False
             assert not mixed, f"{where}: one writer's object is served with another's metadata"
 
@@ -91,8 +128,7 @@ def test_the_loser_of_a_race_compiles(
             for run in beside(shared, loser, at, winner):
                 failed = shared.failed(run)
                 assert not failed, f"two nodes compile, one stands before {at}\n{failed}"
-            problem = recovers(shared, add)
-            assert not problem, f"after two nodes compiled, one standing before {at}: {problem}"
+            _cache_recovers(shared, add, f"after two nodes compiled, one standing before {at}")
 
     held.blame_nodes(story)
 
@@ -106,7 +142,7 @@ def test_the_loser_of_a_race_compiles(
 def test_a_name_is_looked_up_too_early(
     shared: SharedCache, add: OperatorSpec, exp: OperatorSpec, directory: str
 ) -> None:
-    # What a compile makes, found out elsewhere.
+    # The names that a compile makes, found by compiling elsewhere.
     scratch = shared.backing.elsewhere(shared.backing.sandbox / "scratch")
     scratch.warm(add, exp)
     names = [path.relative_to(scratch.root) for path in sorted(scratch.root.rglob("*"))]
@@ -118,15 +154,13 @@ def test_a_name_is_looked_up_too_early(
         early = [each for each in names if not (late.root / each).exists()]
         made = shared.compile(first, add, mode=ENABLE)
         assert made.succeeded, f"the first node's compile {made.result.ending}"
-        there = [each for each in early if (shared.backing.root / each).exists()]
-        if not there:
+        names_made = [each for each in early if (shared.backing.root / each).exists()]
+        if not names_made:
             raise NotDecidable("the first compile made none of the names that were looked up")
-        if shared.early_names_stay and any((late.root / each).exists() for each in there):
+        if shared.early_names_stay and any((late.root / each).exists() for each in names_made):
             raise NotDecidable("names that were looked up too early are seen at once")
         run = shared.compile(late, add, mode=ENABLE)
-        failed = shared.failed(run)
-        assert not failed, f"names were looked up before another node made them\n{failed}"
-        assert not shared.wrong(run), shared.wrong(run)
+        _works(shared, run, "names were looked up before another node made them")
         shared.nodes.later()
         problem = recovers(shared, add, late)
         assert not problem, f"once the names are seen: {problem}"
@@ -147,9 +181,7 @@ def test_nodes_take_turns_without_each_others_locks(
         for number, (operator, mode) in enumerate(turns):
             run = shared.compile(shared.on[number % len(shared.on)], operator, mode=mode)
             where = f"compile {number + 1}, {mode.value} of {operator}"
-            failed = shared.failed(run)
-            assert not failed, f"{where}\n{failed}"
-            assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
+            _works(shared, run, where)
 
     shared.blame_nodes(story)
 
@@ -169,11 +201,8 @@ def test_a_writer_is_met_inside_its_lock(
         for at in writer.names:
             for run in beside(shared, writer, at, second):
                 where = f"one node stands before {at}, inside a lock that others do not see"
-                failed = shared.failed(run)
-                assert not failed, f"{where}\n{failed}"
-                assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
-            problem = recovers(shared, add)
-            assert not problem, f"after a node stood before {at}: {problem}"
+                _works(shared, run, where)
+            _cache_recovers(shared, add, f"after a node stood before {at}")
 
     held.blame_nodes(story)
 
@@ -205,9 +234,7 @@ def test_a_file_is_replaced_while_another_node_reads_it(
             reader.release()
             run = reader.result()
         where = f"another node forces while {name.rpartition('.')[2]} is open"
-        failed = shared.failed(run)
-        assert not failed, f"{where}\n{failed}"
-        assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
+        _works(shared, run, where)
     if not opened:
         raise NotDecidable("a compile that reuses an entry opens none of its files for reading")
 
@@ -238,22 +265,10 @@ def test_two_hosts_have_the_same_process_ids(
         one = shared.moments(hosts[0], add, mode=ENABLE)
         for at in one.publishing:
             for run in beside(shared, one, at, other):
-                where = f"two hosts compile, one stands before {at}"
-                failed = shared.failed(run)
-                assert not failed, f"{where}\n{failed}"
-                assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
-            problem = recovers(shared, add)
-            assert not problem, f"two hosts compiled, one standing before {at}: {problem}"
+                _works(shared, run, f"two hosts compile, one stands before {at}")
+            _cache_recovers(shared, add, f"two hosts compiled, one standing before {at}")
 
-    try:
-        story(held, 4000)
-    except AssertionError as broken:
-        try:
-            story(held.emptied(), 5000)
-        except AssertionError:
-            said = str(broken).partition("\n")[0].removeprefix("assert ")
-            raise NotDecidable(f"the same goes wrong with other process ids: {said}") from None
-        raise
+    _play_with(held, story, 4000, 5000, "the same goes wrong with other process ids: {}")
 
 
 # --- force and aging ------------------------------------------------------------------------
@@ -274,7 +289,7 @@ def test_one_node_makes_room_beside_another(
     def idle(shared: SharedCache) -> None:
         if how == "aging":
             for path in shared.backing.root.rglob("*"):
-                if path.suffix in (".o", ".json"):  # what is being written is not idle
+                if path.suffix in (".o", ".json"):  # files that are being written stay young
                     rest(path, 5 * HOUR)
 
     def story(shared: SharedCache) -> None:
@@ -283,8 +298,8 @@ def test_one_node_makes_room_beside_another(
         shelf = Shelf(shared.backing).lay("a", MEGABYTE + KILOBYTE, 5)
         shared.backing.leave_alone([shelf.entry("a").stem])
         other = exp if how == "force" else mul
-        given = {"mode": FORCE} if how == "force" else {"mode": ENABLE, "environment": TINY}
-        making_room = shared.moments(shared.on[0], other, **given)
+        options = {"mode": FORCE} if how == "force" else {"mode": ENABLE, "environment": TINY}
+        making_room = shared.moments(shared.on[0], other, **options)
         making_room.reset()
         compile_ = shared.moments(shared.on[-1], add, mode=ENABLE)
         stem = shared.backing.entry(add).stem if who == "reader" else ""
@@ -293,13 +308,9 @@ def test_one_node_makes_room_beside_another(
             runs = beside(shared, compile_, at, making_room, lambda: idle(shared))
             for run in runs:
                 where = f"one node makes room by {how} while a {who} stands before {at}"
-                failed = shared.failed(run)
-                assert not failed, f"{where}\n{failed}"
-                assert not shared.wrong(run), f"{where}: {shared.wrong(run)}"
-            problem = recovers(shared, add)
-            assert not problem, (
-                f"after one node made room by {how}, a {who} standing before {at}: {problem}"
-            )
+                _works(shared, run, where)
+            where = f"after one node made room by {how}, a {who} standing before {at}"
+            _cache_recovers(shared, add, where)
 
     held.blame_nodes(story)
 
@@ -309,7 +320,7 @@ def test_one_node_makes_room_beside_another(
 
 @pytest.fixture
 def _ages_by_time(edition: Edition) -> None:
-    """Where the document ages by size alone, clocks say nothing."""
+    """Clocks matter only if entries age by time as well as by size."""
     if not edition.idle:
         pytest.skip(f"{edition} does not say that entries age by time")
 
@@ -340,14 +351,8 @@ def test_entries_of_a_node_with_another_clock(
             f"{offset:+.0f} s off, aged as if they had been idle for half an hour"
         )
 
-    try:
-        story(shared, seconds)
-    except AssertionError:
-        try:
-            story(shared.emptied(), 0.0)
-        except AssertionError:
-            raise NotDecidable("entries that were used now age with equal clocks, too") from None
-        raise
+    alike = "entries that were used now age with equal clocks, too"
+    _play_with(shared, story, seconds, 0.0, alike)
 
 
 @rule("shared/clocks")
@@ -383,11 +388,4 @@ def test_unfinished_files_of_a_node_with_another_clock(
                 f"{offset:+.0f} s off, are removed by another node's aging"
             )
 
-    try:
-        story(held, seconds)
-    except AssertionError:
-        try:
-            story(held.emptied(), 0.0)
-        except AssertionError:
-            raise NotDecidable("a writer's files are removed with equal clocks, too") from None
-        raise
+    _play_with(held, story, seconds, 0.0, "a writer's files are removed with equal clocks, too")

@@ -1,4 +1,4 @@
-"""Document K, never one of a kind: many operators, packages with one key, orders and names."""
+"""Document K with many of a kind: operators, packages that share keys, install orders, names."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ TYPES = (
 
 @rule("static-kernel/one-binary-per-shape")
 def test_generated_operators_have_binaries_of_their_own(kernels: StaticKernelsUnderTest) -> None:
-    """Operators that differ in one field each, in one package: each has a key that
-    says its type, its tensors' types, formats and extents, and no other operator has it."""
+    """One package of operators that differ in one field each. The key of each states its type and
+    its tensors' types, formats and extents, and no other operator has it."""
     families = tuple(each for each in FAMILIES if each.type in TYPES)
     operators = told_apart(generate(seed=seeded(1), families=families))
     kernels.install(kernels.package(*operators))
@@ -60,8 +60,8 @@ def test_files_of_one_name_in_two_folders_are_two(kernels: StaticKernelsUnderTes
 def _install_from_folders(
     kernels: StaticKernelsUnderTest, files: Mapping[str, OperatorSpec]
 ) -> None:
-    """Compile what files in folders of one directory ask for, and install it. That there is no
-    package is a fault where a single file in a folder gives one."""
+    """Compile the operators in folders of one directory, and install them. A missing package is
+    a fault unless op_compiler does not compile a single file in a folder either."""
     compiled = _compile_from_folders(kernels, files)
     if not compiled.packages:
         alone = dict([next(iter(files.items()))])
@@ -86,7 +86,7 @@ def _compile_from_folders(
 def test_files_that_are_named_like_others_with_a_number_are_their_own(
     kernels: StaticKernelsUnderTest,
 ) -> None:
-    """A compiler that numbers what has one name meets names that end in such a number."""
+    """A compiler may number equal names, and then meet a name that ends in such a number."""
     operators = [leaky(slope / 16) for slope in range(len(NUMBERED))]
     places = (f"{place}/{name}.json" for place, name in enumerate(NUMBERED))
     _install_from_folders(kernels, dict(zip(places, operators, strict=True)))
@@ -98,11 +98,16 @@ def test_files_that_are_named_like_others_with_a_number_are_their_own(
     assert shared == [], "several operators have one file"
 
 
+def _uninstall(kernels: StaticKernelsUnderTest, name: str) -> None:
+    result = kernels.attempt(kernels.removal(name))
+    assert result.succeeded, f"uninstalling {name} {result.ending}"
+
+
 NUMBERED = (
     *("leaky", "leaky", "leaky_1", "leaky", "leaky_2"),
     *("leaky_1", "leaky-1", "leaky_0", "leaky"),
 )
-"""Names of files in folders of their own."""
+"""Names of files, each in its own folder."""
 
 
 @rule("static-kernel/install-idempotent")
@@ -110,7 +115,7 @@ NUMBERED = (
 def test_of_three_packages_with_one_key_the_last_counts(
     kernels: StaticKernelsUnderTest, order: tuple[int, ...]
 ) -> None:
-    """In orders that are not those of their names; when one goes, the one before it counts."""
+    """In orders other than that of names. When the last one goes, the one before it counts."""
     shared = operator("Abs", 2, 2)
     names = ("pk", "pk2", "a.kernel")
     packages = [
@@ -124,22 +129,20 @@ def test_of_three_packages_with_one_key_the_last_counts(
         wrong = differences(kernels.installed.index(), union(alone[each] for each in installed))
         assert wrong == [], f"installed in this order: {[each.stem for each in installed]}"
         gone = installed.pop()
-        result = kernels.attempt(kernels.removal(gone.stem))
-        assert result.succeeded, f"uninstalling {gone.stem} {result.ending}"
+        _uninstall(kernels, gone.stem)
     assert kernels.installed.index() == {}
 
 
 MANY = ("pk9", "a.kernel", "Zk", "pk10", "b_2", "pk")
-"""Names of packages in the order of their installs: not that of letters, of numbers or of length,
-and neither of these backwards."""
+"""Packages in install order, which is no order of names, numbers or lengths, nor a reverse one."""
 
 
 @rule("static-kernel/install-idempotent")
 def test_many_packages_count_in_the_order_of_their_installs(
     kernels: StaticKernelsUnderTest,
 ) -> None:
-    """Any two of them share a key of their own, so one index tells the order of all: while they
-    are installed, when the first and one amid them go, and when that one comes back."""
+    """Any two packages share a key, so the index shows their order: while they are installed, when
+    the first and one in the middle go, and when the latter comes back."""
     pairs = {pair: operator("Abs", 2, 2 + n) for n, pair in enumerate(combinations(MANY, 2))}
     packages = {
         name: kernels.package(*(each for pair, each in pairs.items() if name in pair), name=name)
@@ -155,8 +158,7 @@ def test_many_packages_count_in_the_order_of_their_installs(
     for name in (*MANY, MANY[2]):
         if name in installed:
             for gone in (name, MANY[0]):
-                result = kernels.attempt(kernels.removal(gone))
-                assert result.succeeded, f"uninstalling {gone} {result.ending}"
+                _uninstall(kernels, gone)
                 installed.remove(gone)
                 in_order(f"{gone} is uninstalled")
         kernels.install(packages[name])
@@ -168,7 +170,7 @@ def test_many_packages_count_in_the_order_of_their_installs(
 def test_another_package_of_the_same_name_is_not_there_already(
     kernels: StaticKernelsUnderTest,
 ) -> None:
-    """It takes the other's place, or is refused; it is not reported as installed and left out."""
+    """It replaces the other or is refused, but must not be reported as installed and left out."""
     first = kernels.package(operator("Abs"), name="pk")
     other = kernels.package(operator("Neg"), name="pk")
     kernels.install(first)
@@ -184,8 +186,7 @@ OTHER_CHIP = "Ascend310P3"
 
 @rule("static-kernel/install-idempotent")
 def test_each_chip_has_an_index_of_its_own(kernels: StaticKernelsUnderTest) -> None:
-    """Two chips' packages share a key: neither chip is given the other's kernel, also when one
-    package goes."""
+    """Two chips' packages share a key. No chip gets the other's kernel, also after an uninstall."""
     shared = operator("Abs", 2, 2)
     own = kernels.package(shared, operator("Exp"), name="own")
     try:
@@ -198,27 +199,26 @@ def test_each_chip_has_an_index_of_its_own(kernels: StaticKernelsUnderTest) -> N
     while installed:
         _chips_keep_apart(kernels, installed)
         gone = installed.pop(0)
-        result = kernels.attempt(kernels.removal(gone.stem))
-        assert result.succeeded, f"uninstalling {gone.stem} {result.ending}"
+        _uninstall(kernels, gone.stem)
     assert kernels.installed.index() == {}
 
 
 def _chips_keep_apart(kernels: StaticKernelsUnderTest, installed: Sequence[Path]) -> None:
-    """Each index has the kernels of one package, all of them."""
-    found = {}
+    """Each chip's index has all kernels of one package and no others."""
+    indexes = {}
     for chip in kernels.installed.chips:
         index = kernels.installed.index(chip)
         packages = {str(entry["binPath"]).partition("/")[0] for entry in index.values()}
         assert len(packages) == 1, f"the index of {chip} has kernels of {sorted(packages)}"
-        found[packages.pop()] = index
-    assert sorted(found) == sorted(each.stem for each in installed)
+        indexes[packages.pop()] = index
+    assert sorted(indexes) == sorted(each.stem for each in installed)
     for package in installed:
-        wrong = differences(found[package.stem], kernels.alone(package))
+        wrong = differences(indexes[package.stem], kernels.alone(package))
         assert wrong == [], f"the index with the kernels of {package.stem}"
 
 
 def _constant(place: int) -> OperatorSpec:
-    """A sum of integers of which one is known when it is compiled."""
+    """A sum of integers, one of which is a constant."""
     tensors = [TensorDesc.of("int32", 2), TensorDesc.of("int32", 2)]
     tensors[place] = replace(tensors[place], is_const=True, const_value=(3, 5))
     return OperatorSpec("Add", tuple(tensors), (TensorDesc.of("int32", 2),))
@@ -226,13 +226,12 @@ def _constant(place: int) -> OperatorSpec:
 
 @rule("static-kernel/install-idempotent")
 def test_values_that_any_package_depends_on_are_looked_at(kernels: StaticKernelsUnderTest) -> None:
-    """The index says by which inputs' values kernels of a type are found: those of every
-    package, not of the first or the last."""
+    """The index names the inputs whose values select kernels of a type: those of all packages, not
+    only of the first or the last."""
     names = ("first", "second")
     kernels.install(*(kernels.package(_constant(n), name=each) for n, each in enumerate(names)))
     assert kernels.installed.value_depends() == {"Add": {0, 1}}
-    result = kernels.attempt(kernels.removal("first"))
-    assert result.succeeded, f"uninstalling {result.ending}"
+    _uninstall(kernels, "first")
     assert kernels.installed.value_depends() == {"Add": {1}}
 
 
@@ -241,12 +240,12 @@ PLACES = {
     "letters": "算子-Größe",
     "an-option": "-rf",
 }
-"""Names of directories that a shell, or a reader of options, takes for something else."""
+"""Names of directories that a shell or an option parser may misread."""
 
 
 @rule("static-kernel/install-idempotent")
 def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUnderTest) -> None:
-    """And uninstall from there: every file that was made goes, and nothing beside it does."""
+    """Uninstalling removes every file of the package, and nothing else."""
     package = kernels.package(operator("Abs"), name="pk")
     alone, wrong, parent = kernels.alone(package), [], kernels.opp
     for name, place in PLACES.items():
@@ -266,7 +265,7 @@ def test_packages_install_below_a_directory_of_any_name(kernels: StaticKernelsUn
 
 @rule("static-kernel/install-idempotent")
 def test_packages_install_from_a_directory_of_any_name(kernels: StaticKernelsUnderTest) -> None:
-    """The directory that a package was built in is the user's to name; copies lie anywhere."""
+    """Users name the directory in which packages are built, and copy packages anywhere."""
     package = kernels.package(operator("Abs"), name="pk")
     copy = kernels.directory("copies").joinpath(*PLACES.values(), package.name)
     copy.parent.mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from pytest_ascendcache.conformance.kit.clients import (
     standing_client,
     trees,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import differences
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
@@ -31,12 +33,14 @@ from pytest_ascendcache.contract.static_kernel import (
 from pytest_ascendcache.observation import (
     IMPOSTOR,
     OWN,
+    ClientRun,
     NotDecidable,
     StandIn,
     StaticKernelsUnderTest,
     probe_network,
     state_of,
 )
+from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.toolchains import Toolchain
 
@@ -45,21 +49,29 @@ BUILD_DIRECTORY = "_aclnn_static_shape_kernel_build_dir"
 
 @pytest.fixture(autouse=True)
 def _client(toolchain: Toolchain) -> None:
-    """Some rules of op_compiler are judged through a client as well."""
-    if Capability.STATIC_KERNEL_CLIENT not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.STATIC_KERNEL_CLIENT.lacking}")
+    """These checks of op_compiler's rules need a client."""
+    needs(toolchain, Capability.STATIC_KERNEL_CLIENT)
 
 
 @pytest.fixture
 def stand_in(kernels: StaticKernelsUnderTest) -> StandIn:
-    """An op_compiler that has the kernels of the check's networks ready."""
+    """An op_compiler with prepared packages of the check's networks."""
     return kernels.stand_in(*NETWORK.operators, *OTHER.operators)
 
 
 @pytest.fixture
 def marked(kernels: StaticKernelsUnderTest) -> StandIn:
-    """The same, with packages that install impostors."""
+    """The same with packages that install impostors."""
     return kernels.stand_in(*NETWORK.operators, *OTHER.operators, marked=True)
+
+
+def _run_client(
+    kernels: StaticKernelsUnderTest, stand_in: StandIn, *networks: Network, **options: Any
+) -> ClientRun:
+    """Run networks in one client, which may fail."""
+    options = {"build": kernels.build, **options}
+    (run,) = kernels.together(kernels.client(*networks, op_compiler=stand_in.path, **options))
+    return run
 
 
 @rule("static-kernel/off-by-default")
@@ -77,10 +89,10 @@ def test_nothing_is_made_without_the_option(kernels: StaticKernelsUnderTest) -> 
 @pytest.mark.parametrize("names", [DOCUMENT, LATER], ids=lambda names: names.name)
 def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeNames) -> None:
     kernels.run(NETWORK, OTHER, options=["--output-tree", names.name])
-    found = trees(kernels.build)
-    assert [each for each, _, _ in found] == [names] * 2, "not one folder for each compile"
-    assert len({pid for _, _, pid in found}) == 1, "one process, two numbers"
-    for _, path, pid in found:
+    folders = trees(kernels.build)
+    assert [each for each, _, _ in folders] == [names] * 2, "not one folder for each compile"
+    assert len({pid for _, _, pid in folders}) == 1, "one process has two ids in its folders' names"
+    for _, path, pid in folders:
         everything = _contents(path / f"{pid}_debug")
         assert everything, "the folder of all operators is missing or empty"
         for suffix in names.target:
@@ -92,11 +104,11 @@ def test_the_tree_is_as_documented(kernels: StaticKernelsUnderTest, names: TreeN
         assert PACKAGE_NAME.fullmatch(made[0])
         allowed = {f"{pid}{suffix}" for suffix in (*names.target, "_debug")}
         others = {each.name for each in path.iterdir()} - allowed - set(made)
-        assert others == set(), "something else stays"
+        assert others == set(), "other files are left"
 
 
 def _contents(folder: Path) -> set[str]:
-    """The operators in a folder, each file named and readable as documented."""
+    """The operators in a folder, whose files must have the documented names and contents."""
     contents = set()
     for path in folder.iterdir() if folder.is_dir() else []:
         info = read_opinfo(path)
@@ -133,8 +145,7 @@ def test_a_bad_build_directory_is_refused(
 ) -> None:
     directory = _bad_directory(kernels, kind)
     before = {path: state_of(path) for path in (kernels.build, kernels.opp, kernels.work)}
-    request = kernels.client(NETWORK, build=directory, op_compiler=stand_in.path)
-    refused(kernels.together(request)[0], BUILD_DIRECTORY)
+    refused(_run_client(kernels, stand_in, NETWORK, build=directory), BUILD_DIRECTORY)
     assert {path: state_of(path) for path in before} == before, "something was made"
     assert stand_in.calls == [], "op_compiler was called"
 
@@ -165,10 +176,9 @@ def _bad_directory(kernels: StaticKernelsUnderTest, kind: str) -> Path | str:
 def test_other_modes_compile_nothing_ahead(
     kernels: StaticKernelsUnderTest, stand_in: StandIn, mode: str
 ) -> None:
-    request = kernels.client(NETWORK, mode=mode, build=kernels.build, op_compiler=stand_in.path)
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, mode=mode)
     if mode != "max-autotune" or not run.succeeded:
-        # A mode there is may as well be run without static kernels.
+        # A client may run an existing mode without static kernels.
         refused(run, MODE)
     assert (trees(kernels.build), stand_in.calls, state_of(kernels.opp)) == ([], [], {})
 
@@ -182,10 +192,7 @@ def test_statistics_from_the_first_step_exclude_it(
     kernels: StaticKernelsUnderTest, stand_in: StandIn, record: bool, skip: int
 ) -> None:
     options = ["--skip-first", str(skip), *(["--record-op-args"] if record else [])]
-    request = kernels.client(
-        NETWORK, build=kernels.build, op_compiler=stand_in.path, options=options
-    )
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, options=options)
     if is_refused_with_profiler(record, skip):
         refused(run, "record_op_args", "skip_first")
         assert (trees(kernels.build), stand_in.calls) == ([], [])
@@ -198,12 +205,9 @@ def test_statistics_from_the_first_step_exclude_it(
 def test_statistics_that_begin_later_exclude_it_too(
     kernels: StaticKernelsUnderTest, stand_in: StandIn
 ) -> None:
-    """A network that was compiled before, without a profiler, has its kernels all the same."""
+    """A network that was compiled before the profiler started still gets its kernels."""
     options = ["--record-op-args", "--skip-first", "0", "--profile-from", "1"]
-    request = kernels.client(
-        NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path, options=options
-    )
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, OTHER, options=options)
     refused(run, "record_op_args", "skip_first")
     assert len(trees(kernels.build)) == 1, "static kernels are not made of the first network alone"
     assert (run.outputs(0) is None, run.outputs(1) is None) == (False, True)
@@ -216,10 +220,7 @@ def test_statistics_that_begin_later_exclude_it_too(
 def test_only_listed_products_have_static_kernels(
     kernels: StaticKernelsUnderTest, stand_in: StandIn, soc: str
 ) -> None:
-    request = kernels.client(
-        NETWORK, build=kernels.build, op_compiler=stand_in.path, options=["--soc_version", soc]
-    )
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, options=["--soc_version", soc])
     if PRODUCTS.fullmatch(soc):
         assert run.succeeded, f"the client {run.result.ending}: {run.output.strip()[-300:]}"
         assert stand_in.calls == [0]
@@ -262,7 +263,7 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
     if kernels.run(NETWORK, static=False).kernels != {IMPOSTOR}:
         raise NotDecidable("a network does not run what is installed, changed or not")
     for path, data in metadata.items():
-        path.write_bytes(data)  # with the digest of what was there before
+        path.write_bytes(data)  # with the digest of the original object
     assert [each for entry in entries for each in installed.problems(entry)] != []
     assert kernels.run(NETWORK, static=False).kernels == {OWN}, "a changed kernel was run"
 
@@ -271,7 +272,7 @@ def test_a_kernel_that_was_changed_is_not_run(kernels: StaticKernelsUnderTest) -
 def test_a_package_kept_from_an_earlier_process_is_checked(
     kernels: StaticKernelsUnderTest, marked: StandIn
 ) -> None:
-    """A client may keep packages for later processes, and need not; none that were changed."""
+    """A client may keep packages for later processes, but must not use one that was changed."""
     options = ["--output-tree", LATER.name]
     first = kernels.run(NETWORK, op_compiler=marked.path, options=options)
     again = kernels.run(NETWORK, op_compiler=marked.path, options=options)
@@ -282,7 +283,7 @@ def test_a_package_kept_from_an_earlier_process_is_checked(
         package.write_text(f"{head}\ntouch {ran}\n{rest}")
     kernels.run(NETWORK, op_compiler=marked.path, options=options)
     assert not ran.exists(), "a package that was changed was run"
-    assert len(marked.calls) == called + 1, "op_compiler was not called anew"
+    assert len(marked.calls) == called + 1, "op_compiler was not called again"
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -296,14 +297,13 @@ def test_a_shape_that_was_met_before_is_not_compiled_again(
 
 @rule("static-kernel/failed-operator")
 def test_the_next_call_tries_again(kernels: StaticKernelsUnderTest) -> None:
-    """The first call of op_compiler fails, the second does not."""
+    """The first call of op_compiler fails, the second succeeds."""
     fails = "[ $(wc -l < {log}) -ge 2 ] || exit 1"
     stand_in = kernels.stand_in(*NETWORK.operators, before=fails, marked=True)
-    request = kernels.client(NETWORK, NETWORK, build=kernels.build, op_compiler=stand_in.path)
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, NETWORK)
     assert run.returncode != 0, "the failure is not reported"
     assert "op_compiler" in run.output
-    assert stand_in.calls == [0, 0], "what failed was not compiled again"
+    assert stand_in.calls == [0, 0], "operators whose compile failed were not compiled again"
     assert set(run.origins(1).values()) == {IMPOSTOR}, "the second call has no static kernels"
 
 
@@ -313,17 +313,18 @@ def test_an_op_compiler_without_a_package_has_failed(
     kernels: StaticKernelsUnderTest, ending: str
 ) -> None:
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending)
-    request = kernels.client(NETWORK, build=kernels.build, op_compiler=stand_in.path)
-    refused(kernels.together(request)[0], "op_compiler")
+    refused(_run_client(kernels, stand_in, NETWORK), "op_compiler")
     assert state_of(kernels.opp) == {}
 
 
+_AT_THE_SECOND_CALL = "[ $(wc -l < {log}) -lt 2 ] || "
 ENDINGS = {
     "well": ":",
-    "error": "[ $(wc -l < {log}) -lt 2 ] || exit 1",
-    "SIGTERM": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -TERM $PPID; sleep 3; exit 1; }}",
-    "SIGINT": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -INT $PPID; sleep 3; exit 1; }}",
-    "SIGHUP": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -HUP $PPID; sleep 3; exit 1; }}",
+    "error": f"{_AT_THE_SECOND_CALL}exit 1",
+    **{
+        f"SIG{name}": f"{_AT_THE_SECOND_CALL}{{{{ kill -{name} $PPID; sleep 3; exit 1; }}}}"
+        for name in ("TERM", "INT", "HUP")
+    },
 }
 
 
@@ -332,31 +333,27 @@ ENDINGS = {
 def test_what_was_installed_goes_with_its_process(
     kernels: StaticKernelsUnderTest, ending: str
 ) -> None:
-    """It comes to its end, whichever that is, while a package is installed."""
+    """The process ends in one of several ways while a package is installed."""
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
-    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    assert state_of(kernels.opp) == {}, "something stays installed"
+    assert state_of(kernels.opp) == {}, "packages or their files stay installed"
 
 
 @rule("static-kernel/ends-when-told")
 @pytest.mark.parametrize("name", ["TERM", "INT", "HUP"])
 def test_a_signal_ends_it(kernels: StaticKernelsUnderTest, name: str) -> None:
-    """It is told to end while op_compiler is at its second network, which would go well."""
+    """The signal comes while op_compiler compiles the second network, and would succeed."""
     ending = ENDINGS[f"SIG{name}"].replace(" exit 1;", "")
     stand_in = kernels.stand_in(*NETWORK.operators, before=ending, marked=True)
-    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
-    run = kernels.together(request)[0]
+    run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert set(run.origins(0).values()) == {IMPOSTOR}, "no package was installed"
-    assert run.returncode != 0, "it ends as if nothing had been"
+    assert run.returncode != 0, "it reports success despite the signal"
     assert run.outputs(1) is None, "the process went on"
 
 
 KILLS = {
-    "at-the-next-compile": {
-        "before": "[ $(wc -l < {log}) -lt 2 ] || {{ kill -KILL $PPID; exit; }}"
-    },
+    "at-the-next-compile": {"before": _AT_THE_SECOND_CALL + "{{ kill -KILL $PPID; exit; }}"},
     "right-after-the-install": {"after": "kill -KILL $PPID"},
 }
 
@@ -364,16 +361,13 @@ KILLS = {
 @rule("static-kernel/uninstalled-at-exit")
 @pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS)
 def test_the_next_start_cleans_up_after_a_killed_one(
-    kernels: StaticKernelsUnderTest, kill: dict[str, str]
+    kernels: StaticKernelsUnderTest, kill: dict[str, Any]
 ) -> None:
     """A package that was installed by hand stays."""
     by_hand = kernels.package(*probe_network("Neg").operators)
     kernels.install(by_hand)
-    stand_in = kernels.stand_in(
-        *NETWORK.operators, before=kill.get("before", ""), after=kill.get("after", "")
-    )
-    request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=stand_in.path)
-    run = kernels.together(request)[0]
+    stand_in = kernels.stand_in(*NETWORK.operators, **kill)
+    run = _run_client(kernels, stand_in, NETWORK, OTHER)
     assert run.returncode == -9
     left = kernels.installed.packages - {by_hand.stem}
     assert left == {stand_in.package.stem}, "a killed process cannot clean up"
@@ -388,9 +382,9 @@ def test_a_living_process_keeps_its_package(kernels: StaticKernelsUnderTest) -> 
     with standing_client(kernels, kernels.opp) as (package, goes_on):
         second = kernels.stand_in(*probe_network("Neg").operators)
         kernels.run(probe_network("Neg"), op_compiler=second.path)
-        there = InstalledKernels(kernels.opp).packages
+        installed = InstalledKernels(kernels.opp).packages
         run = goes_on()
-    assert there == {package}, "the package of a living process is gone"
+    assert installed == {package}, "the package of a living process is gone"
     assert run.succeeded, f"the first client {run.result.ending}: {run.output.strip()[-300:]}"
     assert packages(kernels.opp) == []
     assert state_of(kernels.opp) == {}

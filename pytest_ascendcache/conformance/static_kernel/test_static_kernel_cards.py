@@ -1,6 +1,6 @@
 """Static kernels on several cards. Source: document K, constraints.
 
-Cards are processes with torchrun's environment; each node has an operator package of its own.
+Cards are processes with torchrun's environment. Each node has its own operator package.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 
 import pytest
 
@@ -27,6 +27,7 @@ from pytest_ascendcache.conformance.kit.clients import (
     refused,
     trees,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import told_apart
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.kit.wide import WIDE, wide_network
@@ -47,20 +48,22 @@ from pytest_ascendcache.observation import (
     probe_network,
     state_of,
 )
+from pytest_ascendcache.observation.static_kernel import ClientRequest
 from pytest_ascendcache.operators import simplified_key
+from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.opinfo_json import read_opinfo
 from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.ranks import Rank
-from pytest_ascendcache.toolchains import Toolchain
+from pytest_ascendcache.toolchains import StaticProcess, Toolchain
 
 MOMENT = 1 / 400
-"""True seconds of a second of waiting, where cards wait in vain; a compile may take 1800."""
+"""Real seconds for one second of waiting where cards wait in vain: a compile may take 1800."""
 HANGS = 60.0
-"""True seconds after which a card that has not ended will not end."""
+"""Real seconds after which a card that has not ended never will."""
 SETTLED, UNSETTLED = 0.5, 10.0
-"""Seconds after which a card that sleeps waits for something, and for which it may do neither."""
+"""Seconds of sleep after which a card counts as waiting, and seconds to reach such a sleep."""
 
 
 @pytest.fixture
@@ -78,12 +81,29 @@ def test_a_local_world_size_that_does_not_fit_is_refused(
     kernels: StaticKernelsUnderTest, marked: StandIn, value: str | None
 ) -> None:
     assert local_world_size(value, 2) is None
-    with meeting_place(2) as place:
-        requests = gang(kernels, [NETWORK] * 2, place.port, [value] * 2, marked.path)
-        runs = kernels.together(*requests)
-    for run in runs:
+    for run in _run_cards(kernels, [NETWORK] * 2, [value] * 2, marked):
         refused(run, LOCAL_WORLD_SIZE)
     _nothing_was_done(kernels, marked)
+
+
+def _run_cards(
+    kernels: StaticKernelsUnderTest,
+    networks: Sequence[Network | Sequence[Network]],
+    local: Sequence[str | None],
+    op_compiler: StandIn,
+) -> list[ClientRun]:
+    """Run one card for each network, or list of networks, with its ``LOCAL_WORLD_SIZE``."""
+    with meeting_place(len(networks)) as place:
+        requests = gang(kernels, networks, place.port, local, op_compiler.path)
+        return kernels.together(*requests)
+
+
+def _ended(
+    kernels: StaticKernelsUnderTest, requests: list[ClientRequest], processes: list[StaticProcess]
+) -> list[ClientRun]:
+    """Wait for all cards; the return code of one that hangs is None."""
+    pairs = zip(requests, processes, strict=True)
+    return [kernels.observed(request, process.wait(HANGS)) for request, process in pairs]
 
 
 def _nothing_was_done(kernels: StaticKernelsUnderTest, marked: StandIn) -> None:
@@ -101,10 +121,7 @@ def _nothing_was_done(kernels: StaticKernelsUnderTest, marked: StandIn) -> None:
 def test_it_has_to_be_the_same_on_every_card(
     kernels: StaticKernelsUnderTest, marked: StandIn, values: tuple[str | None, ...]
 ) -> None:
-    with meeting_place(len(values)) as place:
-        requests = gang(kernels, [NETWORK] * len(values), place.port, values, marked.path)
-        runs = kernels.together(*requests)
-    for run in runs:
+    for run in _run_cards(kernels, [NETWORK] * len(values), values, marked):
         refused(run, LOCAL_WORLD_SIZE)
     _nothing_was_done(kernels, marked)
 
@@ -125,9 +142,7 @@ def test_each_first_card_compiles_once_for_its_node(
     kernels: StaticKernelsUnderTest, marked: StandIn, local: int
 ) -> None:
     assert local_world_size(str(local), 4) == local
-    with meeting_place(4) as place:
-        requests = gang(kernels, [NETWORK] * 4, place.port, [str(local)] * 4, marked.path)
-        runs = kernels.together(*requests)
+    runs = _run_cards(kernels, [NETWORK] * 4, [str(local)] * 4, marked)
     _all_ran_installed_kernels(runs)
     assert sorted(marked.calls) == sorted(first_cards(4, local)), "these cards called op_compiler"
     assert len(packages(kernels.build)) == 4 // local
@@ -137,10 +152,10 @@ def test_each_first_card_compiles_once_for_its_node(
 
 
 def _installed(kernels: StaticKernelsUnderTest) -> list[str]:
-    """The nodes that have packages or an index; what else a killed installer leaves is neither."""
+    """The nodes with packages or an index. A killed installer may leave other files."""
     nodes = sorted(kernels.sandbox.glob("node*"))
-    there = ((path.name, InstalledKernels(path)) for path in nodes)
-    return [name for name, installed in there if installed.packages or installed.chips]
+    installed = ((path.name, InstalledKernels(path)) for path in nodes)
+    return [name for name, each in installed if each.packages or each.chips]
 
 
 def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
@@ -151,7 +166,7 @@ def _all_ran_installed_kernels(runs: list[ClientRun]) -> None:
 
 @rule("static-kernel/first-card")
 def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnderTest) -> None:
-    """Two nodes of three cards each: operators whose files have one name, and one that all have."""
+    """Two nodes of three cards: an operator that all have, and others whose files share a name."""
     networks = [
         probe_network(
             "Square", Probe("LeakyRelu", attributes=(("negative_slope", "float", slope),))
@@ -160,50 +175,48 @@ def test_the_first_card_compiles_what_all_cards_need(kernels: StaticKernelsUnder
     ]
     operators = {each.named("") for network in networks for each in network.operators}
     marked = kernels.stand_in(*sorted(operators, key=repr), marked=True)
-    with meeting_place(6) as place:
-        requests = gang(kernels, networks, place.port, ["3"] * 6, marked.path)
-        runs = kernels.together(*requests)
+    runs = _run_cards(kernels, networks, ["3"] * 6, marked)
     _all_ran_installed_kernels(runs)
     for first in first_cards(6, 3):
         node = {each.named("") for of in networks[first : first + 3] for each in of.operators}
-        needed = sorted(_told(OperatorInfo.of(each)) for each in node)
-        given = sorted(_told(read_opinfo(path)) for path in marked.given(first))
-        assert given == needed, f"card {first} gave op_compiler other operators than its node needs"
+        needed = sorted(_described(OperatorInfo.of(each)) for each in node)
+        compiled = sorted(_described(read_opinfo(path)) for path in marked.given(first))
+        assert compiled == needed, (
+            f"card {first} has op_compiler compile others than its node needs"
+        )
 
 
-def _told(info: OperatorInfo) -> str:
+def _described(info: OperatorInfo) -> str:
     return f"{info.type} {info.attributes}"
 
 
 @rule("static-kernel/first-card")
 def test_the_first_card_compiles_all_of_many_operators(kernels: StaticKernelsUnderTest) -> None:
-    """Of two operators that differ in a field each card has one: in a number of a list, an
-    extent, a type; scalars are among them."""
+    """Each card has one of two operators that differ in a single field, such as an extent, a type
+    or a number in a list. Some inputs are scalars."""
     families = tuple(each for each in FAMILIES if each.type in WIDE)
     operators = told_apart(generate(seed=seeded(4), families=families))
     networks = [wide_network(half) for half in groups(operators, 2)]
     stand_in = kernels.stand_in(*NETWORK.operators)
-    with meeting_place(2) as place:
-        runs = kernels.together(*gang(kernels, networks, place.port, ["2"] * 2, stand_in.path))
-    for rank, run in enumerate(runs):
+    for rank, run in enumerate(_run_cards(kernels, networks, ["2"] * 2, stand_in)):
         assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-400:]}"
     needed = {
         simplified_key(OperatorInfo.of(each)): each for of in networks for each in of.operators
     }
-    given = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
-    missing = [str(each) for key, each in needed.items() if key not in given]
+    compiled = {simplified_key(read_opinfo(path)) for path in stand_in.given(0)}
+    missing = [str(each) for key, each in needed.items() if key not in compiled]
     assert missing == [], "the first card did not give these to op_compiler"
 
 
 NEW = ("012", "0", "12", "")
-"""The cards that meet a new operator, network by network."""
+"""The cards that meet a new operator, for each network."""
 SHAPES = ((32,), (4, 8), (8, 4), (2, 16))
-"""Of as many elements each as an impostor computes."""
+"""Each has as many elements as an impostor computes."""
 
 
 @rule("static-kernel/first-card")
 def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnderTest) -> None:
-    """All of them, the first, the others, none."""
+    """All cards, the first, the others, and none."""
     probes = [Probe("Square", shape=shape) for shape in SHAPES]
     lists = [
         [
@@ -213,9 +226,7 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
         for card in range(3)
     ]
     marked = kernels.stand_in(*(each.node.operator.named("") for each in probes), marked=True)
-    with meeting_place(3) as place:
-        runs = kernels.together(*gang(kernels, lists, place.port, ["3"] * 3, marked.path))
-    _all_ran_installed_kernels(runs)
+    _all_ran_installed_kernels(_run_cards(kernels, lists, ["3"] * 3, marked))
 
 
 @rule("static-kernel/first-card")
@@ -223,8 +234,8 @@ def test_cards_keep_step_whoever_meets_something_new(kernels: StaticKernelsUnder
 def test_every_card_has_its_kernels_before_any_is_uninstalled(
     kernels: StaticKernelsUnderTest, graphs: int
 ) -> None:
-    """At the last graph the second card stops while the first compiles, and goes on when the first
-    has ended, or sleeps: it waits for the second."""
+    """At the last graph, the second card is stopped while the first compiles, until the first has
+    ended or sleeps because it waits for the second."""
     networks = (NETWORK, OTHER)[:graphs]
     gate = Gate.at(kernels, graphs)
     operators = [each for network in networks for each in network.operators]
@@ -238,31 +249,28 @@ def test_every_card_has_its_kernels_before_any_is_uninstalled(
             with _stopped(second):
                 gate.open()
                 ends_or_sleeps(first, SETTLED, UNSETTLED)
-            runs = [
-                kernels.observed(request, process.wait(HANGS))
-                for request, process in zip(requests, processes, strict=True)
-            ]
+            runs = _ended(kernels, requests, processes)
     _all_ran_installed_kernels(runs)
 
 
 @contextmanager
 def _stopped(running: Running) -> Iterator[None]:
-    """A process group that stands still, unless it has ended."""
-    _tell(running, signal.SIGSTOP)
+    """Stop a process group meanwhile, unless it has ended."""
+    _signal(running, signal.SIGSTOP)
     try:
         yield
     finally:
-        _tell(running, signal.SIGCONT)
+        _signal(running, signal.SIGCONT)
 
 
-def _tell(running: Running, number: signal.Signals) -> None:
+def _signal(running: Running, number: signal.Signals) -> None:
     if not running.has_ended:
         with suppress(ProcessLookupError):
             os.killpg(running.leader, number)
 
 
 def named(run: ClientRun) -> set[int]:
-    """The ranks an error names."""
+    """The ranks that an error names."""
     return {int(number) for number in re.findall(r"rank[^\w\n]{0,3}(\d+)", run.output)}
 
 
@@ -272,16 +280,13 @@ def named(run: ClientRun) -> set[int]:
 def test_a_first_card_that_fails_ends_the_others(
     kernels: StaticKernelsUnderTest, victim: int, how: str
 ) -> None:
-    """The seconds of waiting are true ones here: a card that waits does so for half an hour."""
+    """Waits are real here: a card that waits does so for half an hour."""
     fails = f'[ "$RANK" != {victim} ] || {{{{ {how}; }}}}'
     stand_in = kernels.stand_in(*NETWORK.operators, before=fails)
     with meeting_place(4) as place:
         requests = gang(kernels, [NETWORK] * 4, place.port, ["2"] * 4, stand_in.path)
         with kernels.started(*(each.request for each in requests)) as processes:
-            runs = [
-                kernels.observed(request, process.wait(HANGS))
-                for request, process in zip(requests, processes, strict=True)
-            ]
+            runs = _ended(kernels, requests, processes)
     for rank, run in enumerate(runs):
         assert run.returncode is not None, f"rank {rank} waits for rank {victim}"
         assert run.returncode != 0, f"rank {rank} ended well without rank {victim}"
@@ -293,20 +298,15 @@ def test_a_first_card_that_fails_ends_the_others(
 
 @rule("static-kernel/first-card")
 def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolchain) -> None:
-    """A first card that does not come to its end; seconds of waiting last a moment."""
-    if Capability.REHEARSED_WAITS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.REHEARSED_WAITS.lacking}")
-    stand_in = kernels.stand_in(*NETWORK.operators, before="exec sleep 100")
+    """A first card never ends. Its compile hangs, and waits are shortened."""
+    needs(toolchain, Capability.REHEARSED_WAITS)
+    works = kernels.stand_in(*NETWORK.operators)
+    hangs = kernels.stand_in(*NETWORK.operators, before="exec sleep 100")
     with meeting_place(2) as place:
-        requests = gang(kernels, [NETWORK] * 2, place.port, ["1"] * 2, stand_in.path, MOMENT)
-        requests[0] = gang(
-            kernels,
-            [NETWORK] * 2,
-            place.port,
-            ["1"] * 2,
-            kernels.stand_in(*NETWORK.operators).path,
-            MOMENT,
-        )[0]
+        requests = [
+            gang(kernels, [NETWORK] * 2, place.port, ["1"] * 2, each.path, MOMENT)[rank]
+            for rank, each in enumerate((works, hangs))
+        ]
         with kernels.started(*(each.request for each in requests)) as processes:
             run = kernels.observed(requests[0], processes[0].wait(HANGS))
     assert run.returncode is not None, "rank 0 waits for ever"
@@ -319,15 +319,14 @@ def test_nobody_waits_for_ever(kernels: StaticKernelsUnderTest, toolchain: Toolc
 def test_the_cards_of_a_gang_share_their_kernels(
     kernels: StaticKernelsUnderTest, ascend_rank: Rank
 ) -> None:
-    """The body runs once per rank, at the same time; packages are of the reference's own making."""
+    """The body runs once per rank, at the same time. The toolchain's own op_compiler compiles."""
     opp, build = ascend_rank.directory / "opp", ascend_rank.directory / "build"
     for path in (opp, build):
         path.mkdir(exist_ok=True)
     hosts = ascend_rank.gather(socket.gethostname())
     host = "127.0.0.1" if len(set(hosts)) == 1 else hosts[0]
     local = ascend_rank.environment[LOCAL_WORLD_SIZE]
-    with ExitStack() as kept:
-        own = kept.enter_context(meeting_place(2, None, host)) if ascend_rank.rank == 0 else None
+    with meeting_place(2, None, host) if ascend_rank.rank == 0 else nullcontext() as own:
         port = ascend_rank.gather(own.port if own else None)[0]
         environment = {
             **ascend_rank.environment,

@@ -16,6 +16,7 @@ from pytest_ascendcache.conformance.kit.bystanders import (
     on_a_terminal,
     with_small_files,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.packages import (
     KINDS,
     differences,
@@ -25,6 +26,7 @@ from pytest_ascendcache.conformance.kit.packages import (
     reader,
 )
 from pytest_ascendcache.conformance.kit.vocabulary import rule
+from pytest_ascendcache.conformance.robustness.test_races import meet
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.static_kernel import PACKAGE_NAME, Index, union
@@ -36,6 +38,7 @@ from pytest_ascendcache.observation import (
     spread,
     state_of,
 )
+from pytest_ascendcache.observation.static_kernel import Compiled
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.toolchains import StaticResult, Toolchain
 
@@ -49,9 +52,8 @@ ORDERS = [(0, 1, 2), (2, 1, 0)]
 
 @pytest.fixture
 def faults(toolchain: Toolchain) -> None:
-    """Checks that interrupt an install need its file operations."""
-    if Capability.FAULT_POINTS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.FAULT_POINTS.lacking}")
+    """The check needs the file operations of an install."""
+    needs(toolchain, Capability.FAULT_POINTS)
 
 
 DIFFERENT: dict[str, tuple[OperatorSpec, ...]] = {
@@ -61,6 +63,11 @@ DIFFERENT: dict[str, tuple[OperatorSpec, ...]] = {
     "operator": (operator("Abs"), operator("Neg")),
     "attribute": (leaky(0.5), leaky(0.25)),
 }
+
+
+def _install_all(kernels: StaticKernelsUnderTest, compiled: Compiled) -> None:
+    assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
+    kernels.install(*compiled.packages)
 
 
 @rule("static-kernel/one-binary-per-shape")
@@ -95,9 +102,7 @@ def test_each_implementation_mode_has_one(kernels: StaticKernelsUnderTest) -> No
         (dumped,) = kernels.dump(operator("Exp")).iterdir()
         asked = {**json.loads(dumped.read_text()), "impl_mode": mode}
         (folder / f"Exp{mode}.json").write_text(json.dumps(asked))
-    compiled = kernels.compile(folder=folder)
-    assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
-    kernels.install(*compiled.packages)
+    _install_all(kernels, kernels.compile(folder=folder))
     keys = [key for _, key in kernels.installed.index() if "/d=0," in key]
     assert sorted(key.partition(",p=")[2][:1] for key in keys) == ["0", "1", "2"]
 
@@ -117,16 +122,14 @@ def test_equal_ones_are_compiled_once(kernels: StaticKernelsUnderTest) -> None:
 
 @rule("static-kernel/one-binary-per-shape")
 def test_files_of_one_name_in_two_folders_have_one_each(kernels: StaticKernelsUnderTest) -> None:
-    """op_compiler reads its folder and all below it; dumps of two ranks have equal names."""
+    """op_compiler reads its folder and all below. Dumps of two ranks have equal names."""
     folder = kernels.directory("dump")
     for rank, shape in enumerate(((4, 8), (8, 8))):
         dumped = next(kernels.dump(operator("Abs", *shape)).iterdir())
         place = folder / f"rank{rank}"
         place.mkdir()
         (place / "Abs_float_ND_4_8_0.json").write_bytes(dumped.read_bytes())
-    compiled = kernels.compile(folder=folder)
-    assert compiled.packages, f"there is no package: op_compiler {compiled.result.ending}"
-    kernels.install(*compiled.packages)
+    _install_all(kernels, kernels.compile(folder=folder))
     keys = {key for _, key in kernels.installed.index() if "/d=0," in key}
     assert len(keys) == 2, f"of two operators {len(keys)} have a kernel"
 
@@ -148,7 +151,7 @@ def test_packages_of_the_same_second_do_not_replace_each_other(
 
 
 def _packages(kernels: StaticKernelsUnderTest, *names: str) -> list[Path]:
-    """Packages of one kernel each, all different; the first and the last share one."""
+    """Packages with a kernel of their own each; the first and the last share another one."""
     shared = operator("Abs", 2, 2)
     return [
         kernels.package(
@@ -167,7 +170,7 @@ def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> No
     assert again.succeeded, f"the second install {again.ending}: {again.output.strip()[-300:]}"
     alone = {package: kernels.alone(package) for package in (first, other)}
     index = kernels.installed.index()
-    # Whether a second install moves a package to the end of the load order is left open.
+    # A second install may or may not move a package to the end of the load order.
     orders = [union(alone[each] for each in order) for order in permutations((first, other))]
     assert index in orders, "the index is not the union of what is installed"
     assert len(state_of(kernels.opp)) == len(before), "files were added or lost"
@@ -175,9 +178,9 @@ def test_installing_twice_changes_nothing(kernels: StaticKernelsUnderTest) -> No
 
 @rule("static-kernel/install-idempotent")
 def test_nobody_is_asked_on_a_terminal(kernels: StaticKernelsUnderTest) -> None:
-    """A client hides what a package prints, so a question in it is waited on for ever.
+    """A client hides what a package prints, so a question would wait for an answer forever.
 
-    The terminal has answers ready; what is left of them says whether one was read.
+    The terminal offers answers; the unread rest shows whether one was read.
     """
     (package,) = _packages(kernels, "asked")
     kernels.install(package)
@@ -188,7 +191,7 @@ def test_nobody_is_asked_on_a_terminal(kernels: StaticKernelsUnderTest) -> None:
 
 @rule("static-kernel/install-idempotent")
 def test_another_programs_install_py_is_not_waited_for(kernels: StaticKernelsUnderTest) -> None:
-    """A program that only bears the name of an installer, and lasts longer than any of them."""
+    """The other program only has an installer's name, and runs longer than any installer."""
     (package,) = _packages(kernels, "beside")
     with a_program_named(kernels, "install.py"):
         result = kernels.attempt(kernels.installation(package))
@@ -200,9 +203,9 @@ def test_another_programs_install_py_is_not_waited_for(kernels: StaticKernelsUnd
 def test_a_package_stays_until_both_who_installed_it_are_gone(
     kernels: StaticKernelsUnderTest, killed: bool
 ) -> None:
-    """Two processes share a package that a cache keeps; each installs and uninstalls it.
+    """Two processes share a package that a cache keeps. Each installs and uninstalls it.
 
-    One whose install is refused does not uninstall either, as clients do.
+    Like a client, a process whose install is refused does not uninstall.
     """
     (package,) = _packages(kernels, "shared")
     always = kernels.alone(package)
@@ -218,7 +221,7 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
             assert missing == [], "what a living process installed is gone"
             assert second.end() == 0, "the last process cannot uninstall"
     if joined or not killed:
-        assert kernels.installed.packages == frozenset(), "it outlives both"
+        assert kernels.installed.packages == frozenset(), "the package outlives both"
 
 
 @rule("static-kernel/install-idempotent")
@@ -226,7 +229,7 @@ def test_a_package_stays_until_both_who_installed_it_are_gone(
 def test_uninstalling_in_any_order_leaves_the_others(
     kernels: StaticKernelsUnderTest, order: tuple[int, ...]
 ) -> None:
-    """Names begin alike, and two packages have a kernel for the same operator."""
+    """The names begin alike, and two packages have a kernel for the same operator."""
     packages = _packages(kernels, "pk", "pk2", "pk22")
     alone = [kernels.alone(package) for package in packages]
     kernels.install(*packages)
@@ -259,9 +262,9 @@ def test_the_last_uninstall_leaves_no_directory(kernels: StaticKernelsUnderTest)
 def _interrupted(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> tuple[Interruption[StaticResult], Index]:
-    """Something done beside a package that stays, whose index is given.
+    """An install or uninstall next to a package that stays; also returns that package's index.
 
-    A kernel both have is the other's while that is installed.
+    While both are installed, the other package provides the kernel that they share.
     """
     stays, other = _packages(kernels, "pk", "pk2")
     kernels.install(stays)
@@ -272,7 +275,7 @@ def _interrupted(
 
 
 def _cut_short(interruption: Interruption[StaticResult]) -> list[CrashState]:
-    """What is left by a kill between any two file operations, and in the middle of a write."""
+    """The states after a kill between any two file operations, or in the middle of a write."""
     kinds = (CrashKind.KILLED, CrashKind.MID_WRITE)
     return [state for kind in kinds for state in interruption.states(kind)]
 
@@ -281,7 +284,7 @@ def _cut_short(interruption: Interruption[StaticResult]) -> list[CrashState]:
 @pytest.mark.usefixtures("faults")
 @pytest.mark.parametrize("doing", ["install", "uninstall"])
 def test_every_moment_can_be_read(kernels: StaticKernelsUnderTest, doing: str) -> None:
-    """What is on disk between two file operations is what another process may read then."""
+    """Another process may read the files between any two file operations."""
     interruption, always = _interrupted(kernels, doing)
     for state in _cut_short(interruption):
         interruption.enter(state)
@@ -306,7 +309,7 @@ def test_a_crash_is_repaired_by_the_next_install(
         assert wrong == [], f"after a crash {state.when}"
         assert faults_of(kernels.opp, wanted) == [], f"after a crash {state.when}"
         hidden = [each.name for each in kernels.installed.ai_core.rglob(".*")]
-        assert hidden == [], f"after a crash {state.when} something stays"
+        assert hidden == [], f"after a crash {state.when} hidden files stay"
 
 
 @rule("static-kernel/install-idempotent")
@@ -315,50 +318,37 @@ def test_a_crash_is_repaired_by_the_next_install(
 def test_an_installer_meets_another_at_every_moment(
     kernels: StaticKernelsUnderTest, doing: str
 ) -> None:
-    """One stands still right before an operation while another does all of its work, or comes to
-    where it waits: what either of them did is there afterwards, as is what was there before."""
-    if Action.HOLD not in kernels.toolchain.fault_route().actions:
-        pytest.skip(f"{kernels.toolchain.name}: it cannot be held at a file operation")
+    """One is held before an operation while another does all of its work or waits for a lock.
+    Afterwards the effects of both are there, and so is what was installed before."""
+    needs(kernels.toolchain, Action.HOLD)
     stays, first, second = _packages(kernels, "pk", "pk2", "pk22")
-    there = (stays, second) if doing == "uninstall" else (stays, first, second)
-    wanted = union(map(kernels.alone, there))
+    installed = (stays, second) if doing == "uninstall" else (stays, first, second)
+    wanted = union(map(kernels.alone, installed))
     kernels.install(stays)
     coming = kernels.interruption(second, "install")
     coming.reset()
     if doing == "uninstall":
         kernels.install(first)
     one = kernels.interruption(first, doing)
-    locks = [each for each in one.operations if each.act is Act.LOCK]
-    waits = [each for each in coming.operations if each.act is Act.LOCK]
+    waits = next((each for each in coming.operations if each.act is Act.LOCK), None)
     changes = [each for each in one.holdable if each.act.changes]
     for operation in spread(changes, MOST_MEETINGS):
         one.reset()
-        with one.held(operation) as standing:
-            if locks and waits and operation.number > locks[-1].number:
-                # The other has to wait: let both go once it is about to.
-                with coming.held(waits[0], may_end=True) as other:
-                    other.release()
-                    standing.release()
-                    came = other.result()
-            else:
-                came = kernels.attempt(kernels.installer(second))
-                standing.release()
-                if came.returncode is None:
-                    raise NotDecidable(
-                        "installers may wait for each other in a way that is not seen"
-                    )
-            results = {"it": standing.result(), "the other": came}
+        held, other = meet(
+            one, operation, coming, waits, lambda: kernels.attempt(kernels.installer(second))
+        )
+        results = {"it": held, "the other": other}
         where = f"the {doing} of one package stands before {operation} while another is installed"
         for who, result in results.items():
             assert result.succeeded, f"{where}: {who} {result.ending}"
-        assert kernels.installed.packages == {package.stem for package in there}, where
+        assert kernels.installed.packages == {package.stem for package in installed}, where
         assert differences(kernels.installed.index(), wanted) == [], where
         assert faults_of(kernels.opp, wanted) == [], where
 
 
 @pytest.fixture
 def many(kernels: StaticKernelsUnderTest) -> list[Path]:
-    """Packages with kernels of their own, enough to be installed all at once."""
+    """Packages with different kernels, for many installs at once."""
     return [
         kernels.package(operator(KINDS[number % len(KINDS)], 2 + number // len(KINDS), 4))
         for number in range(AT_ONCE)
@@ -383,9 +373,9 @@ def test_many_installers_at_once_lose_nothing(
 def test_whoever_reads_during_many_installs_reads_whole_files(
     kernels: StaticKernelsUnderTest, many: list[Path]
 ) -> None:
-    """Installs, and uninstalls between them, many at once; one package stays all the time.
+    """Many installs and uninstalls run at once, while one package stays installed.
 
-    Where installers do not get by each other, which is another rule's, one comes after the other.
+    If installers fail next to each other, which another rule judges, they run one after another.
     """
     stays = kernels.package(operator("Abs", 3, 3))
     kernels.install(stays)
@@ -434,21 +424,21 @@ def test_a_run_that_fails_leaves_nothing(kernels: StaticKernelsUnderTest, bad: s
     output = kernels.directory("packages")
     before = state_of(folder)
     result = kernels.attempt(kernels.compilation(folder, output))
-    if not result.succeeded:  # to succeed with a part is judged elsewhere
+    if not result.succeeded:  # another check judges partial success
         assert sorted(state_of(output)) == [], "something stays of a run that failed"
     assert state_of(folder) == before, "its input was changed"
 
 
 @rule("static-kernel/failed-operator")
 def test_no_success_without_a_package(kernels: StaticKernelsUnderTest) -> None:
-    """It cannot write files as large as a package, as on a full disk."""
+    """op_compiler cannot write a file as large as a package, as if the disk were full."""
     whole = kernels.compile(*(operator(kind) for kind in KINDS))
     (package,) = whole.packages
     output = kernels.directory("small")
     result = with_small_files(kernels, whole.result, output, package.stat().st_size * 3 // 4)
     assert result.returncode is not None
     made = [path.name for path in output.glob("*.run")]
-    assert made == [], "a package is there that cannot be whole"
+    assert made == [], "there is a package, although it cannot be whole"
     assert not result.succeeded, "op_compiler reports success without a package"
 
 
@@ -457,7 +447,7 @@ def test_what_failed_is_tried_again(kernels: StaticKernelsUnderTest) -> None:
     folder = kernels.dump(operator("Abs"), BAD)
     kernels.compile(folder=folder)
     bad = next(folder.glob(f"{BAD.type}_*"))
-    # The same file describes an operator there is, now.
+    # The same file now describes an existing operator.
     bad.write_text(bad.read_text().replace(BAD.type, "Neg"))
     compiled = kernels.compile(folder=folder)
     assert compiled.result.succeeded, f"op_compiler {compiled.result.ending}"
@@ -466,7 +456,7 @@ def test_what_failed_is_tried_again(kernels: StaticKernelsUnderTest) -> None:
 
 
 def _flip(data: bytes) -> bytes:
-    """A byte of what the package carries: a script may stand before that, which checks the rest."""
+    """Flip a bit in the payload, behind the script that checks it."""
     script = next(place for place, byte in enumerate(data) if byte in b"\0\x1f")
     place = (script + len(data)) // 2
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]

@@ -1,4 +1,4 @@
-"""Stress: ranks at random. Collected only if asked for."""
+"""Stress: ranks at random in shared caches. Collected only on request."""
 
 from __future__ import annotations
 

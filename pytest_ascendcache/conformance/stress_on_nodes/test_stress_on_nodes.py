@@ -1,4 +1,4 @@
-"""Stress on nodes that share a directory. Collected only where nodes are asked for, too."""
+"""Stress on nodes that share a directory. Collected only if nodes are requested too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_ranks_on_nodes_at_random(cache: CacheUnderTest, ascend_stress_on_nodes:
         try:
             judge(cache, ascend_stress_on_nodes)
         finally:
-            # What goes wrong on a mount that is gone is nobody's fault.
+            # A failure proves nothing if a mount is gone, which this reports.
             nodes.directory()
     except NotShown as reason:
         raise NotDecidable(str(reason)) from None

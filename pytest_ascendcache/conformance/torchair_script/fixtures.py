@@ -1,4 +1,4 @@
-"""What the checks of a user's script are given."""
+"""Fixtures of the checks of a user's script."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["applicable", "script"]
 
 @pytest.fixture(autouse=True)
 def applicable() -> None:
-    """The script is what these checks need, and they are only there with one."""
+    """These checks are collected only for a script, so they always apply."""
 
 
 @pytest.fixture
 def script(ascend_script: ScriptUnderTest) -> ScriptUnderTest:
-    """The user's script, in directories of the check's own."""
+    """The user's script, in directories of the check."""
     return ascend_script

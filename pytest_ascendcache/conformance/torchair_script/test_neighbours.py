@@ -1,4 +1,4 @@
-"""Document K: a user's script beside packages that are none of its own."""
+"""Document K: a user's script next to packages that others have installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.observation.script import ScriptUnderTest
 
 _MANY = 16
-"""So many that nobody finds the own package among them by chance."""
+"""So many that a script cannot pick its own package by chance."""
 
 
 @rule("static-kernel/uninstalled-at-exit")

@@ -1,6 +1,6 @@
-"""Document K: a user's script that is run again, in a directory where it ran before.
+"""Document K: a user's script runs again in a directory where it ran before.
 
-A client may keep packages there for later runs, or not.
+A client may keep packages there for later runs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pytest_ascendcache.toolchains.torchair import Card
 
 @rule("static-kernel/one-binary-per-shape")
 def test_another_run_in_the_same_directory(script: ScriptUnderTest) -> None:
-    """It compiles what it needs, or takes a package that was kept; of one shape it does not do
-    both, and what it compiled is what runs."""
+    """For each shape, the run either compiles or uses a kept package, but does not do both. What it
+    compiles is what runs."""
     work = script.directory("work")
     before = script.attempt(1, work=work)
     served(before)
@@ -38,7 +38,7 @@ def test_another_run_in_the_same_directory(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/one-binary-per-shape")
 def test_other_cards_in_the_same_directory(script: ScriptUnderTest) -> None:
-    """What was kept for one card is not taken for another one's, whose operators differ."""
+    """A package kept for one card is not used for another, whose operators differ."""
     cards = script.toolchain.cards
     served(script.run(cards))
     work = script.directory("work")
@@ -52,7 +52,7 @@ def test_other_cards_in_the_same_directory(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/failed-operator")
 def test_a_damaged_package_that_was_kept_is_made_anew(script: ScriptUnderTest) -> None:
-    """By the next run in that directory, or it ends with an error."""
+    """The next run in that directory compiles anew, or ends with an error."""
     work = script.directory("work")
     before = script.attempt(1, work=work)
     served(before)
@@ -66,7 +66,7 @@ def test_a_damaged_package_that_was_kept_is_made_anew(script: ScriptUnderTest) -
 
 
 def _dumped_since(known: list[Path], run: WatchedRun) -> set[tuple[str, str]]:
-    """Types and keys of what a run dumped, in folders that were not there before."""
+    """Types and keys of the operators that a run dumped into new folders."""
     new = [each for each in folders(run.work) if each not in known]
     assert new, "it dumped nothing"
     return set().union(*map(keys_of, new))

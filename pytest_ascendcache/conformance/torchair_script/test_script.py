@@ -1,7 +1,7 @@
-"""Document K, judged from what a user's own script leaves: ``--ascend-torchair-script``.
+"""Document K, judged from what a user's own script leaves (``--ascend-torchair-script``).
 
-A check about packages needs to have seen one installed, and the index read afterwards; otherwise
-nothing was judged, which is an error and no pass.
+A check of packages is undecided unless a package was seen to be installed, and the index to be read
+afterwards.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from pytest_ascendcache.toolchains.torchair import Card
 def test_what_one_card_leaves(script: ScriptUnderTest) -> None:
     run = script.run()
     compiled(run)
-    found = folders(run.work)
-    assert found, "there is no folder of a compile where the document has it"
-    for folder in found:
+    compile_folders = folders(run.work)
+    assert compile_folders, "there is no folder of a compile where the document has it"
+    for folder in compile_folders:
         assert is_named(folder), f"{folder.name} does not say when, and of which process"
         everything = dumped(folder, "_debug")
         target = dumped(folder, "")
         assert everything, f"{folder.name} has not all operators in a folder that ends in _debug"
         assert target, f"{folder.name} has no target operators"
         assert target <= everything, f"{folder.name} has target operators that _debug lacks"
-    at_home = {path for folder in found for path in folder.glob("*.run")}
+    at_home = {path for folder in compile_folders for path in folder.glob("*.run")}
     assert at_home == set(run.work.rglob("*.run")), "a package is elsewhere"
 
 
@@ -58,8 +58,8 @@ def test_names_of_packages(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/one-binary-per-shape")
 def test_every_target_operator_has_a_kernel(script: ScriptUnderTest) -> None:
-    """Of those it dumped for any compile, by their keys in the index after the last install: what
-    was installed for an earlier one stays as long as the process runs."""
+    """The index after the last install has the keys of all operators dumped for any compile, since
+    packages stay installed as long as the process runs."""
     run = script.run()
     served(run)
     wanted = set().union(*(keys_of(folder) for folder in folders(run.work)))
@@ -69,7 +69,7 @@ def test_every_target_operator_has_a_kernel(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/one-binary-per-shape")
 def test_no_operator_is_compiled_twice(script: ScriptUnderTest) -> None:
-    """Nobody asks op_compiler again for what one process has installed."""
+    """op_compiler is not called again for operators that the process has installed."""
     run = script.run()
     served(run)
     twice = asked_again(run)
@@ -78,7 +78,7 @@ def test_no_operator_is_compiled_twice(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/result-correct")
 def test_every_package_that_was_installed_is_reselected(script: ScriptUnderTest) -> None:
-    """The index is read after each install, before the next one and before it is uninstalled."""
+    """After each install the index is read, before the next install and before the uninstall."""
     run = script.run()
     served(run)
     events = run.compiler.events
@@ -99,7 +99,7 @@ def test_nothing_stays_installed(script: ScriptUnderTest) -> None:
     assert failed == [], "an uninstall fails"
 
 
-# Compiles and installs that fail.
+# --- compiles and installs that fail --------------------------------------------------------
 
 FAILURES = {
     "op-compiler-fails": Provocation(compile="echo cannot compile >&2; exit 3"),
@@ -114,9 +114,9 @@ FAILURES = {
 @rule("static-kernel/failed-operator")
 @pytest.mark.parametrize("wrong", FAILURES.values(), ids=FAILURES)
 def test_a_failure_is_told(script: ScriptUnderTest, wrong: Provocation) -> None:
-    """By its exit status, or on the terminal, where nothing of it is said of a run that went well.
+    """The exit status reports it, or output that a successful run does not have.
 
-    Running on without static kernels is no failure, and nobody may think they are there.
+    The script may go on without static kernels, but must not do so silently.
     """
     well = script.run()
     served(well)
@@ -124,8 +124,8 @@ def test_a_failure_is_told(script: ScriptUnderTest, wrong: Provocation) -> None:
     if not run.ended.succeeded:
         return
     names = ["op_compiler", *(path.stem for path in run.work.rglob("*.run"))]
-    told = [line for line in lines_beside(run, well) if any(name in line for name in names)]
-    assert told, "it ends with 0, and no word of it says that there are no static kernels"
+    reports = [line for line in lines_beside(run, well) if any(name in line for name in names)]
+    assert reports, "it ends with 0, and no word of it says that there are no static kernels"
 
 
 @rule("static-kernel/uninstalled-at-exit")
@@ -140,7 +140,7 @@ def test_a_failure_leaves_nothing_installed(script: ScriptUnderTest, wrong: Prov
 @rule("static-kernel/failed-operator")
 @pytest.mark.parametrize("failing", ["compile", "install"])
 def test_what_failed_once_is_tried_again(script: ScriptUnderTest, failing: str) -> None:
-    """The first call fails. Operators of it that are dumped again later are to be compiled then."""
+    """The first call fails. Its operators are compiled when they are dumped again."""
     served(script.run())
     first = "[ $call -gt 1 ] || exit 3"
     wrong = Provocation(compile=first)
@@ -149,21 +149,21 @@ def test_what_failed_once_is_tried_again(script: ScriptUnderTest, failing: str) 
     run = script.attempt(1, wrong)
     failed = {path.read_text() for path in run.compiler.asked(1)}
     later = [dumped(folder, "_opcompile", "_debug") for folder in folders(run.work)[1:]]
-    # A debug file names the kernel that served, an operator for op_compiler does not.
+    # Debug files name the kernel that ran, while the operators for op_compiler do not.
     met = {text for text in failed if any(text in texts for texts in later)}
     if run.ended.succeeded and not met:
         raise NotDecidable("the script does not meet an operator of its first compile again")
     if not run.ended.succeeded and len(run.compiler.callers) < 2:
-        return  # it has ended with an error: there was no later call
+        return  # it ended with an error before any later call
     calls = range(2, len(run.compiler.callers) + 1)
     again = {path.read_text() for call in calls for path in run.compiler.asked(call)}
     assert met <= again, f"of {len(met)} operators that are met again {len(met - again)} are not"
 
 
-# Signals.
+# --- signals --------------------------------------------------------------------------------
 
 LEAST_TO_END = 20.0
-"""Seconds a script is given to end, beside five times what all of it takes undisturbed."""
+"""Seconds for a script to end, in addition to five times its undisturbed duration."""
 
 KILLS = {
     "compile": "[ $call -ne 1 ] || kill -{} $PPID",
@@ -183,7 +183,7 @@ def test_a_signal_ends_it(script: ScriptUnderTest, moment: str, name: str) -> No
     served(well)
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
     (code,) = run.ended.returncodes
-    assert code is not None, f"after SIG{name} it neither ends nor goes on"
+    assert code is not None, f"after SIG{name} it hangs"
     calls = len(run.compiler.callers), len(well.compiler.callers)
     went_on = f"; op_compiler was called {calls[0]} times, undisturbed {calls[1]}"
     assert code != 0, f"after SIG{name} it goes on to its end, with exit status 0{went_on}"
@@ -208,7 +208,7 @@ def test_a_signal_ends_it_while_op_compiler_hangs(script: ScriptUnderTest, name:
 def test_a_signal_leaves_nothing_installed(script: ScriptUnderTest, moment: str, name: str) -> None:
     served(script.run())
     run = script.attempt(1, _signalled(moment, name), may_hang=True)
-    if None not in run.ended.returncodes:  # a hang is judged elsewhere
+    if None not in run.ended.returncodes:  # other checks judge a hang
         assert sorted(run.left) == [], f"after SIG{name} a package stays"
 
 
@@ -237,10 +237,10 @@ def test_the_next_start_cleans_up_after_a_killed_one(script: ScriptUnderTest) ->
     assert sorted(run.left & again.left) == [], "what a killed run left stays after the next one"
 
 
-# Several cards.
+# --- several cards --------------------------------------------------------------------------
 
 LONGEST_WAIT = 300.0
-"""Seconds until a wait for a card that will not come counts as one without a bound."""
+"""Seconds after which a wait for a card that never comes counts as unbounded."""
 
 
 @rule("static-kernel/first-card")
@@ -258,20 +258,20 @@ def test_the_first_card_compiles_for_all(script: ScriptUnderTest) -> None:
 
 @rule("static-kernel/first-card")
 def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) -> None:
-    """Each one, before its next compile: not only the card that installs, and not while the
-    kernels are not there yet."""
+    """Each card does so after the install and before its next compile, not only the one that
+    installs."""
     if not script.toolchain.traces:
         raise NotDecidable("there is no strace on PATH, which tells what a card opens")
     cards = script.toolchain.cards
     served(script.run(cards))
     notes = script.directory("opened")
-    given = [Card(str(cards), opened=notes / str(rank)) for rank in range(cards)]
-    run = script.attempt(given)
+    watched = [Card(str(cards), opened=notes / str(rank)) for rank in range(cards)]
+    run = script.attempt(watched)
     served(run)
     moments = run.compiler.moments
     unread = [
         rank
-        for rank, card in enumerate(given)
+        for rank, card in enumerate(watched)
         if not all(reads_after(card, moment) for moment in moments)
     ]
     if 0 in unread:
@@ -281,11 +281,12 @@ def test_every_card_reads_the_index_after_an_install(script: ScriptUnderTest) ->
 
 @rule("static-kernel/first-card")
 def test_a_first_card_without_op_compiler_ends_all(script: ScriptUnderTest) -> None:
-    """Or all of them go on without static kernels; none waits for ever."""
+    """All cards end, or all go on without static kernels. None waits forever."""
     cards = script.toolchain.cards
     served(script.run(cards))
-    given = [Card(str(cards), has_compiler=rank > 0) for rank in range(cards)]
-    run = script.attempt(given, may_hang=True)
+    run = script.attempt(
+        [Card(str(cards), has_compiler=rank > 0) for rank in range(cards)], may_hang=True
+    )
     waiting = [rank for rank, code in enumerate(run.ended.returncodes) if code is None]
     assert waiting == [], f"cards {waiting} wait for a first card that cannot compile"
     assert sorted(run.left) == []
@@ -293,7 +294,7 @@ def test_a_first_card_without_op_compiler_ends_all(script: ScriptUnderTest) -> N
 
 @rule("static-kernel/local-world-size")
 def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence: Evidence) -> None:
-    """One after the other, on cards that are seen to compile when the number fits."""
+    """Tries several numbers, on cards that compile with a fitting number."""
     cards = script.toolchain.cards
     served(script.run(cards))
     for value in (None, "0", "two", str(cards + 1)):
@@ -310,27 +311,27 @@ def test_cards_without_a_fitting_number(script: ScriptUnderTest, ascend_evidence
 def test_cards_whose_numbers_differ_wait_with_a_bound(
     script: ScriptUnderTest, ascend_evidence: Evidence
 ) -> None:
-    """It has to be the same everywhere (document K); the client itself gives up after 3 minutes.
+    """The number must be the same on all cards (document K). The client gives up after 3 minutes.
 
-    That is once for each compile: who has begun another one has not waited for ever, and is not
-    watched any longer.
+    It does so at each compile: a card that has begun another one has not waited forever, and is
+    not watched any longer.
     """
     cards = script.toolchain.cards
     served(script.run(cards))
-    given = [Card(str(cards)), *[Card("1")] * (cards - 1)]
+    differing = [Card(str(cards)), *[Card("1")] * (cards - 1)]
 
     def begun_another(work: Path) -> bool:
         begun = compiles(work)
         return len(begun) == cards and min(begun) > 1
 
-    run = script.attempt(given, may_hang=True, patience=LONGEST_WAIT, enough=begun_another)
+    run = script.attempt(differing, may_hang=True, patience=LONGEST_WAIT, enough=begun_another)
     waiting = [rank for rank, code in enumerate(run.ended.returncodes) if code is None]
     if waiting and begun_another(run.work):
         ascend_evidence.readings.append(f"cards {waiting} wait anew at each compile")
         waiting = []
     seconds = f"longer than {LONGEST_WAIT:g} s"
     assert waiting == [], f"cards {waiting} wait {seconds} where the numbers differ"
-    if None not in run.ended.returncodes:  # what was killed could not uninstall
+    if None not in run.ended.returncodes:  # a killed card could not uninstall
         assert sorted(run.left) == []
 
 
@@ -338,22 +339,24 @@ def test_cards_whose_numbers_differ_wait_with_a_bound(
 def test_cards_that_are_nodes_of_their_own_share_an_operator_package(
     script: ScriptUnderTest,
 ) -> None:
-    """With 1 every card is the first of its node, and installs beside the others."""
+    """With 1, each card is the first of its node, and installs next to the others."""
     cards = script.toolchain.cards
     served(script.run(cards))
     run = script.attempt([Card("1")] * cards, may_hang=True)
     ended = [each for each in run.compiler.events if each.what in ("installed", "removed")]
-    assert [each for each in ended if each.how != "0"] == [], "they fail each other's packages"
+    assert [each for each in ended if each.how != "0"] == [], (
+        "they make each other's installs or uninstalls fail"
+    )
     assert sorted(run.left) == []
     assert run.ended.succeeded, f"the cards {run.ended.ending}"
 
 
 @rule("static-kernel/uninstalled-at-exit")
 def test_two_jobs_at_once_do_not_take_each_others_packages(script: ScriptUnderTest) -> None:
-    """Both have a package installed when the first of them goes on; a cache may give them one."""
+    """The first job goes on when both have installed a package, which may be the same one."""
     served(script.run())
     pipe = script.directory("meet") / "pipe"
-    # Opening a pipe waits for its other end: the first install for the second, and no other.
+    # Opening a pipe waits for its other end: only the first install waits, for the second one.
     together = (
         f"mkfifo {pipe} 2> /dev/null && timeout 120 sh -c 'read go < {pipe}' || "
         f"{{ mkdir {pipe}.met 2> /dev/null && timeout 120 sh -c 'echo go > {pipe}'; }}"
@@ -363,5 +366,5 @@ def test_two_jobs_at_once_do_not_take_each_others_packages(script: ScriptUnderTe
         assert run.ended.succeeded, f"one of two jobs {run.ended.ending}"
     events = runs[0].compiler.events
     failed = [each for each in events if each.what in ("installed", "removed") and each.how != "0"]
-    assert failed == [], "one job fails another's packages"
+    assert failed == [], "one job makes another's installs or uninstalls fail"
     assert sorted(runs[0].left) == []

@@ -1,7 +1,7 @@
-"""Runs of MindSpore networks that were killed, out of power, or let down by the disk.
+"""Runs of MindSpore networks that are killed, lose power, or meet errors of the disk.
 
-What an interruption leaves of the graph cache is rebuilt from one recording. The operator cache
-is interrupted at its linker, in ``mindspore_operator_test``.
+The state that an interruption leaves of the graph cache is rebuilt from one recording. The operator
+cache is interrupted at its linker, in ``operator_cache/test_operator_cache.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What both caches of MindSpore have to keep: reuse, right outputs, places, damage, kills.
+"""Promises of both MindSpore caches: reuse, right outputs, directories, damage, permissions.
 
-Source: document M and ``900-robustness-and-security``, where a promise has a meaning for a
-network that is run on one CPU. Which operators were compiled is decided by marks (see
-``observation.impostor``).
+Source: document M and ``900-robustness-and-security``, as far as they apply to a network on one
+CPU. Markers show which operators were compiled (see ``observation.impostor``).
 """
 
 from __future__ import annotations
@@ -172,7 +171,7 @@ def test_other_data_gives_other_outputs(network: NetworkUnderTest) -> None:
 
 @rule("incremental/result-correct")
 def test_different_networks_at_once_in_one_directory_are_right(network: NetworkUnderTest) -> None:
-    """Cards on their own share a directory."""
+    """Single cards share a directory."""
     probes = probes_of(network)
     wanted = (
         probe_network(*probes),
@@ -209,9 +208,9 @@ def test_everything_is_kept_where_the_environment_says(
     environment = {key: value.format(cache=network.cache) for key, value in PLACES[place].items()}
     (run,) = ended(network, network.request(usual(network), environment=environment))
     right(run)
-    found = network.layout.read(Path(network.layout.place(environment, network.work)))
-    assert {stem: unit.problems() for stem, unit in found.items()} == {stem: [] for stem in found}
-    assert found, f"{run.place} holds nothing"
+    kept = network.layout.read(Path(network.layout.place(environment, network.work)))
+    assert {stem: unit.problems() for stem, unit in kept.items()} == {stem: [] for stem in kept}
+    assert kept, f"{run.place} holds nothing"
     units = {path for path in run.files_written if network.layout.holds(Path(path))}
     assert [path for path in units if not path.startswith(f"{run.place}/")] == []
 
@@ -226,7 +225,7 @@ IN_THE_WAY: dict[str, Callable[[Path], None]] = {
 @rule("robust/heals-damaged-entry")
 @pytest.mark.parametrize("what", IN_THE_WAY)
 def test_what_is_no_directory_costs_no_run(network: NetworkUnderTest, what: str) -> None:
-    """Something else is where the cache keeps what it compiled."""
+    """Something other than a directory is in the place of the cache."""
     place = network.place()
     place.parent.mkdir(parents=True)
     IN_THE_WAY[what](place)
@@ -268,18 +267,18 @@ def test_a_cache_gives_hits_under_another_root(network: NetworkUnderTest, how: s
 
 
 @pytest.fixture
-def nobody(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
-    """Keeps everybody, root too, from writing below the cache; undoes that at the end."""
+def close(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
+    """Keeps every user, even root, from writing below the cache until the check ends."""
     closed: list[tuple[Path, int]] = []
 
-    def close() -> None:
+    def close_cache() -> None:
         for path in (network.cache, *network.cache.rglob("*")):
             closed.append((path, path.stat().st_mode))
             path.chmod(path.stat().st_mode & ~0o222)
             if os.geteuid() == 0 and not make_immutable(path, True):
                 pytest.skip("root may write everything, and chattr +i cannot keep it out here")
 
-    yield close
+    yield close_cache
     for path, mode in closed:
         if os.geteuid() == 0:
             make_immutable(path, False)
@@ -287,20 +286,18 @@ def nobody(network: NetworkUnderTest) -> Iterator[Callable[[], None]]:
 
 
 @rule("robust/read-only-cache")
-def test_a_read_only_cache_gives_hits(
-    network: NetworkUnderTest, nobody: Callable[[], None]
-) -> None:
+def test_a_read_only_cache_gives_hits(network: NetworkUnderTest, close: Callable[[], None]) -> None:
     network.warm(usual(network))
-    nobody()
+    close()
     assert run_once(network, usual(network)).compiled == frozenset()
 
 
 @rule("robust/read-only-cache")
 def test_a_read_only_empty_cache_costs_no_run(
-    network: NetworkUnderTest, nobody: Callable[[], None]
+    network: NetworkUnderTest, close: Callable[[], None]
 ) -> None:
     network.cache.mkdir()
-    nobody()
+    close()
     run_once(network, usual(network))
 
 

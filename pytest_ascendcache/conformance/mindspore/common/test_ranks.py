@@ -1,4 +1,4 @@
-"""Several ranks of a MindSpore network, through its own launcher, with a real ``AllReduce``."""
+"""Several ranks of a MindSpore network, started by its own launcher, with a real ``AllReduce``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     right,
     usual,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest, launched_gang
@@ -21,18 +22,17 @@ SIZE = 2
 
 @pytest.fixture(autouse=True)
 def _launcher(network: NetworkUnderTest) -> None:
-    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
+    needs(network.toolchain, Capability.GANG_LAUNCHER)
 
 
 def run_gang(network: NetworkUnderTest) -> list[NetworkRun]:
-    """A gang of two that ends well, its sum included."""
+    """Run a gang of two, which must end well and compute the right sum."""
     with launched_gang(network, usual(network), SIZE) as gang:
         runs = gang.wait(GANG_HANGS)
         assert runs[0].returncode is not None, f"the gang has not ended after {GANG_HANGS:g} s"
         for rank, run in enumerate(runs):
             right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
     return runs
 
 

@@ -1,8 +1,8 @@
-"""What one release of MindSpore cached is found by another: an upgrade, and going back."""
+"""One release of MindSpore finds the cache of another: an upgrade or a downgrade."""
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,14 +13,6 @@ from pytest_ascendcache.observation import NetworkUnderTest, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
 
 
-class HasOther(Protocol):
-    """A toolchain of which another release is at hand."""
-
-    @property
-    def other_release(self) -> Toolchain:
-        """That release."""
-
-
 @rule("robust/upgrade-stamp")
 def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest) -> None:
     judged = network.toolchain
@@ -29,7 +21,7 @@ def test_what_another_release_cached_is_compiled_anew(network: NetworkUnderTest)
             f"{judged.name}: no other release is at hand; --ascend-mindspore-other names its Python"
         )
     network.needs_reuse()
-    other = cast(HasOther, judged).other_release
+    other: Toolchain = cast(Any, judged).other_release
     wanted = usual(network)
     network.toolchain = other
     try:

@@ -1,4 +1,4 @@
-"""Runs of one network that differ in what they are for, and settings that are odd, late or both."""
+"""Runs of one network for different purposes, and odd or late settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CACHE_PATH, ENABLE = "MS_COMPILER_CACHE_PATH", "MS_COMPILER_CACHE_ENABLE"
 
 @rule("ranks/scenarios-separate")
 def test_inference_does_not_run_what_was_trained(network: NetworkUnderTest) -> None:
-    """Dropout changes its input in training alone; whether it trains is no part of the script."""
+    """Dropout changes its input only in training. The script does not say whether it trains."""
     network.needs_reuse()
     script = Script(dropout=True)
     trained, inferred = (
@@ -66,7 +66,7 @@ def test_another_jit_level_is_compiled(network: NetworkUnderTest) -> None:
 
 @rule("incremental/reuses")
 def test_both_caches_at_once_compile_nothing_again(network: NetworkUnderTest) -> None:
-    """Fused kernels inside a compiled network that is cached as well."""
+    """Fused kernels are part of a compiled network, and both are cached."""
     needs_kernels(network)
     both = {ENABLE: "1"}
     for which in ("the first", "the second"):
@@ -77,8 +77,8 @@ def test_both_caches_at_once_compile_nothing_again(network: NetworkUnderTest) ->
 
 @rule("ranks/directory")
 def test_a_directory_that_is_named_late_is_not_ignored_in_part(network: NetworkUnderTest) -> None:
-    """The process changes the variable between two networks: the second is kept in the one
-    directory or the other, as the first is."""
+    """The process changes the variable between two networks. Each network is kept completely, the
+    second in either directory."""
     second = network.site / "second"
     first, last = probe_network(LEAKY[0], name="first"), probe_network(LEAKY[1], name="last")
     script = Script(before=(first,), later=((CACHE_PATH, str(second)),))
@@ -92,7 +92,7 @@ def test_a_directory_that_is_named_late_is_not_ignored_in_part(network: NetworkU
 @rule("incremental/on-by-default")
 @pytest.mark.parametrize("value", ["true", "TRUE", "2", " 1"])
 def test_an_odd_switch_is_taken_or_named(network: NetworkUnderTest, value: str) -> None:
-    """The documents know 0 and 1. What else is set turns the cache on, or the run says why not."""
+    """The documents define 0 and 1. Other values turn the cache on, or the run says why not."""
     if not is_graph(network):
         pytest.skip(f"{network.toolchain.name}: is switched by no variable")
     request = network.request(ONE, environment={ENABLE: value}, script=Script(fresh=True))
@@ -104,7 +104,7 @@ def test_an_odd_switch_is_taken_or_named(network: NetworkUnderTest, value: str) 
 @rule("ranks/bad-rank-id")
 @pytest.mark.parametrize("rank", ["../x", "/../../x", ""])
 def test_no_log_is_written_elsewhere(network: NetworkUnderTest, rank: str) -> None:
-    """Where logs are asked for in a directory, RANK_ID leads none of them out of it."""
+    """Logs go to the requested directory, and RANK_ID does not lead them out of it."""
     logs = network.site / "logs" / "here"
     logs.mkdir(parents=True)
     environment = {
@@ -131,7 +131,7 @@ def test_no_log_is_written_elsewhere(network: NetworkUnderTest, rank: str) -> No
 
 @rule("incremental/reuses")
 def test_a_process_from_nothing_and_a_forked_one_share(network: NetworkUnderTest) -> None:
-    """What this suite starts by fork keeps and finds what a process of its own does."""
+    """Runs that this suite forks share the cache with separate processes."""
     for fresh in (True, False):
         network.cache = network.site / f"cache-{fresh}"
         for again in (fresh, not fresh):

@@ -1,7 +1,7 @@
-"""Single bits of a compiled network that are flipped: over the whole file, not at one place.
+"""Flips single bits all over the file of a compiled network.
 
-A wrong result, a crash, a hang and a network that no run can use any more are told apart. Flips
-that are noticed, and those that change nothing, are what a cache may do.
+It distinguishes a wrong result, a crash, a hang and a network that no run can use any more. A cache
+may notice a flip, or be unaffected by it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import NetworkRun, NetworkUnderTest
 
 PARTS, PLACES = 4, 52
-"""Checks, and flips of each: 208 in all."""
+"""Checks, and flips in each: 208 in all."""
 
 SEED = 20_260_101
-"""The sample is the same in every session; the file is not, for it has a time in it."""
+"""The sample is the same in every session. The file is not, because it contains a time."""
 
 
 def places(size: int, part: int) -> Iterator[tuple[int, int]]:
-    """Bytes of a file of ``size`` bytes, spread over all of it, with a bit of each."""
+    """Indexes of bytes spread over a file of ``size`` bytes, with a bit of each."""
     drawn = random.Random(SEED)
     every = PARTS * PLACES
     for number in range(every):
@@ -38,7 +38,7 @@ def places(size: int, part: int) -> Iterator[tuple[int, int]]:
 
 
 def harm_of(network: NetworkUnderTest) -> tuple[Harm, str] | None:
-    """What the next run does with what is cached; one that fails is followed by another."""
+    """The harm that the next run suffers from the cache. A failing run is followed by another."""
     run = _next(network)
     if run.returncode is None:
         return Harm.HANG, f"the next run has not ended after {HANGS:g} s"
@@ -71,16 +71,16 @@ def test_no_flipped_bit_does_harm(network: NetworkUnderTest, part: int) -> None:
     (graph,) = network.kernels().values()
     whole, kept = graph.object_path.read_bytes(), network.sandbox / "whole"
     shutil.copytree(network.cache, kept, symlinks=True)
-    found: list[tuple[Harm, str]] = []
+    harms: list[tuple[Harm, str]] = []
     for place, bit in places(len(whole), part):
         shutil.rmtree(network.cache)
         shutil.copytree(kept, network.cache, symlinks=True)
         flipped = bytes([whole[place] ^ 1 << bit])
         rewrite(graph.object_path, whole[:place] + flipped + whole[place + 1 :])
         if (harm := harm_of(network)) is not None:
-            found.append((harm[0], f"byte {place} of {len(whole)}, bit {bit}: {harm[1]}"))
-            network.evidence.saw(*found[-1])
-    found.sort(key=lambda each: each[0].rank)
-    counts = Counter(kind.value for kind, _ in found)
-    told = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    assert not found, f"of {PLACES} flipped bits: {told}; {found[0][1]}"
+            harms.append((harm[0], f"byte {place} of {len(whole)}, bit {bit}: {harm[1]}"))
+            network.evidence.saw(*harms[-1])
+    harms.sort(key=lambda each: each[0].rank)
+    counts = Counter(kind.value for kind, _ in harms)
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    assert not harms, f"of {PLACES} flipped bits: {listed}; {harms[0][1]}"

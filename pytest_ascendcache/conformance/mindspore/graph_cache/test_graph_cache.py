@@ -1,4 +1,4 @@
-"""MindSpore's graph cache: what its key has to separate, and damage to either of its files."""
+"""MindSpore's graph cache: what its key must distinguish, and damage to either of its files."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_network_that_was_edited_is_not_run(network: NetworkUnderTest) -> None
 
 @rule("incremental/compiles-changed-only")
 def test_networks_of_one_process_are_told_apart(network: NetworkUnderTest) -> None:
-    """The same script runs its two networks in the other order."""
+    """The same script runs its two networks in both orders."""
     first = probe_network(LEAKY[0], name="first_network")
     second = probe_network(Probe("Square"), name="second_network")
     for before, last in ((first, second), (second, first)):
@@ -96,7 +96,7 @@ STYLES = {
 @rule("incremental/compiles-changed-only")
 @pytest.mark.parametrize("style", STYLES)
 def test_changed_code_is_compiled(network: NetworkUnderTest, style: str) -> None:
-    """Another operator is written in the place of the first, in the file that has the code."""
+    """Another operator replaces the first one in the file that has the code."""
     before = probe_network(leaky(SLOPES[0], "first"))
     after = probe_network(Probe("Tanh", name="first"))
     script = STYLES[style]
@@ -120,7 +120,7 @@ def test_unchanged_code_is_reused(network: NetworkUnderTest, style: str) -> None
 
 @rule("incremental/info-describes")
 def test_the_digest_alone_decides(network: NetworkUnderTest) -> None:
-    """The other file that is kept: without it nothing is reused, and it is written again."""
+    """Without the digest's file nothing is reused, and the file is written again."""
     network.warm(ONE)
     (graph,) = network.kernels().values()
     graph.digest_path.unlink()
@@ -137,7 +137,7 @@ def test_the_digest_alone_decides(network: NetworkUnderTest) -> None:
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
 def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int) -> None:
-    """Rank 1 is cold and stands; rank 0 is warm and waits, too short or long enough."""
+    """Rank 1 is cold and is held; rank 0 is warm and waits, too short or long enough."""
     with launched_gang(network, ONE, 2) as gang:
         for run in gang.wait(GANG_HANGS):
             right(run, "a cold rank")
@@ -159,7 +159,7 @@ def test_warm_ranks_wait_for_a_cold_one(network: NetworkUnderTest, seconds: int)
         if seconds > GANG_HANGS:
             for rank, run in enumerate(runs):
                 right(run, f"rank {rank}")
-            assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+            assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
             assert [run.reused for run in runs] == [{LEAKY[0].node_name}, frozenset()]
             return
     gave_up(runs[0])

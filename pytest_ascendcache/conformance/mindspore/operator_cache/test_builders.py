@@ -1,4 +1,4 @@
-"""Builders of MindSpore's operator cache that die, and those who wait for them or come later."""
+"""Processes that build a kernel of MindSpore's operator cache and die, and the runs after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ATTEMPTS = 8
 
 @contextmanager
 def building(network: NetworkUnderTest, late: bool = False) -> Iterator[Building]:
-    """A build that stands at its linker."""
+    """A build that is held at its linker."""
     with held_linker(network, late) as held, network.watch() as watch:
         builder = watch.start(network.request(ONE, environment=held.environment))
         held.stands()
@@ -38,7 +38,7 @@ def building(network: NetworkUnderTest, late: bool = False) -> Iterator[Building
 
 
 def waits(network: NetworkUnderTest, watch: Watch) -> RankProcess:
-    """A run of the same network that has met the build and waits for it."""
+    """Start a run of the same network that finds the build and waits for it."""
     other = watch.start(network.request(ONE))
     wait_until(lambda: any(each.attached > 1 for each in segments_of(network.cache)))
     return other
@@ -77,7 +77,7 @@ def test_who_comes_after_a_killed_builder_is_not_blocked(network: NetworkUnderTe
 
 @rule("robust/dead-lock-holder")
 def test_who_comes_while_another_still_waits_is_not_blocked(network: NetworkUnderTest) -> None:
-    """The builder is dead, and one who waited for it is not: a restart that helps has to help."""
+    """The builder is dead while a run still waits for it. A new run must not be blocked either."""
     with building(network) as (_, watch, builder):
         waits(network, watch)
         builder.kill()
@@ -88,7 +88,7 @@ def test_who_comes_while_another_still_waits_is_not_blocked(network: NetworkUnde
 
 @rule("robust/dead-lock-holder")
 def test_who_waits_takes_what_a_dead_builder_still_finished(network: NetworkUnderTest) -> None:
-    """Only the builder is killed, not those who compile for it: the kernel is there, and whole."""
+    """Only the builder is killed, not its compile worker, which completes the kernel."""
     with building(network) as (held, watch, builder):
         other = waits(network, watch)
         os.kill(builder.running.leader, signal.SIGKILL)
@@ -104,10 +104,10 @@ def test_who_waits_takes_what_a_dead_builder_still_finished(network: NetworkUnde
 
 @rule("robust/interrupted-compile")
 def test_a_killed_compile_worker_is_noticed(network: NetworkUnderTest) -> None:
-    """Of a build only the process that compiles is killed, as by the kernel out of memory."""
+    """Only the compile worker of a build is killed, as the kernel does when memory runs out."""
     with building(network) as (held, watch, builder):
         os.kill(held.worker, signal.SIGKILL)
-        for _ in range(_ATTEMPTS):  # one that compiles once more meets the gate again
+        for _ in range(_ATTEMPTS):  # a retry is held at the gate again
             held.gate.release()
         waited(watch, builder)
     recovers(network, ONE, "after the compile worker was killed")

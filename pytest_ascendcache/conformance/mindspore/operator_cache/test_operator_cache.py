@@ -1,4 +1,4 @@
-"""MindSpore's operator cache: ``.info``, damage to each of a kernel's files, and who waits."""
+"""MindSpore's operator cache: ``.info``, damage to each of a kernel's files, and kills."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_a_run_leaves_four_files_a_kernel(network: NetworkUnderTest) -> None:
 @rule("incremental/info-describes")
 def test_info_holds_operators_shapes_types_and_constants(network: NetworkUnderTest) -> None:
     network.run(ONE)
-    said = json.dumps(_only(network).info)
+    info = json.dumps(_only(network).info).replace(" ", "")
     wanted = ["float32", "[1,2,4,4]", '"Mul"', str(LEAKY[0].attributes[0][2])]
-    assert [each for each in wanted if each not in said.replace(" ", "")] == []
+    assert [each for each in wanted if each not in info] == []
 
 
 _INFOS: dict[str, Callable[[Path], None]] = {
@@ -108,7 +108,7 @@ METADATA: dict[str, Callable[[Path], None]] = {
 
 
 def _cut_and_vouched_for(path: Path) -> None:
-    """Half a library, whose digest is in the metadata: as one that a full disk cut short."""
+    """Cut a library in half and put its new digest into the metadata, as after a full disk."""
     rewrite(path, path.read_bytes()[: path.stat().st_size // 2])
     _fields(sha256=sha256(path.read_bytes()))(path.with_suffix(".json"))
 
@@ -145,7 +145,7 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
         kernel.object_path.symlink_to(network.site / "elsewhere.so")
     (run,) = ended(network, network.request(ONE))
     right(run)
-    assert run.reused == frozenset(), "a library was run whose digest is another"
+    assert run.reused == frozenset(), "a library with another digest was run"
 
 
 # --- kills ----------------------------------------------------------------------------------
@@ -157,10 +157,9 @@ def test_a_library_with_a_wrong_digest_is_not_run(network: NetworkUnderTest, how
 def test_a_build_killed_in_a_write_is_made_good(
     network: NetworkUnderTest, number: int, half: str
 ) -> None:
-    """Files are written one after the other: this one is not done, those after it are not there.
+    """Files are written one after another: one is incomplete, and those after it are missing.
 
-    What each kill leaves is made from whole files; that the order is true is seen by another
-    check, which really kills.
+    The states are made from whole files. The next check, which really kills, confirms the order.
     """
     network.evidence.crash = CrashKind.MID_WRITE.value
     network.run(ONE)
@@ -178,13 +177,13 @@ def test_a_build_that_is_really_killed_is_made_good(network: NetworkUnderTest, l
     with held_linker(network, late) as held, network.watch() as watch:
         builder = watch.start(network.request(ONE, environment=held.environment))
         held.stands()
-        there = {path.suffix for path in _files(network)}
+        written = {path.suffix for path in _files(network)}
         builder.kill()
         watch.wait(builder)
     recovers(network, ONE, "killed at the linker")
     assert segments_of(network.cache) == [], "shared memory of the killed build is left behind"
-    if there != set(SUFFIXES[: 3 if late else 2]):
-        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(there)}")
+    if written != set(SUFFIXES[: 3 if late else 2]):
+        raise NotDecidable(f"a build that is killed at its linker leaves {sorted(written)}")
 
 
 def _files(network: NetworkUnderTest) -> list[Path]:

@@ -1,9 +1,8 @@
-"""Ranks whose kernels are there, and one whose kernels were deleted: it compiles, they wait."""
+"""Ranks with kernels wait for a rank whose kernels were deleted, and which compiles."""
 
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from pytest_ascendcache.conformance.kit.mindspore_stories import (
     named,
     right,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import NetworkUnderTest, launched_gang
@@ -26,10 +26,14 @@ from pytest_ascendcache.toolchains import Script
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("seconds", [5, 600], ids=["short-wait", "long-wait"])
 def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seconds: int) -> None:
-    """Each rank has a directory of its own; the linker of rank 1 stands, too long or not."""
-    needs_launcher(network)
+    """Each rank has its own directory. The linker of rank 1 is held, too long or not."""
+    needs(network.toolchain, Capability.GANG_LAUNCHER)
     cards = [network.site / f"card{rank}" for rank in range(2)]
-    script = Script(of_rank=tuple((rank, _kept_in(place)) for rank, place in enumerate(cards)))
+    script = Script(
+        of_rank=tuple(
+            (rank, (("MS_COMPILER_CACHE_PATH", str(place)),)) for rank, place in enumerate(cards)
+        )
+    )
     with launched_gang(network, ONE, 2, script=script) as gang:
         for run in gang.wait(GANG_HANGS):
             right(run, "a cold rank")
@@ -39,7 +43,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
     with held_linker(network) as held:
         environment = {WAIT: str(seconds), **held.environment}
         with launched_gang(network, ONE, 2, environment, script) as gang:
-            if seconds > GANG_HANGS:  # else rank 0 may give up before rank 1 gets there
+            if seconds > GANG_HANGS:  # otherwise rank 0 may give up before rank 1 gets there
                 held.stands(GANG_HANGS)
                 gang.settles()  # rank 0 waits by now
                 held.gate.release()
@@ -47,7 +51,7 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
             if seconds > GANG_HANGS:
                 for rank, run in enumerate(runs):
                     right(run, f"rank {rank}")
-                assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
+                assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
                 return
     gave_up(runs[0])
     assert named(runs[0]), (
@@ -58,8 +62,8 @@ def test_ranks_with_kernels_wait_for_one_without(network: NetworkUnderTest, seco
 @rule("ranks/partial-deletion")
 @pytest.mark.parametrize("value", ["abc", "0", "-1"])
 def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) -> None:
-    """What is no number of seconds is taken for some time to wait, or named in an error."""
-    needs_launcher(network)
+    """A value other than a number of seconds stands for some time to wait, or an error names it."""
+    needs(network.toolchain, Capability.GANG_LAUNCHER)
     with launched_gang(network, ONE, 2, {WAIT: value}) as gang:
         runs = gang.wait(GANG_HANGS)
         if runs[0].returncode != 0:
@@ -70,14 +74,4 @@ def test_an_odd_wait_is_taken_or_named(network: NetworkUnderTest, value: str) ->
             return
         for rank, run in enumerate(runs):
             right(run, f"rank {rank}")
-        assert gang.wrong_sums(runs) == [], "AllReduce gives another sum"
-
-
-def needs_launcher(network: NetworkUnderTest) -> None:
-    """Not applicable where the toolchain starts no gangs."""
-    if Capability.GANG_LAUNCHER not in network.toolchain.capabilities:
-        pytest.skip(f"{network.toolchain.name}: {Capability.GANG_LAUNCHER.lacking}")
-
-
-def _kept_in(place: Path) -> tuple[tuple[str, str], ...]:
-    return (("MS_COMPILER_CACHE_PATH", str(place)),)
+        assert gang.wrong_sums(runs) == [], "AllReduce gives a wrong sum"
