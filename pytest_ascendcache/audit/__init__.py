@@ -1,6 +1,6 @@
 """Audits of existing caches: read once, never written, without a toolchain."""
 
-from pytest_ascendcache.audit.findings import Check, Finding, Found, Removal
+from pytest_ascendcache.audit.findings import Check, Removal
 from pytest_ascendcache.audit.plan import RemovalPlan, is_plan, write_plan
 from pytest_ascendcache.audit.result import Audit, story, undecided
 from pytest_ascendcache.audit.scan import audit
@@ -9,8 +9,6 @@ from pytest_ascendcache.audit.walk import holds_a_cache
 __all__ = [
     "Audit",
     "Check",
-    "Finding",
-    "Found",
     "Removal",
     "RemovalPlan",
     "audit",

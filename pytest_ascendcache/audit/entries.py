@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import struct
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.reading import Content, Folder, is_large
-from pytest_ascendcache.caches.elf import ElfError, object_size
+from pytest_ascendcache.caches.elf import ElfError, named_sections, object_size
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _OPTIONAL = {
@@ -40,8 +39,6 @@ _VERSIONS = frozenset(
 )
 """Fields in which a toolchain may record its name or version."""
 
-_HEADER_SIZE = 64
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _SHOWN = 12
 _LONGEST = 200
 
@@ -256,16 +253,9 @@ def made_by(metadata: Mapping[str, Any], data: bytes) -> str:
 
 
 def _comment(data: bytes) -> bytes:
-    """Return the start of the ``.comment`` section of a whole object; empty if it has none."""
-    if len(data) < _HEADER_SIZE or data[:6] != b"\x7fELF\x02\x01":
+    """Return the start of an object's ``.comment`` section; empty if it has none."""
+    try:
+        sections = named_sections(data)
+    except ElfError:
         return b""
-    table = int.from_bytes(data[40:48], "little")
-    entry, count, names = struct.unpack_from("<HHH", data, 58)
-    if entry != _SECTION.size or names >= count or table + count * entry > len(data):
-        return b""
-    sections = list(_SECTION.iter_unpack(data[table : table + count * entry]))
-    texts = sections[names][4]
-    for section in sections:
-        if data.startswith(b".comment\0", texts + section[0]):
-            return data[section[4] : section[4] + min(section[5], _LONGEST)]
-    return b""
+    return next((text[:_LONGEST] for name, _, _, text in sections if name == b".comment"), b"")

@@ -45,10 +45,13 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
     """
     text = data.decode("utf-8", "replace")
     values: dict[str, str] = {}
-    section, stray, other = "", "", ""
+    section, behind, stray, other = "", "", "", ""
     for line in text.splitlines():
         if line.startswith("["):
-            section = line[1:].partition("]")[0]
+            section, _, rest = line[1:].partition("]")
+            is_comment = rest.strip().startswith(("#", ";"))
+            if section == SECTION and "=" in rest and not is_comment:
+                behind = behind or rest.strip()
         elif "=" in line and not line.startswith("#"):
             key, _, value = (part.strip(" \t\r") for part in line.partition("="))
             if section not in (SECTION, ""):
@@ -57,36 +60,32 @@ def read_ini(data: bytes, edition: Edition | None = None) -> Ini:
             values[key] = value
             if not section:
                 stray = stray or key
-    return Ini(values, (*_of_text(text, stray, other), *_of_values(values, edition or default())))
+    problems = [*_of_values(values, edition or default())]
+    if problem := _of_text(text, behind, stray, other):
+        problems.insert(0, problem)
+    return Ini(values, tuple(problems))
 
 
-def _of_text(text: str, stray: str, other: str) -> Iterator[str]:
-    """Yield why CANN does not find the section. ``stray`` is a key outside of any section.
+def _of_text(text: str, behind: str, stray: str, other: str) -> str:
+    """Return why CANN does not find the section's keys; empty if it does.
 
+    ``behind`` is a key on the section's own line and ``stray`` one outside of any section.
     ``other`` is the first other section by name that has keys: CANN takes sections in that order.
     """
-    starts = any(line.startswith(f"[{SECTION}]") for line in text.splitlines())
     if not text.strip():
-        yield "is empty: a writer was interrupted, or the file was cut"
-    elif not starts and f"[{SECTION}]" in text:
-        yield f"has something before [{SECTION}]: the section has to start its line to be found"
-    elif not starts:
-        yield f"has no section [{SECTION}], so nothing in it counts"
-    elif behind := _behind_section(text):
-        yield f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
-    elif stray:
-        yield f"sets {stray} outside of [{SECTION}]"
-    elif other and other < SECTION:
-        yield f"has a section [{other}]: CANN meets it first and ignores the whole file"
-
-
-def _behind_section(text: str) -> str:
-    """Return a key written on the section's own line; empty if there is only a comment."""
-    for line in text.splitlines():
-        before, _, behind = line.partition("]")
-        is_note = behind.strip().startswith(("#", ";"))
-        if before == f"[{SECTION}" and "=" in behind and not is_note:
-            return behind.strip()
+        return "is empty: a writer was interrupted, or the file was cut"
+    if not any(line.startswith(f"[{SECTION}]") for line in text.splitlines()):
+        if f"[{SECTION}]" in text:
+            return (
+                f"has something before [{SECTION}]: the section has to start its line to be found"
+            )
+        return f"has no section [{SECTION}], so nothing in it counts"
+    if behind:
+        return f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
+    if stray:
+        return f"sets {stray} outside of [{SECTION}]"
+    if other and other < SECTION:
+        return f"has a section [{other}]: CANN meets it first and ignores the whole file"
     return ""
 
 
