@@ -74,16 +74,15 @@ def _of_text(text: str, behind: str, stray: str, other: str) -> str:
     """
     if not text.strip():
         return "is empty: a writer was interrupted, or the file was cut"
-    if not any(line.startswith(f"[{SECTION}]") for line in text.splitlines()):
-        if f"[{SECTION}]" in text:
-            return (
-                f"has something before [{SECTION}]: the section has to start its line to be found"
-            )
-        return f"has no section [{SECTION}], so nothing in it counts"
+    head = f"[{SECTION}]"
+    if head not in text:
+        return f"has no section {head}, so nothing in it counts"
+    if not any(line.startswith(head) for line in text.splitlines()):
+        return f"has something before {head}: the section has to start its line to be found"
     if behind:
-        return f"has {behind[:40]!r} behind [{SECTION}]: each key needs a line of its own"
+        return f"has {behind[:40]!r} behind {head}: each key needs a line of its own"
     if stray:
-        return f"sets {stray} outside of [{SECTION}]"
+        return f"sets {stray} outside of {head}"
     if other and other < SECTION:
         return f"has a section [{other}]: CANN meets it first and ignores the whole file"
     return ""
