@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-_CI = Path(__file__).parents[2] / "ci/cann"
+from tests.project.conftest import CI, CiModule
 
 _DIFFERENCE = '[[difference]]\nrule = "a/rule"\ncheck = "test_b*"\nreason = "as it is"\n'
 
@@ -21,7 +20,7 @@ def _agreement(
     directory: Path, differences: str, real: str, profile: str
 ) -> subprocess.CompletedProcess[str]:
     """The verdicts of ``test_a`` agree; those of ``test_b[x]`` are given."""
-    shutil.copy(_CI / "agreement.py", directory)
+    shutil.copy(CI / "cann/agreement.py", directory)
     (directory / "differences.toml").write_text(differences, encoding="utf-8")
     for name, verdict in (("real", real), ("profile", profile)):
         checks = [
@@ -36,6 +35,12 @@ def _agreement(
         text=True,
         check=False,
     )
+
+
+@pytest.fixture
+def cann(ci_module: CiModule) -> CiModule:
+    """Import a module of ``ci/cann``."""
+    return lambda name: ci_module(f"cann/{name}")
 
 
 @pytest.mark.parametrize(
@@ -57,10 +62,9 @@ def test_a_difference_needs_a_reason_and_a_reason_a_difference(
     assert says in ended.stdout
 
 
-def test_mutants_of_all_files_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mutants_of_all_files_take_turns(cann: CiModule) -> None:
     """Also where one file has nearly all of them."""
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+    mutation = cann("mutation")
     long, short = mutation.TARGETS[5], mutation.TARGETS[0]
     made = [mutation.Mutant(long, line, "constant", "a", "b") for line in range(50)]
     made += [mutation.Mutant(short, line, "constant", "a", "b") for line in range(2)]
@@ -71,10 +75,9 @@ def test_mutants_of_all_files_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cann: CiModule, tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+    mutation = cann("mutation")
     names = []
     for moved in ("", "\n\n"):
         for file in mutation.TARGETS:
@@ -88,13 +91,12 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
 
 
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
-    monkeypatch: pytest.MonkeyPatch,
+    cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was not decided, or breaks on the original too, has noticed nothing."""
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
-    judging = importlib.import_module("judging")
-    mutants = importlib.import_module("mutants")
+    mutation = cann("mutation")
+    judging = cann("judging")
+    mutants = cann("mutants")
     made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(6)]
     looked_at = [
         mutation.Survivor(str(made[2]), "equivalent", "nothing changes"),
@@ -109,13 +111,10 @@ def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     assert tally.share({"a doubtful one"}).endswith("1 of 5 (20%)")
 
 
-def test_answers_are_kept_as_far_as_they_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
-    judging = importlib.import_module("judging")
-    mutants = importlib.import_module("mutants")
+def test_answers_are_kept_as_far_as_they_hold(cann: CiModule, tmp_path: Path) -> None:
+    mutation = cann("mutation")
+    judging = cann("judging")
+    mutants = cann("mutants")
     made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(3)]
     quick, whole, older = judging.Way("9.1", True), judging.Way("9.1"), judging.Way("9.0")
     kept = mutants.Kept(tmp_path / "made/kept.jsonl", quick)
@@ -129,10 +128,9 @@ def test_answers_are_kept_as_far_as_they_hold(
 
 
 def test_telling_checks_come_first_and_rules_that_a_file_is_about(
-    monkeypatch: pytest.MonkeyPatch,
+    cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    ordering = importlib.import_module("ordering")
+    ordering = cann("ordering")
     told, dull = "cache_mode/test_a.py::test_told", "cache_mode/test_a.py::test_dull"
     killed = {"a-defect": [SimpleNamespace(check=told)]}
     monkeypatch.setattr(ordering.matrix, "read", lambda: killed)
@@ -143,9 +141,8 @@ def test_telling_checks_come_first_and_rules_that_a_file_is_about(
     assert ordering.order(rules, [], ["aging/"], only=True) == [told, dull]
 
 
-def test_survivors_of_the_list_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+def test_survivors_of_the_list_are_told_apart(cann: CiModule) -> None:
+    mutation = cann("mutation")
     files = {Path(each).name for each in mutation.TARGETS}
     for name, survivor in mutation.survivors().items():
         assert survivor.why
