@@ -20,7 +20,7 @@ def slow_atc(directory: Path) -> None:
     """Compare the core of the suite with its runs of a stand-in atc alone (15 minutes)."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
     from standins import install_atc
-    from standins.warm import standin_server
+    from warm_atc import standin_server
 
     report = directory / "report.json"
     with standin_server() as server:
