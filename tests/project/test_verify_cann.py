@@ -51,7 +51,7 @@ def cann(ci_module: CiModule) -> CiModule:
         ("difference = []", "fail", "pass", 1, "test_b[x]: broken by only CANN's code"),
         ("difference = []", "pass", "warn", 1, "test_b[x]: broken by only the profile"),
         (_DIFFERENCE, "pass", "warn", 0, "in 1 of 2 checks"),
-        (_DIFFERENCE, "pass", "pass", 1, "explained but the same: a/rule test_b*"),
+        (_DIFFERENCE, "pass", "pass", 1, "explained, but the verdicts agree: a/rule test_b*"),
     ],
 )
 def test_a_difference_needs_a_reason_and_a_reason_a_difference(
@@ -147,5 +147,5 @@ def test_survivors_of_the_list_are_told_apart(cann: CiModule) -> None:
     for name, survivor in mutation.survivors().items():
         assert survivor.why
         assert name.partition(": ")[0] in files
-    with pytest.raises(ValueError, match="'perhaps' is none of equivalent"):
+    with pytest.raises(ValueError, match="'perhaps' is not one of equivalent"):
         mutation.Survivor("a", "perhaps", "so")
