@@ -1,4 +1,4 @@
-"""The table of what checks cost: ``ci/starts`` writes it, and it knows every check of MindSpore."""
+"""The table of what checks cost, which ``ci/starts`` writes, and its entries for MindSpore."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _check(name: str, starts: int, waited: float, asleep: float = 0.0) -> dict[s
     return {"check": check, "seconds": waited, "evidence": evidence}
 
 
-def test_a_report_is_told_in_short_runs_and_seconds_asleep(
+def test_a_report_becomes_short_runs_and_seconds_asleep(
     starts: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = [_check(f"test_short[{number}]", 2, 1.0) for number in range(20)]

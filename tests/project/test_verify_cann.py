@@ -1,4 +1,4 @@
-"""What ``ci/verify-cann`` says of two reports, and how it orders mutation."""
+"""``ci/verify-cann``: how it compares two reports, and how it orders and counts mutants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIFFERENCE = '[[difference]]\nrule = "a/rule"\ncheck = "test_b*"\nreason = "as 
 def _agreement(
     directory: Path, differences: str, real: str, profile: str
 ) -> subprocess.CompletedProcess[str]:
-    """The verdicts of ``test_a`` agree; those of ``test_b[x]`` are given."""
+    """Compare two reports that agree on ``test_a`` and have these verdicts of ``test_b[x]``."""
     shutil.copy(CI / "cann/agreement.py", directory)
     (directory / "differences.toml").write_text(differences, encoding="utf-8")
     for name, verdict in (("real", real), ("profile", profile)):
@@ -63,7 +63,7 @@ def test_a_difference_needs_a_reason_and_a_reason_a_difference(
 
 
 def test_mutants_of_all_files_take_turns(cann: CiModule) -> None:
-    """Also where one file has nearly all of them."""
+    """Files take turns even if one has nearly all mutants."""
     mutation = cann("mutation")
     long, short = mutation.TARGETS[5], mutation.TARGETS[0]
     made = [mutation.Mutant(long, line, "constant", "a", "b") for line in range(50)]
@@ -83,7 +83,7 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
         for file in mutation.TARGETS:
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file).write_text(f"{moved}if (a == b) {{\n}}\nif (a == b) {{\n}}\n")
-        # The first is not executed: the second keeps its name all the same.
+        # The first line is not executed, which must not change the second one's name.
         executed = {mutation.TARGETS[0]: {3 + len(moved)}}
         names += [str(each) for each in mutation.mutants(tmp_path, executed)]
     name = "te_cache_manager.cc: if (a == b) {  ->  if (a != b) { (the 2. of them)"
@@ -93,7 +93,7 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not decided, or breaks on the original too, has noticed nothing."""
+    """An undecided check, or one that fails on the original too, has noticed nothing."""
     mutation = cann("mutation")
     judging = cann("judging")
     mutants = cann("mutants")
