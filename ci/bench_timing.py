@@ -32,7 +32,7 @@ def median(action: Callable[[], object], runs: int) -> float:
 
 
 def pytest(directory: Path, *arguments: str) -> float:
-    """Run pytest in a process of its own; returns its wall time in seconds."""
+    """Run pytest in another process; returns its wall time in seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     how = {"cwd": directory, "capture_output": True, "text": True}
     seconds, ended = timed(subprocess.run, command, **how)

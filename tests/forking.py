@@ -25,7 +25,7 @@ from pytest_ascendcache.reference.fork import exit_with
 class Warm:
     """A warm process, started from ``script``, which calls :func:`serve`. Close it after use.
 
-    ``place`` is the path of its socket. Each client that connects gets a server of its own.
+    ``place`` is the path of its socket. Each client that connects gets its own server.
     """
 
     def __init__(self, script: Path) -> None:

@@ -32,21 +32,6 @@ _KEPT = Path(__file__).parents[2] / "build" / "cann"
 _AT_ONCE = 2
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How many mutants to judge, in the order of which seed, and texts their names must contain.
-    Unless ``again``, kept answers are used."""
-
-    count: int
-    seed: int
-    only: Sequence[str] | None = None
-    again: bool = False
-
-    def takes(self, mutant: Mutant) -> bool:
-        """Return whether a mutant's name contains one of the texts."""
-        return any(each in str(mutant) for each in self.only or [""])
-
-
 def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
     """Return the lines of the targets that the smoke selection executes, according to gcov.
 
@@ -129,9 +114,9 @@ class Tally:
 class Run:
     """Judges mutants, two at once, each in its own copy of the checkout."""
 
-    def __init__(self, chosen: Choice, kept: Kept, places: Sequence[Place]) -> None:
-        self._chosen, self._kept = chosen, kept
-        self._before = {} if chosen.again else dict(kept.answers())
+    def __init__(self, options: argparse.Namespace, kept: Kept, places: Sequence[Place]) -> None:
+        self._options, self._kept = options, kept
+        self._before = {} if options.again else dict(kept.answers())
         self._places = list(places)
         self._lock = threading.Lock()
         self._under_way = 0
@@ -139,7 +124,8 @@ class Run:
 
     def all(self, candidates: Sequence[Mutant]) -> Tally:
         """Judge as many mutants as requested."""
-        left = iter(each for each in candidates if self._chosen.takes(each))
+        texts = self._options.only or [""]
+        left = iter([each for each in candidates if any(text in str(each) for text in texts)])
         with ThreadPoolExecutor(len(self._places)) as pool:
             for work in [pool.submit(self._work, place, left) for place in self._places]:
                 work.result()
@@ -147,7 +133,7 @@ class Run:
 
     def _next(self, left: Iterator[Mutant]) -> Mutant | None:
         with self._lock:
-            if len(self.tally.answers) + self._under_way >= self._chosen.count:
+            if len(self.tally.answers) + self._under_way >= self._options.count:
                 return None
             mutant = next(left, None)
             self._under_way += mutant is not None
@@ -172,16 +158,17 @@ class Run:
             return list(dict.fromkeys(reversed(list(self.tally.of("noticed").values()))))
 
 
-def run(source: Path, chosen: Choice, work: Path, way: Way) -> int:
+def run(options: argparse.Namespace, work: Path, way: Way) -> int:
     """Judge mutants of a checkout, which is copied to ``work``.
 
     A check that noticed a mutant must pass on the original afterwards, or it noticed nothing.
     """
+    source = options.source.resolve()
     places = [Place(source, work / f"copy{each}", way) for each in range(_AT_ONCE)]
     candidates = list(mutants(places[0].root, executed_lines(places[0].root, way)))
-    print(f"{len(candidates)} changes of executed lines; seed {chosen.seed}", flush=True)
+    print(f"{len(candidates)} changes of executed lines; seed {options.seed}", flush=True)
     kept = Kept(_KEPT / f"mutants-{places[0].original.root.name}.jsonl", way)
-    tally = Run(chosen, kept, places).all(sample(candidates, chosen.seed))
+    tally = Run(options, kept, places).all(sample(candidates, options.seed))
     doubtful = places[0].broken_of(set(tally.of("noticed").values()))
     for mutant, check in tally.of("noticed").items():
         if check in doubtful:
@@ -207,11 +194,9 @@ def main() -> int:
     if options.count < 1:
         parser.error(f"the number of mutants must be at least 1, not {options.count}")
     default_store().mkdir(parents=True, exist_ok=True)
-    chosen = Choice(options.count, options.seed, options.only, options.again)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=default_store()) as name:
         try:
-            way = Way(options.edition, options.quick, more)
-            return run(options.source.resolve(), chosen, Path(name), way)
+            return run(options, Path(name), Way(options.edition, options.quick, more))
         except SourceError as error:
             print(f"ci/verify-cann: {error}", file=sys.stderr)
             return 2

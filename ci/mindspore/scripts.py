@@ -37,8 +37,8 @@ _PAGE = """\
 # MindSpore {release}: the ten findings that hurt most
 
 Written by `ci/verify-mindspore --scripts`, which ran every script below as it stands; do not edit.
-{shown} of {all} were seen in this run. What the checks of the suite found besides is told check by
-check on a page of its own, `docs/findings/mindspore-<release>.md`.
+{shown} of {all} were seen in this run. The suite's other findings are on a page that goes check by
+check, `docs/findings/mindspore-<release>.md`.
 
 {environment}
 

@@ -5,7 +5,6 @@ Source: document C, section on ``op_cache.ini``; facts ``cann-operator-cache`` s
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -174,5 +173,5 @@ def megabytes(size: float) -> str:
     """Return a number of bytes in the largest fitting unit: ``2.0 MB``."""
     if size < 1024:
         return count(round(size), "byte")
-    power = min(int(math.log(size, 1024)), 3)
+    power = min((int(size).bit_length() - 1) // 10, 3)
     return f"{size / 1024**power:.1f} {('', 'KB', 'MB', 'GB')[power]}"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 
 from pytest_ascendcache.audit.entries import (
-    EntryProblem,
     Files,
     Judge,
     Metadata,
@@ -61,14 +60,10 @@ class RankKernels(Judge):
             return
         key = short(match["name"].encode())
         self.keys.append(key)
-        files = Files(folder, tuple(stem + each for each in _RANK_SUFFIXES))
-        if suffix != ".json":
-            raise _without_metadata(files, name, info)
-        self.entries += 1
-        metadata = read_metadata(files, name, info)
+        metadata = _metadata(self, folder, name, info, _RANK_SUFFIXES)
         if metadata is None:
             return
-        info_name, object_name = f"{stem}.info", ""
+        files, info_name, object_name = metadata.files, f"{stem}.info", ""
         with reported(self.ledger):
             object_name = _object_name(metadata, stem)
         missing = [each for each in (object_name, info_name) if each and not folder.look(each)]
@@ -104,13 +99,10 @@ class AkgKernels(Judge):
         stem, suffix = split(name)
         if not _is_first(folder, stem, suffix, _AKG_SUFFIXES):
             return
-        files = Files(folder, tuple(stem + each for each in _AKG_SUFFIXES))
-        if suffix != ".json":
-            raise _without_metadata(files, name, info)
-        self.entries += 1
-        metadata = read_metadata(files, name, info)
+        metadata = _metadata(self, folder, name, info, _AKG_SUFFIXES)
         if metadata is None:
             return
+        files = metadata.files
         metadata.require(("kernelName", "sha256"))
         digests = {".o": metadata.fields.get("objSha256")}
         libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
@@ -134,6 +126,14 @@ def _is_first(folder: Folder, stem: str, suffix: str, suffixes: Sequence[str]) -
     return not any(folder.look(stem + each) for each in earlier)
 
 
-def _without_metadata(files: Files, name: str, info: os.stat_result) -> EntryProblem:
-    detail = "its .json is missing: its compile was interrupted, or files were deleted"
-    return files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+def _metadata(
+    judge: Judge, folder: Folder, name: str, info: os.stat_result, suffixes: Sequence[str]
+) -> Metadata | None:
+    """Read the metadata of the kernel that the file ``name`` belongs to, and count the entry."""
+    stem, suffix = split(name)
+    files = Files(folder, tuple(stem + each for each in suffixes))
+    if suffix != ".json":
+        detail = "its .json is missing: its compile was interrupted, or files were deleted"
+        raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+    judge.entries += 1
+    return read_metadata(files, name, info)

@@ -28,47 +28,47 @@ _RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUG
 _TEMPLATE = """\
 # A model's release. It is judged by:
 #   pytest --ascend-release={file}
-# Relative paths, those of the command line too, count from the directory of this file.
+# Relative paths, also in the command line, count from the directory of this file.
 
 name = {name}
 
-# What compiles it: atc where set_env.sh puts it on PATH, or the path of one. Without a toolchain,
-# here or as --ascend-toolchain, every rule that compiles stays undecided.
+# The compiler: atc, which set_env.sh puts on PATH, or the path of one. Without a toolchain, here or
+# as --ascend-toolchain, every rule that compiles stays undecided.
 {toolchain}
 
 # How the model is converted: the whole atc command line, or a table [options] without dashes.
 {atc}
 
-# The chip, where the command line has no --soc_version.
+# The chip, if the command line has no --soc_version.
 {soc}
 
-# Beside the model that the command converts: operators to be compiled one by one, in ATC's
-# single-operator JSON, a file or a list of files. With neither, every rule that compiles stays
+# Operators to compile one by one, besides the model that the command converts: a file or a list of
+# files in ATC's single-operator JSON. Without a model and operators, every rule that compiles stays
 # undecided.
 {operators}
 
-# What the model is run with: an .npz file with an array for each input. Without one, inputs are
-# made for its shapes. Outputs may be off from a float32 run by this share of the largest one.
+# Sample inputs of the model: an .npz file with an array for each input. Without one, inputs are
+# generated for its shapes. Outputs may be off from a float32 run by this share of the largest one.
 # inputs = "samples.npz"
 # tolerance = 0.05
 
-# The precision file kept with the model, where it is not what --op_precision_mode names.
+# The precision file kept with the model, if --op_precision_mode names another one.
 # precision_file = "model.ini"
 
-# Caches that go with the model or are used by it: a directory of --op_compiler_cache_dir,
-# MindSpore's directory of rank_0, rank_1, ...; they are audited, and never changed.
+# Caches that are released with the model or used by it: a directory of --op_compiler_cache_dir, or
+# MindSpore's directory of rank_0, rank_1, ... They are audited and never changed.
 {caches}
 
-# On how many cards it runs.
+# The number of cards it runs on.
 cards = 1
 
 # The golden kernel manifest; --ascend-manifest-update writes it once the kernels are approved.
 {manifest}
 
-# The tuning knowledge base, where it is not what --op_bank_path or TUNE_BANK_PATH names.
+# The tuning knowledge base, if --op_bank_path or TUNE_BANK_PATH names another one.
 # knowledge_base = "bank"
 
-# Variables the model is converted with: they are taken from here, not from the shell of the day.
+# Variables the model is converted with; those of the shell are ignored.
 [environment]
 {environment}
 """

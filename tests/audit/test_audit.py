@@ -173,19 +173,19 @@ def test_findings_are_counted_beyond_those_that_are_named(tmp_path: Path) -> Non
     found = result.found[Check.WHOLE_ENTRIES]
     assert (found.count, len(found.first)) == (150, 100)
     assert [each.path for each in found.first] == sorted(each.path for each in found.first)
-    told = story(result, Check.WHOLE_ENTRIES).splitlines()
-    assert told[0].startswith("150 faults, ")
-    assert told[-1] == "  and 145 more"
+    lines = story(result, Check.WHOLE_ENTRIES).splitlines()
+    assert lines[0].startswith("150 faults, ")
+    assert lines[-1] == "  and 145 more"
 
 
 @pytest.mark.parametrize("name", ["te_add\n\x1b[31m.json", "te_\udcff.json", "te_新.json"])
-def test_any_name_can_be_told(name: str, tmp_path: Path) -> None:
+def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
     cache = kernel_cache(tmp_path)
     put(cache.soc / name, b"[]")
     result = look(tmp_path)
-    told = story(result, Check.METADATA)
-    assert len(told.splitlines()) == 2
-    assert told.encode()  # a lone surrogate could not be
+    text = story(result, Check.METADATA)
+    assert len(text.splitlines()) == 2
+    assert text.encode()  # a lone surrogate could not be
     json.dumps([each.as_dict() for each in result.found[Check.METADATA].first])
 
 
@@ -305,7 +305,7 @@ def test_what_would_age_is_what_the_document_says() -> None:
     assert set(aging.oldest) <= expected.must_go
 
 
-def test_what_would_age_is_told(tmp_path: Path) -> None:
+def test_what_would_age_is_reported(tmp_path: Path) -> None:
     cache = kernel_cache(tmp_path)
     put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
     entry = cache.entries[1]
@@ -411,7 +411,7 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problems"),
     [
         ("[op_compiler_cache]\nmax_op_cache_size=20\nremain_cache_size_ratio=50\n", ()),
         ("[op_compiler_cache] # limits=8\nversion=1\n", ()),
@@ -438,5 +438,5 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
         ),
     ],
 )
-def test_limits_that_nothing_reads_are_named(text: str, said: tuple[str, ...]) -> None:
-    assert read_ini(text.encode()).problems == said
+def test_limits_that_nothing_reads_are_named(text: str, problems: tuple[str, ...]) -> None:
+    assert read_ini(text.encode()).problems == problems

@@ -138,7 +138,7 @@ def test_tests_that_happen_to_be_around_are_not_run(audited: Audited) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--ascend-audit={tmp}/nowhere"], "*--ascend-audit=*nowhere does not exist; name a *"),
         (["--ascend-audit={tmp}/file"], "*--ascend-audit=*file is no directory; name a *"),
@@ -167,7 +167,7 @@ def test_tests_that_happen_to_be_around_are_not_run(audited: Audited) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(
-    arguments: list[str], said: str, runs: pytest.Pytester, tmp_path: Path
+    arguments: list[str], message: str, runs: pytest.Pytester, tmp_path: Path
 ) -> None:
     kernel_cache(tmp_path / "atc_data")
     (tmp_path / "empty").mkdir()
@@ -177,7 +177,7 @@ def test_bad_input_is_one_sentence(
     given = [each.format(tmp=tmp_path) for each in arguments]
     result = runs.runpytest_subprocess(*given)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([message])
     assert before.changes(Snapshot.take(tmp_path)) == {}
 
 

@@ -137,10 +137,10 @@ OPTIONS_TOGETHER = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
-def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], said: str) -> None:
+@pytest.mark.parametrize(("arguments", "error"), OPTIONS_TOGETHER, ids=lambda each: str(each)[:60])
+def test_bad_options_are_refused(place: pytest.Pytester, arguments: list[str], error: str) -> None:
     place.makepyfile(test_mine="def test_mine(): pass")  # which must not make it green
-    assert said in _refused(place, *arguments)
+    assert error in _refused(place, *arguments)
 
 
 RELEASES = {
@@ -211,13 +211,13 @@ def _run(program: str, *arguments: str) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize(("words", "said"), COMMANDS, ids=lambda each: str(each)[:60])
-def test_a_command_refuses_bad_input(place: pytest.Pytester, words: list[str], said: str) -> None:
+@pytest.mark.parametrize(("words", "error"), COMMANDS, ids=lambda each: str(each)[:60])
+def test_a_command_refuses_bad_input(place: pytest.Pytester, words: list[str], error: str) -> None:
     before = _files(place.path)
     code, text = _run(*words)
     assert code not in (0, -11), text
     assert "Traceback" not in text
-    assert said in text
+    assert error in text
     assert _files(place.path) == before
 
 

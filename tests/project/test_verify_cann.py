@@ -131,17 +131,17 @@ def test_telling_checks_come_first_and_rules_that_a_file_is_about(
     cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ordering = cann("ordering")
-    told, dull = "cache_mode/test_a.py::test_told", "cache_mode/test_a.py::test_dull"
-    killed = {"a-defect": [SimpleNamespace(check=told)]}
+    telling, dull = "cache_mode/test_a.py::test_telling", "cache_mode/test_a.py::test_dull"
+    killed = {"a-defect": [SimpleNamespace(check=telling)]}
     monkeypatch.setattr(ordering.matrix, "read", lambda: killed)
     aging, force = "aging/bad-values", "cache-mode/parallel-force"
-    rules = {dull: aging, told: aging, "far.py::test_b": force, "far.py::test_c": force}
+    rules = {dull: aging, telling: aging, "far.py::test_b": force, "far.py::test_c": force}
     order = ordering.order(rules, ["far.py::test_c", "gone.py::test_d"], ["aging/"], only=False)
-    assert order == ["far.py::test_c", told, dull, "far.py::test_b"]
-    assert ordering.order(rules, [], ["aging/"], only=True) == [told, dull]
+    assert order == ["far.py::test_c", telling, dull, "far.py::test_b"]
+    assert ordering.order(rules, [], ["aging/"], only=True) == [telling, dull]
 
 
-def test_survivors_of_the_list_are_told_apart(cann: CiModule) -> None:
+def test_survivors_of_the_list_have_a_verdict_and_a_reason(cann: CiModule) -> None:
     mutation = cann("mutation")
     files = {Path(each).name for each in mutation.TARGETS}
     for name, survivor in mutation.survivors().items():

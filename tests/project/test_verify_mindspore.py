@@ -59,7 +59,7 @@ def test_findings_are_repeated_of_the_first_release_alone(checkout: Checkout) ->
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("2.9.0", "2.9.0"), "2.9.0 is named twice; name each release once."),
         (("--scripts", "-x"), "--scripts takes no other arguments, not '-x'; leave them out."),
@@ -67,9 +67,9 @@ def test_findings_are_repeated_of_the_first_release_alone(checkout: Checkout) ->
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    checkout: Checkout, arguments: tuple[str, ...], said: str
+    checkout: Checkout, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert said in checkout.run("verify-mindspore", *arguments, status=2)
+    assert message in checkout.run("verify-mindspore", *arguments, status=2)
 
 
 # --- the scripts of the page ----------------------------------------------------------------

@@ -136,13 +136,13 @@ def test_the_example_passes(judged: Judged) -> None:
     assert set(verdicts) == GATE
     not_applicable = {"release/knowledge-base-applied", "release/every-card-has-a-cache"}
     assert {rule for rule, each in verdicts.items() if each != {"pass"}} == not_applicable
-    for told in (
+    for line in (
         "bert-small, new cache: 19 of 19 kernels served",
         "bert-small, a conversion from */cards/1: 19 of 19 kernels served",
         "bert-small: 2 of 2 cards converted at once",
         "Release bert-small keeps all 15 rules that were judged; compiled with the embedded*",
     ):
-        assert re.search(re.escape(told).replace(r"\*", ".*"), judged.output), told
+        assert re.search(re.escape(line).replace(r"\*", ".*"), judged.output), line
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -172,16 +172,16 @@ def _page(judged: Judged, directory: Path) -> str:
         parts.append(f"\n## {name}\n\n{variant.what[0].upper()}{variant.what[1:]}.\n\n```\n")
         checks = [each for each in judged.report["checks"] if each["check"].endswith(f"[{name}]")]
         checks = [each for each in checks if each["verdict"] != "pass"]
-        told = dict.fromkeys(
-            f"{check['verdict']}  {check['rule']}\n{_told(check['message'], directory)}\n"
+        messages = dict.fromkeys(
+            f"{check['verdict']}  {check['rule']}\n{_shown(check['message'], directory)}\n"
             for check in sorted(checks, key=lambda each: variant.rules.index(each["rule"]))
         )
-        parts += told
+        parts += messages
         parts.append("```\n")
     return "".join(parts)
 
 
-def _told(message: str, directory: Path) -> str:
+def _shown(message: str, directory: Path) -> str:
     text = message.replace(str(directory), "/home/me/bert")
     for pattern, instead in _OF_THE_MACHINE:
         text = re.sub(pattern, instead, text)
@@ -323,10 +323,12 @@ def test_a_command_that_makes_no_model_decides_nothing(
     releases = _failing(example, {name: code for name, (code, _) in FAILING.items()})
     result = _gate(warm_pytest, example, *releases, "-k", "test_a_new_cache_gives_the_model")
     assert result.code == pytest.ExitCode.TESTS_FAILED
-    said = {each["check"]: (each["verdict"], each["message"]) for each in result.report["checks"]}
-    assert len(said) == len(FAILING)
+    messages = {
+        each["check"]: (each["verdict"], each["message"]) for each in result.report["checks"]
+    }
+    assert len(messages) == len(FAILING)
     for name, (_, expected) in FAILING.items():
-        ((verdict, message),) = [each for check, each in said.items() if f"[{name}]" in check]
+        ((verdict, message),) = [each for check, each in messages.items() if f"[{name}]" in check]
         assert verdict == "undecided", name
         assert re.search(expected.replace("/model.onnx", f"/{name}.onnx"), message), message
         assert len(message.splitlines()) <= 2, message
@@ -343,7 +345,7 @@ def test_a_command_that_hangs_is_ended(example: Path, warm_pytest: WarmPytest) -
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('inputs = "nowhere.npz"', "*'inputs': there is no file *nowhere.npz*"),
         ('inputs = "samples"', "*'inputs': */samples is no regular file; write an .npz file.*"),
@@ -353,7 +355,7 @@ def test_a_command_that_hangs_is_ended(example: Path, warm_pytest: WarmPytest) -
     ],
 )
 def test_bad_keys_are_one_sentence(
-    pytester: pytest.Pytester, example: Path, line: str, said: str
+    pytester: pytest.Pytester, example: Path, line: str, message: str
 ) -> None:
     release = example / "release.toml"
     (example / "samples").mkdir()
@@ -361,7 +363,7 @@ def test_bad_keys_are_one_sentence(
     release.write_text(text.replace("tolerance = 0.02", line))
     result = pytester.runpytest_subprocess(f"--ascend-release={release}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([message])
 
 
 def _judge(pytester: pytest.Pytester, *arguments: str) -> tuple[pytest.RunResult, dict[str, str]]:

@@ -150,14 +150,14 @@ def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(gate: Gat
     gate.judge(rule, "--ascend-manifest-update")
     path = gate.file.parent / "kernels.json"
     written = path.read_text()
-    for field, value, said in OTHER_CIRCUMSTANCES:
+    for field, value, message in OTHER_CIRCUMSTANCES:
         manifest = json.loads(written)
         holder = manifest["toolchain"] if field == "version" else manifest
         holder[field] = value
         path.write_text(json.dumps(manifest))
         result = gate.judge(rule)
         assert result.parseoutcomes() == {"undecided": 1, "deselected": 18}, field
-        result.stdout.fnmatch_lines([f"why *{said}"])
+        result.stdout.fnmatch_lines([f"why *{message}"])
         assert json.loads(path.read_text()) == manifest
 
 
@@ -318,7 +318,7 @@ def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["--ascend-release=none.toml"],
@@ -346,7 +346,7 @@ def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
         ),
     ],
 )
-def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], said: str) -> None:
+def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], message: str) -> None:
     shutil.copy(gate.file, gate.file.with_name("again.toml"))
     (gate.pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
     (gate.pytester.path / "plain.toml").write_text("soc = 'A'\n")
@@ -359,7 +359,7 @@ def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], said: str) 
     )
     result = gate.pytester.runpytest_subprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 COMMAND = (
@@ -431,7 +431,7 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "release.toml exists and is left as it is; give another name with -o."),
         (["-o", "some/where.toml"], "-o some/where.toml is not in this directory; *"),
@@ -446,13 +446,13 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
     ],
 )
 def test_init_writes_nothing_over_anything(
-    pytester: pytest.Pytester, arguments: list[str | bytes], said: str
+    pytester: pytest.Pytester, arguments: list[str | bytes], message: str
 ) -> None:
     (pytester.path / "release.toml").write_text("mine")
     before = sorted(each.name for each in pytester.path.iterdir())
     result = pytester.run(INIT, *arguments)  # type: ignore[arg-type]  # bytes are arguments too
     assert result.ret == 2
-    result.stderr.fnmatch_lines([f"ascendcache-release-init: {said}"])
+    result.stderr.fnmatch_lines([f"ascendcache-release-init: {message}"])
     (pytester.path / "stdout").unlink()
     (pytester.path / "stderr").unlink()
     assert sorted(each.name for each in pytester.path.iterdir()) == before

@@ -91,7 +91,7 @@ def test_conversions_are_kept_where_atc_can_work(pytester: pytest.Pytester) -> N
         re.sub("caches = .*", "", (EXAMPLE / "release.toml").read_text())
     )
     (pytester.path / "taken.jsonl.conversions").touch()
-    for journal, said in (
+    for journal, message in (
         ("my run.jsonl", "* conversions are kept in *, which contains ' ', and ATC does not *"),
         ("taken.jsonl", "*taken.jsonl.conversions, which is no directory; name another file."),
     ):
@@ -99,7 +99,7 @@ def test_conversions_are_kept_where_atc_can_work(pytester: pytest.Pytester) -> N
             "--ascend-release=release.toml", f"--ascend-resume={journal}"
         )
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([said])
+        result.stderr.fnmatch_lines([message])
 
 
 @pytest.fixture
