@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.cann import SocCache
@@ -67,7 +66,8 @@ class _Scan:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._reader = Reader()
-        self._owners: defaultdict[int, _Owned] = defaultdict(_Owned)
+        self._owners: Counter[int] = Counter()
+        self._owned: defaultdict[int, list[str]] = defaultdict(list)
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -149,14 +149,9 @@ class _Scan:
 
     def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
         """Count a file and check its owner and mode."""
-        result = self._result
-        result.files += 1
-        result.bytes += info.st_size
-        owned = self._owners[info.st_uid]
-        if owned.count < _NAMED or info.st_mode & stat.S_IWOTH:
-            self._attributes(folder, name, info)
-        else:  # the usual case
-            owned.count += 1
+        self._result.files += 1
+        self._result.bytes += info.st_size
+        self._attributes(folder, name, info)
 
     def _no_file(self, path: str, info: os.stat_result) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -172,33 +167,20 @@ class _Scan:
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
-        owned = self._owners[info.st_uid]
-        owned.count += 1
-        if owned.count <= _NAMED:
-            owned.first.append(_path(folder, name))
+        self._owners[info.st_uid] += 1
+        if self._owners[info.st_uid] <= _NAMED:
+            self._owned[info.st_uid].append(_path(folder, name))
 
     def _mixed_owners(self) -> None:
         """Report the files of every owner but the one with most of them.
 
         Other users can neither renew their access times nor remove them.
         """
-        if not self._owners:
-            return
-        most = max(self._owners, key=lambda each: self._owners[each].count)
-        of_most = self._owners[most].count
-        for owner, owned in self._owners.items():
-            if owner != most:
-                detail = f"is one of {owned.count} of user {owner}; {of_most} are of user {most}"
-                for path in owned.first:
-                    self._ledger.add(Check.ONE_OWNER, path, detail)
-
-
-@dataclass
-class _Owned:
-    """The number of one user's files and directories, and the paths of the first."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
+        (most, of_most), *others = self._owners.most_common() or [(0, 0)]
+        for owner, count in others:
+            detail = f"is one of {count} of user {owner}; {of_most} are of user {most}"
+            for path in self._owned[owner]:
+                self._ledger.add(Check.ONE_OWNER, path, detail)
 
 
 def _path(folder: Folder, name: str) -> str:

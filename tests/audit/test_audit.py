@@ -1,4 +1,4 @@
-"""Audits of existing caches: what is found in them, and what an audit leaves behind."""
+"""Audits of existing caches: what they find, and that they leave no trace."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ SCENES = [
 
 
 def look(directory: Path, edition: str = "8.0.RC3") -> Audit:
-    """An audit with no settings in the environment, by an edition of CANN's documents."""
+    """Audit a directory by an edition of CANN's documents, without settings in the environment."""
     return audit(directory, environment=NOTHING, edition=named(edition))
 
 
 @pytest.fixture
 def unprivileged(tmp_path: Path) -> Iterator[Path]:
-    """A directory of an ordinary user, although root runs the test."""
+    """A directory of an ordinary user, even if root runs the test."""
     if os.geteuid():
         yield tmp_path
         return
@@ -62,7 +62,7 @@ def unprivileged(tmp_path: Path) -> Iterator[Path]:
 
 
 def broken(result: Audit) -> set[str]:
-    """Ids of the rules that found fault."""
+    """Return the ids of the broken rules."""
     return {check.value for check in result.found}
 
 
@@ -88,11 +88,11 @@ def test_an_audit_leaves_no_trace(tmp_path: Path) -> None:
     cache.entries[1].object.unlink()
     (cache.soc / "link").symlink_to("/etc/hostname")
     for path in tmp_path.rglob("*"):
-        # Older than its other times: any mount but noatime would renew it.
+        # An access time older than the other times is renewed by any mount but noatime.
         os.utime(path, (1, path.lstat().st_mtime), follow_symlinks=False)
     before = Snapshot.take(tmp_path)
     directories = {path: path.stat().st_atime_ns for path in tmp_path.rglob("*") if path.is_dir()}
-    # Taking a snapshot looks into directories.
+    # Taking a snapshot renews access times of directories.
     for path in directories:
         os.utime(path, (1, path.stat().st_mtime))
     look(tmp_path)
@@ -185,7 +185,7 @@ def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
     result = look(tmp_path)
     text = story(result, Check.METADATA)
     assert len(text.splitlines()) == 2
-    assert text.encode()  # a lone surrogate could not be
+    assert text.encode()  # fails for a lone surrogate
     json.dumps([each.as_dict() for each in result.found[Check.METADATA].first])
 
 
@@ -332,7 +332,7 @@ def test_memory_does_not_grow_with_the_cache(tmp_path: Path) -> None:
     small = peak()
     for number in range(500, 3000):
         cann_entry(directory, number)
-    assert peak() - small < 2500 * 100  # bytes; a name alone has more than that
+    assert peak() - small < 2500 * 100  # bytes; a name alone needs more than that
 
 
 @pytest.mark.parametrize("content", ["", "README", "deep/a/b/c/d/e/f/kernel_cache"])

@@ -35,14 +35,14 @@ _PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class Judged:
-    """A run of the gate: its exit status, what it printed, and the checks of its report."""
+    """A run of the gate: its exit status, its output, and its JSON report."""
 
     code: int
     output: str
     report: dict[str, Any]
 
     def verdicts(self, release: str) -> dict[str, set[str]]:
-        """Verdicts of the checks of one release, by rule."""
+        """Return the verdicts of one release's checks, by rule."""
         found: dict[str, set[str]] = {}
         for check in self.report["checks"]:
             if check["check"].endswith(f"[{release}]"):
@@ -56,7 +56,7 @@ def _prepare(directory: Path, *variants: str) -> None:
 
 
 def _gate(warm: WarmPytest, directory: Path, *words: str) -> Judged:
-    """A run in a directory, which has no pytest configuration."""
+    """Run the gate in a directory without a pytest configuration."""
     output, report = directory / "stdout", directory / "report.json"
     given = ("-p", "no:cacheprovider", *words, f"--ascend-report={report}")
     code = warm.run(given, directory, output, directory / "stderr", _PATIENCE)
@@ -66,7 +66,7 @@ def _gate(warm: WarmPytest, directory: Path, *words: str) -> Judged:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with the caches of its cards."""
+    """The example with filled caches of its cards."""
     directory = tmp_path_factory.mktemp("example") / "bert"
     shutil.copytree(EXAMPLE, directory)
     (directory / "pytest.ini").touch()
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(prepared: Path, pytester: pytest.Pytester) -> Path:
-    """A copy of it as it was shipped."""
+    """A copy of the prepared example as it is shipped."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     for name in ("cards", *(each.name for each in EXAMPLE.iterdir())):
         pytester.run("cp", "-rp", str(prepared / name), str(pytester.path / name))
@@ -85,7 +85,7 @@ def example(prepared: Path, pytester: pytest.Pytester) -> Path:
 
 @pytest.fixture(scope="module")
 def variants(prepared: Path, warm_pytest: WarmPytest) -> list[str]:
-    """The names of the wrong variants, which are there with the manifest that was approved."""
+    """Writes the approved manifest and every wrong variant; their names."""
     rules = ("--ascend-rule=release/model-manifest", "--ascend-rule=release/manifest")
     _gate(warm_pytest, prepared, *_releases(), "--ascend-manifest-update", *rules)
     assert len(json.loads((prepared / "kernels.json").read_text())["model"]) == 19
@@ -99,8 +99,10 @@ def _releases(*variants: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def judged(prepared: Path, variants: list[str], warm_pytest: WarmPytest) -> Judged:
-    """The example by every rule, and each variant by the rules that it breaks: in one run, for
-    what releases have in common is converted once."""
+    """The example judged by every rule, and each variant by the rules that it breaks.
+
+    One run judges them all, so that releases share their conversions.
+    """
     collected = _gate(
         warm_pytest, prepared, *_releases(*variants), "-q", "--collect-only", "--color=no"
     )
@@ -117,7 +119,7 @@ def judged(prepared: Path, variants: list[str], warm_pytest: WarmPytest) -> Judg
 
 
 def _functions() -> dict[str, str]:
-    """The rules of the gate's checks, by the names of their functions."""
+    """Return the rule of each check of the gate, by the name of its function."""
     texts = (
         path.read_text(encoding="utf-8")
         for path in (ROOT / "pytest_ascendcache/conformance/release").glob("test_*.py")
@@ -165,8 +167,10 @@ def test_the_page_of_the_variants_is_what_they_give(
 
 
 def _page(judged: Judged, directory: Path) -> str:
-    """The page that shows each variant with what the gate says of it. What depends on the machine
-    is left out: digests, sizes of kernels, times."""
+    """Return the page with the gate's messages about each variant.
+
+    Digests, sizes of kernels and times are left out, because they depend on the machine.
+    """
     parts = [_HEAD]
     for name, variant in VARIANTS.items():
         parts.append(f"\n## {name}\n\n{variant.what[0].upper()}{variant.what[1:]}.\n\n```\n")
@@ -223,7 +227,7 @@ def test_a_wrong_variant_breaks_no_other_rule(
     rules = [f"--ascend-rule={each}" for each in sorted(GATE)]
     whole = _gate(warm_pytest, prepared, *_releases(*variants), *rules)
     for name in (each for each in variants if each != UNDECIDED):
-        # Where the command is refused, or a manifest is of other options, the rest is undecided.
+        # Other rules may be undecided: the command may be refused, or a manifest of other options.
         found = whole.verdicts(name)
         broken = {rule for rule, each in found.items() if each & {"fail", "warn"}}
         assert broken == set(VARIANTS[name].rules), name
@@ -244,7 +248,7 @@ def test_init_writes_a_release_whose_command_judges_it(
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
     words = shlex.split(written.stdout.splitlines()[-1])
     assert words[-1] == "--ascend-release=release.toml"
-    # The whole of it is nightly; a model from a cache and the numbers of a fresh one are here.
+    # A nightly test runs every check. Here are a model from a cache, and outputs of a fresh one.
     result = _gate(warm_pytest, example, *words[words.index("pytest") + 1 :], "-k", _CORE)
     assert result.code == 0, result.output
     verdicts = result.verdicts("model")
@@ -262,7 +266,7 @@ def test_a_stranger_judges_the_example_in_a_minute(
 ) -> None:
     for variable in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no atc is
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without atc
     (example / "release.toml").unlink()
     init = [str(INIT), "--", program, *COMMAND]
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
@@ -304,7 +308,7 @@ FAILING = {
 
 
 def _failing(example: Path, wrong: dict[str, str]) -> list[str]:
-    """Releases whose command does what it should not, with one program."""
+    """Write releases whose command misbehaves; returns the options that name them."""
     program = example / "atc"
     program.write_text(_ATC.format(python=sys.executable))
     program.chmod(0o755)
