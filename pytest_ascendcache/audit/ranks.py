@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.rank_kernels import RankKernels
+from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT, TIMEOUT
 
 _NAMED = 5

@@ -15,8 +15,7 @@ from pathlib import Path
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.entries import Judge, reported
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal
-from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
+from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs

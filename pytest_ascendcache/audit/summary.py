@@ -11,9 +11,8 @@ from pathlib import Path, PurePath
 from pytest_ascendcache.audit.cann import SocCache
 from pytest_ascendcache.audit.entries import Toolchains
 from pytest_ascendcache.audit.findings import Check, Ledger, printable
-from pytest_ascendcache.audit.graphs import GraphCache
 from pytest_ascendcache.audit.limits import Ini, limits_of, megabytes, read_ini
-from pytest_ascendcache.audit.rank_kernels import RankKernels, short
+from pytest_ascendcache.audit.mindspore import GraphCache, RankKernels, short
 from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Reader
 from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels
