@@ -170,7 +170,7 @@ def _wait_for_one(document: int, status: int, *streams: int) -> NoReturn:
 
 
 def _be(request: dict[str, Any], streams: Sequence[int]) -> int:
-    """Be the program that was asked for."""
+    """Be the requested program."""
     high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in streams]
     os.closerange(3, _HIGH)
     for number, each in zip(request["streams"], high, strict=True):

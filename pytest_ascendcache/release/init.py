@@ -52,7 +52,7 @@ name = {name}
 # inputs = "samples.npz"
 # tolerance = 0.05
 
-# The precision file kept with the model, if --op_precision_mode names another one.
+# The precision file kept with the model, if it is not the one that --op_precision_mode names.
 # precision_file = "model.ini"
 
 # Caches that are released with the model or used by it: a directory of --op_compiler_cache_dir, or
@@ -65,7 +65,7 @@ cards = 1
 # The golden kernel manifest; --ascend-manifest-update writes it once the kernels are approved.
 {manifest}
 
-# The tuning knowledge base, if --op_bank_path or TUNE_BANK_PATH names another one.
+# The tuning knowledge base, if it is not the one that --op_bank_path or TUNE_BANK_PATH names.
 # knowledge_base = "bank"
 
 # Variables the model is converted with; those of the shell are ignored.
