@@ -1,4 +1,4 @@
-"""The page about the public interface, made from docstrings."""
+"""Makes docs/api.md, the page about the public interface, from docstrings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PUBLIC: dict[Any, tuple[str, ...]] = {
 
 
 def api_reference() -> str:
-    """Fixtures, hooks and classes, with their docstrings."""
+    """Return the page: fixtures, hooks and classes with their docstrings."""
     parts = [_HEAD, "## Fixtures\n", *map(_fixture, hooks.__all__)]
     parts += ["## Hook\n", _function(hookspecs.pytest_ascendcache_toolchain)]
     for module, names in _PUBLIC.items():
@@ -79,13 +79,13 @@ def _function(function: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """A signature as one reads it: without quotes around types, and without ``self``."""
+    """Return a signature without quotes around types and without ``self``."""
     unquoted = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)
     return re.sub(r"\(self(: \w+)?(, )?", "(", unquoted.strip("'"))
 
 
 def _text(documented: Any, one: bool = False) -> str:
-    """A docstring as Markdown; of ``one`` line, its first sentence or paragraph."""
+    """Return a docstring as Markdown; with ``one``, its first paragraph in one line."""
     text = inspect.getdoc(documented) or ""
     text = re.sub(r":(?:class|meth|func|attr):`~?([^`]+)`", r"`\1`", text).replace("``", "`")
     if one:

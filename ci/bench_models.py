@@ -1,5 +1,4 @@
-"""What converting models costs with a cache, the gate beside the conversions it makes, and taking a
-large model apart beside reading it."""
+"""Benchmarks of models: warm and cold conversions, the release gate, and taking models apart."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from bench_timing import pytest, timed
 
 from pytest_ascendcache.observation.model_file import take_apart
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
@@ -25,12 +24,18 @@ _OPTIONS = [
 ]
 
 CONVERSIONS = 8
-"""Those that the gate makes of the example: fresh, into and from a new cache, under force, from two
+"""The gate's conversions of the example: fresh, into and from a new cache, under force, from two
 caches, and two at once."""
 
 
-def conversions(directory: Path, pytest: Callable[..., float]) -> None:
-    """The example release: warm beside cold, and its gate beside bare conversions."""
+def models(directory: Path) -> None:
+    """Compare conversions, the release gate, and taking a large model apart with plain work."""
+    _conversions(directory)
+    _large_model(directory)
+
+
+def _conversions(directory: Path) -> None:
+    """Compare warm with cold conversions of the example, and its gate with bare ones."""
     example = Path(shutil.copytree(FIXTURES / "release", directory / "example"))
     cold = [_converted(example, f"--op_compiler_cache_dir=c{each}") for each in range(5)]
     warm = [_converted(example, "--op_compiler_cache_dir=c0") for _ in range(5)]
@@ -52,15 +57,18 @@ def conversions(directory: Path, pytest: Callable[..., float]) -> None:
 
 
 def _converted(example: Path, *options: str) -> float:
-    begun = time.perf_counter()
     mode = [] if any("mode=" in each for each in options) else ["--op_compiler_cache_mode=enable"]
     argv = [sys.executable, "-m", atc.__name__, *_OPTIONS, *mode, *options]
-    subprocess.run(argv, cwd=example, check=True, capture_output=True)
-    return time.perf_counter() - begun
+    return timed(subprocess.run, argv, cwd=example, check=True, capture_output=True)[0]
 
 
-def large_model(directory: Path, gigabytes: int = 1) -> None:
-    """Taking a model of that size apart beside its sha256, and the memory that takes."""
+def _read(path: Path) -> None:
+    with path.open("rb") as file:
+        hashlib.file_digest(file, "sha256") if sys.version_info >= (3, 11) else file.read()
+
+
+def _large_model(directory: Path, gigabytes: int = 1) -> None:
+    """Compare taking a model apart with its sha256, and measure the memory it takes."""
     tensor = TensorDesc.of("float32", 8)
     kernel = build(OperatorSpec("Exp", (tensor,), (tensor,)), "k", KernelOptions("Ascend910B1"))
     path, block = directory / "large.om", os.urandom(1 << 20)
@@ -70,14 +78,9 @@ def large_model(directory: Path, gigabytes: int = 1) -> None:
             file.write(kernel.object)
     ratios = []
     for _ in range(3):
-        begun = time.perf_counter()
-        with path.open("rb") as file:
-            hashlib.file_digest(file, "sha256") if sys.version_info >= (3, 11) else file.read()
-        read = time.perf_counter() - begun
+        read, _ = timed(_read, path)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        begun = time.perf_counter()
-        parts = take_apart(path)
-        seconds = time.perf_counter() - begun
+        seconds, parts = timed(take_apart, path)
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         assert len(parts.kernels) == gigabytes << 10
         ratios.append((seconds / read, seconds, grown))

@@ -1,4 +1,4 @@
-"""How large pages are, how fast they are written, and how soon a browser can use them."""
+"""Benchmark of HTML reports: their size, the time to write one, and to load it in a browser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from bench_timing import timed
 
 from pytest_ascendcache.combinations import Cell, combinations_model
 from pytest_ascendcache.contract import Capability, Verdict, load_rules
@@ -18,7 +21,7 @@ from pytest_ascendcache.reports.json_report import document
 from pytest_ascendcache.reports.records import VerdictRecord, by_rule
 
 BROKEN = 50
-"""One check in so many is broken."""
+"""One check in this many is broken."""
 
 _CHECK = "pytest_ascendcache/conformance/cache_mode/test_combinations.py::test_outcome"
 _ABOUT = {
@@ -31,18 +34,22 @@ _ABOUT = {
 
 
 def pages(directory: Path) -> None:
-    """Pages of many cells, named and broken as those of the suite."""
+    """Write reports of many cells, with names and failures like those of the suite."""
     for count in (10_000, 50_000):
         records = list(_records(count))
         report = document(_ABOUT, by_rule(records, load_rules()))
         place = directory / f"{count}.html"
-        start, processor = time.perf_counter(), time.process_time()
-        place.write_text(html_report(report), encoding="utf-8")
-        wall, busy = time.perf_counter() - start, time.process_time() - processor
+        processor = time.process_time()
+        wall, _ = timed(_write, place, report)
+        busy = time.process_time() - processor
         print(
             f"HTML report of {count} cells: {place.stat().st_size / 1e6:.2f} MB, written in "
             f"{wall:.2f} s ({busy:.2f} s of them processor time); {_interactive(place)}"
         )
+
+
+def _write(place: Path, report: dict[str, Any]) -> None:
+    place.write_text(html_report(report), encoding="utf-8")
 
 
 def _records(count: int) -> Iterator[VerdictRecord]:
@@ -67,15 +74,13 @@ def _records(count: int) -> Iterator[VerdictRecord]:
 
 
 def _interactive(place: Path) -> str:
-    """When a headless browser can use the page, by the page's own clock."""
+    """Return when a headless browser can use the page, by the page's own clock."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         return "chromium is not installed"
     command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
-    profile = f"--user-data-dir={place.parent / 'profile'}"
-    start = time.perf_counter()
-    shown = subprocess.run([*command, profile, place.as_uri()], capture_output=True, text=True)
-    wall = time.perf_counter() - start
+    command += [f"--user-data-dir={place.parent / 'profile'}", place.as_uri()]
+    wall, shown = timed(subprocess.run, command, capture_output=True, text=True)
     ready = re.search(r'data-ready="(\d+)"', shown.stdout)
     if ready is None:
         return "chromium gave no page"

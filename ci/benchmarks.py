@@ -1,4 +1,4 @@
-"""Benchmarks of the harness: every figure is a ratio, or a time beside its plain counterpart."""
+"""Benchmarks of the suite: each figure is a ratio, or a time next to that of plain work."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
-import bench_atc
-import bench_models
-import bench_static_clients
-import bench_static_kernels
+from bench_atc import slow_atc
+from bench_models import models
 from bench_pages import pages
+from bench_static_kernels import static_kernel_cards, static_kernels
+from bench_timing import bare_compile, median, pytest, timed
 
 from pytest_ascendcache.combinations import combinations_model, coverage, covering_array
 from pytest_ascendcache.contract import CacheMode, Capability, CompileOptions
@@ -37,64 +38,16 @@ from pytest_ascendcache.ranks.pipes import PipeRendezvous
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.stress import Campaign, Kind, population
-from pytest_ascendcache.toolchains import (
-    CompileRequest,
-    Toolchain,
-    TrainRequest,
-)
+from pytest_ascendcache.toolchains import CompileRequest, Toolchain, TrainRequest
 
 ITEMS = 2000
 
 AUDITED = 1_000_000
-"""Entries of the largest cache that is audited: some 9 GB in small files, for ten minutes."""
-
-
-def median(action: Callable[[], object], runs: int) -> float:
-    """Median duration in seconds."""
-    times = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def pytest(directory: Path, *arguments: str) -> float:
-    """Wall time of a pytest process in seconds."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    start = time.perf_counter()
-    ended = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - start
-    if ended.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with {ended.returncode}:\n{ended.stdout}")
-    return seconds
-
-
-def bare_compile(directory: Path) -> float:
-    """Median wall time of one forked compile without a harness around it, in seconds."""
-    toolchain = reference_toolchain()
-
-    def compile_one() -> None:
-        request = CompileRequest(
-            (CONTROL_OPERATOR,),
-            CompileOptions(),
-            None,
-            directory / "out",
-            directory / "work",
-            directory / "home",
-        )
-        (result,) = toolchain.compile_together([request])
-        assert result.succeeded, result.output
-
-    try:
-        compile_one()
-        return median(compile_one, 60)
-    finally:
-        toolchain.close()
+"""Entries of the largest audited cache: about 9 GB of small files, which takes ten minutes."""
 
 
 def suite(directory: Path) -> None:
-    """The whole default suite against bare compiles."""
+    """Run the core of the suite and compare it with as many bare compiles."""
     compile_seconds = bare_compile(directory)
     report = directory / "report.json"
     options = ("--ascend-cache", f"--ascend-report={report}")
@@ -114,19 +67,17 @@ _STOPWATCH = """
 import time
 
 def pytest_unconfigure():
-    # The toolchain is other processes, so this is the harness alone.
+    # The toolchain runs in other processes, so this is the suite alone.
     open("spent", "w").write(str(time.process_time()))
 """
 
 
 def arrays() -> None:
-    """Sizes of the covering arrays against their bound, and the time to make them."""
+    """Compare the sizes of covering arrays with their bound, and time their construction."""
     for strength in (2, 3):
         model = combinations_model(frozenset(Capability))
         bound = math.prod(sorted(len(factor.levels) for factor in model.factors)[-strength:])
-        start = time.perf_counter()
-        rows = covering_array(model, strength)
-        seconds = time.perf_counter() - start
+        seconds, rows = timed(covering_array, model, strength)
         assert coverage(model, strength, rows).is_complete
         print(
             f"covering array, t={strength}: {len(rows)} rows, {len(rows) / bound:.2f} x the "
@@ -135,7 +86,7 @@ def arrays() -> None:
 
 
 def full_matrix(directory: Path) -> None:
-    """A quarter of the full matrix, and what of a cell's time is not the toolchain's."""
+    """Run a quarter of the full matrix, and measure the suite's own time per cell."""
     (directory / "stopwatch.py").write_text(_STOPWATCH)
     options = ["-p", "stopwatch", "-o", "pythonpath=.", "--ascend-cache", "--ascend-matrix=full"]
     options += ["--ascend-rule=combinations/outcome", "--ascend-rule=cache-mode/transparent"]
@@ -158,43 +109,44 @@ def full_matrix(directory: Path) -> None:
 
 
 def accuracy(directory: Path) -> None:
-    """The sweep over every float16 number, all measured operators, both modes."""
+    """Run the accuracy sweep: every float16 number, all measured operators, both modes."""
     wall = pytest(directory, "--ascend-cache", "--ascend-rule=impl-mode/accuracy")
     print(f"accuracy sweep: {wall:.1f} s, the start of pytest and of the toolchain included")
 
 
 def per_check(directory: Path) -> None:
-    """A check that compiles nothing against a bare pytest item."""
+    """Compare a check that compiles nothing with a bare pytest item."""
     mark = '@pytest.mark.ascend_rule("cache-mode/enable-reuses")\n'
-    source = (
-        "import pytest\n{mark}@pytest.mark.parametrize('number', range({items}))\n"
-        "def test_nothing({fixture}number): pass\n"
-    )
-    kinds = {
-        "bare item": ("", "", ("-p", "no:ascendcache")),
-        "item, plugin loaded": ("", "", ()),
-        "check with a rule": (
-            mark,
-            "",
-            ("--ascend-cache", "--ascend-rule=cache-mode/enable-reuses"),
-        ),
+    source = _NOTHING.format(fixture="")
+    rule = ("--ascend-cache", "--ascend-rule=cache-mode/enable-reuses")
+    # -k deselects the suite's own checks.
+    only = ("-k", "test_nothing")
+    costs = {
+        "bare item": _per_item(directory, source, ITEMS, ("-p", "no:ascendcache", *only)),
+        "item, plugin loaded": _per_item(directory, source, ITEMS, only),
+        "check with a rule": _per_item(directory, mark + source, ITEMS, (*rule, *only)),
     }
-    costs: dict[str, float] = {}
-    for kind, (marks, fixture, options) in kinds.items():
-        seconds = []
-        for items in (1, ITEMS):
-            path = directory / f"test_{items}.py"
-            path.write_text(source.format(mark=marks, items=items, fixture=fixture))
-            # Only these items: the suite's own checks are deselected by their names.
-            arguments = (*options, "-k", "test_nothing", str(path))
-            seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
-        costs[kind] = (seconds[1] - seconds[0]) / (ITEMS - 1)
     for kind, cost in costs.items():
         print(f"{kind}: {cost * 1e6:.0f} us, {cost / costs['bare item']:.2f} x a bare item")
 
 
+_NOTHING = (
+    "@pytest.mark.parametrize('number', range(ITEMS))\ndef test_nothing({fixture}number): pass\n"
+)
+
+
+def _per_item(directory: Path, source: str, items: int, options: Sequence[str]) -> float:
+    """Return the seconds per test of a file, without those of starting pytest."""
+    seconds = []
+    for number in (1, items):
+        path = directory / f"test_{number}.py"
+        path.write_text(f"import pytest\nITEMS = {number}\n{source}")
+        seconds.append(min(pytest(directory, *options, str(path)) for _ in range(3)))
+    return (seconds[1] - seconds[0]) / (items - 1)
+
+
 def imports() -> None:
-    """What loading the plugin adds to pytest's own import, in a fresh interpreter."""
+    """Measure what loading the plugin adds to pytest's own import, in a fresh interpreter."""
     script = (
         "import time, pytest\nstart = time.perf_counter()\nimport pytest_ascendcache.plugin.hooks\n"
         "print(time.perf_counter() - start)"
@@ -206,7 +158,7 @@ def imports() -> None:
 
 
 def warm_hit(directory: Path) -> None:
-    """The reference's verified hit against reading both files and hashing."""
+    """Compare the reference's verified hit with reading both files and hashing the object."""
     entry = EntryFiles(directory, "te_add_" + "0" * 64)
     data, metadata = os.urandom(1500), {"binFileName": entry.stem}
     entry.object.write_bytes(data)
@@ -230,9 +182,8 @@ def warm_hit(directory: Path) -> None:
 
 
 def stress(directory: Path) -> None:
-    """Ranks at random, and what it costs that ranks work at the same time."""
-    toolchain = reference_toolchain()
-    try:
+    """Run random ranks, and measure the cost of ranks that work at the same time."""
+    with closing(reference_toolchain()) as toolchain:
         campaign = Campaign(
             toolchain=toolchain,
             directory=directory / "stress",
@@ -256,12 +207,10 @@ def stress(directory: Path) -> None:
             f"64 operators compiled in one cold cache: 16 ranks with 4 each {together:.2f} s, one "
             f"rank with all {alone:.2f} s; ratio {together / alone:.2f}"
         )
-    finally:
-        toolchain.close()
 
 
 def _wall(toolchain: Toolchain, directory: Path, ranks: int) -> float:
-    """Seconds until all ranks have compiled their share of 64 operators under enable."""
+    """Return the seconds until all ranks have compiled their share of 64 operators."""
     operators = population(64)
     requests = [
         CompileRequest(
@@ -272,17 +221,14 @@ def _wall(toolchain: Toolchain, directory: Path, ranks: int) -> float:
         )
         for rank in range(ranks)
     ]
-    start = time.perf_counter()
-    results = toolchain.compile_together(requests)
-    seconds = time.perf_counter() - start
+    seconds, results = timed(toolchain.compile_together, requests)
     assert all(each.succeeded for each in results)
     return seconds
 
 
 def crash_states(directory: Path) -> None:
-    """Recovery from rebuilt crash states, and from real kills."""
-    toolchain = reference_toolchain()
-    try:
+    """Measure recovery from rebuilt crash states, and from real kills."""
+    with closing(reference_toolchain()) as toolchain:
         cache = CacheUnderTest(toolchain, directory, PositiveControl())
         cache.fresh(CONTROL_OPERATOR)
         compiling = cache.interruption(CONTROL_OPERATOR, mode=CacheMode.ENABLE)
@@ -299,8 +245,6 @@ def crash_states(directory: Path) -> None:
             compiling.strike(Action.KILL, operation)
             assert cache.recovery(CONTROL_OPERATOR) is None, operation
         killed = len(kills) / (time.perf_counter() - start)
-    finally:
-        toolchain.close()
     print(
         f"crash states, with recovery: {rebuilt:.0f} a second rebuilt ({len(states)} states of one "
         f"compile, rebuilding {rebuilding * 1000:.1f} ms), {killed:.0f} a second really killed"
@@ -308,7 +252,7 @@ def crash_states(directory: Path) -> None:
 
 
 def barriers() -> None:
-    """How long ranks take to meet: processes over pipes, and workers over execnet channels."""
+    """Time a barrier: of processes over pipes, and of workers over execnet channels."""
     rounds = 300
 
     def meet(_: int, rendezvous: PipeRendezvous) -> float:
@@ -338,77 +282,41 @@ def barriers() -> None:
 
 
 def gangs(directory: Path) -> None:
-    """A test that two ranks run against one that nobody meets in."""
-    source = (
-        "import pytest\n@pytest.mark.parametrize('number', range({items}))\n"
-        "def test_nothing({fixture}number): pass\n"
-    )
-    for workers in (("-n", "2"), ()):
-        costs = []
-        for fixture, items in (("", 2001), ("ascend_rank, ", 401 if workers else 41)):
-            seconds = []
-            for number in (1, items):
-                path = directory / f"test_{number}.py"
-                path.write_text(source.format(items=number, fixture=fixture))
-                arguments = ("--ascend-ranks=2", *workers, str(path))
-                seconds.append(min(pytest(directory, *arguments) for _ in range(3)))
-            costs.append((seconds[1] - seconds[0]) / (items - 1))
+    """Compare a test that two ranks run with an ordinary one."""
+    for workers, items in ((("-n", "2"), 401), ((), 41)):
+        options = ("--ascend-ranks=2", *workers)
+        plain = _per_item(directory, _NOTHING.format(fixture=""), 2001, options)
+        gang = _per_item(directory, _NOTHING.format(fixture="ascend_rank, "), items, options)
         how = "two workers" if workers else "processes"
         print(
-            f"gang of 2 ranks, {how}: {costs[1] * 1e6:.0f} us, {costs[1] / costs[0]:.1f} x an "
-            f"ordinary test ({costs[0] * 1e6:.0f} us)"
+            f"gang of 2 ranks, {how}: {gang * 1e6:.0f} us, {gang / plain:.1f} x an ordinary test "
+            f"({plain * 1e6:.0f} us)"
         )
 
 
 def networks(directory: Path) -> None:
-    """A network whose kernels are there against one whose kernels have to be compiled."""
+    """Compare a network whose kernels are cached with one whose kernels must be compiled."""
     layer = Path(__file__).parent.parent / "fixtures/networks/bert_encoder_layer.json"
-    network, toolchain = read_network(layer), reference_toolchain()
-    cold, warm = itertools.count(), directory / "warm"
+    network, cold, warm = read_network(layer), itertools.count(), directory / "warm"
+    with closing(reference_toolchain()) as toolchain:
 
-    def run(place: Path) -> None:
-        environment = {"MS_COMPILER_CACHE_PATH": str(place)}
-        request = TrainRequest(network, directory / "run", directory / "work", environment)
-        if not toolchain.start_rank(request).wait().succeeded:
-            raise SystemExit(f"{layer.name} does not run")
+        def run(place: Path) -> None:
+            environment = {"MS_COMPILER_CACHE_PATH": str(place)}
+            request = TrainRequest(network, directory / "run", directory / "work", environment)
+            if not toolchain.start_rank(request).wait().succeeded:
+                raise SystemExit(f"{layer.name} does not run")
 
-    try:
         run(warm)
         seconds = median(lambda: run(warm), 20)
         compiling = median(lambda: run(directory / str(next(cold))), 5)
-    finally:
-        toolchain.close()
     print(
         f"incremental build, BERT layer of 17 kernels: warm {seconds * 1000:.0f} ms, "
         f"{seconds / compiling:.2f} x a cold run"
     )
 
 
-def slow_atc(directory: Path) -> None:
-    """A stand-in for a real atc, with 2, 8 and 16 workers (a quarter of an hour)."""
-    bench_atc.slow_atc(directory, pytest)
-
-
-def static_kernel_cards(directory: Path) -> None:
-    """Several cards that share their static kernels."""
-    bench_static_clients.cards(directory)
-
-
-def static_kernels(directory: Path) -> None:
-    """Compiling static kernels, and installing packages of them."""
-    bench_static_kernels.compiling(directory, bare_compile(directory / "bare"))
-    bench_static_kernels.installing(directory)
-    bench_static_kernels.updating(directory)
-
-
-def models(directory: Path) -> None:
-    """Converting models, the gate that does so, and taking models apart."""
-    bench_models.conversions(directory, pytest)
-    bench_models.large_model(directory)
-
-
 _KERNEL = 16 << 10
-"""Bytes of a kernel of middle size."""
+"""Bytes of code of a kernel of average size."""
 
 _PEAK = """
 import resource, sys
@@ -421,31 +329,33 @@ print(result.entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 def _used(command: str | list[str]) -> tuple[float, str]:
-    """Seconds of processors that a command uses with all it starts, and what it prints."""
+    """Return the processor seconds of a command and its children, and what it prints."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     shell = isinstance(command, str)
-    said = subprocess.run(command, shell=shell, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(command, shell=shell, check=True, capture_output=True, text=True).stdout
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, said
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, output
 
 
 def audits(directory: Path) -> None:
-    """An audit of caches of several sizes against sha256sum of the same files, in seconds of a
-    processor: the smallest objects there can be, and such as kernels are."""
+    """Compare an audit with sha256sum over the same files, in processor seconds.
+
+    Caches of several sizes have the smallest possible objects, or objects of kernel size.
+    """
     sizes = ((10_000, _KERNEL), (10_000, 0), (100_000, 0), (AUDITED, 0))
     for entries, code in sizes:
         root = directory / str(entries)
         soc = root / "kernel_cache" / "Ascend910B1"
         for number in range(entries):
             cann_entry(soc, number, code=os.urandom(code))
-        # No limit: a million entries are more than the default allows.
+        # No limit: a million entries exceed the default.
         limits = "max_op_cache_size=-1\nremain_cache_size_ratio=50\n"
         (root / "op_cache.ini").write_text(f"[op_compiler_cache]\n{limits}")
         ratios = []
         for _ in range(1 if entries > 100_000 else 3):
             plain, _ = _used(f"find {soc.parent} -type f -print0 | xargs -0 sha256sum > /dev/null")
-            seconds, said = _used([sys.executable, "-c", _PEAK, str(soc.parent)])
-            found, peak = said.split()
+            seconds, output = _used([sys.executable, "-c", _PEAK, str(soc.parent)])
+            found, peak = output.split()
             assert int(found) == entries
             ratios.append((seconds / plain, seconds, plain))
         ratio, seconds, plain = min(ratios)
@@ -480,7 +390,7 @@ _ALONE = (arrays, barriers, imports)
 
 
 def main() -> None:
-    """Run the benchmarks named, or every one."""
+    """Run the named benchmarks, or all of them."""
     names = {each.__name__ for each in (*_IN_DIRECTORY, *_ALONE)}
     parser = argparse.ArgumentParser(prog="ci/bench", description=__doc__.splitlines()[0])
     parser.add_argument("benchmarks", nargs="*", metavar="BENCHMARK", help=", ".join(sorted(names)))

@@ -1,4 +1,4 @@
-"""The table of budgets in docs/atc.md: what a number of runs of atc notices."""
+"""Makes the table of budgets in docs/atc.md: what a number of runs of atc notices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEAD = """\
 
 
 class _Collected:
-    """Notes the checks of the suite."""
+    """A plugin that collects the checks of the suite, each with its rule."""
 
     def __init__(self) -> None:
         self.rules: dict[str, str] = {}
@@ -38,7 +38,7 @@ class _Collected:
 
 
 def budget_table() -> str:
-    """What each budget of runs notices at least, as the kill matrix has it."""
+    """Return the table; the kill matrix says what each budget notices at least."""
     rules = _collected()
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
@@ -77,19 +77,19 @@ def _of(some: int, every: int) -> str:
 
 
 def _collected() -> dict[str, str]:
-    """The checks there are, and the rules they judge."""
+    """Return the rule of each check of the suite."""
     collected = _Collected()
     with (
-        contextlib.redirect_stdout(io.StringIO()) as said,
+        contextlib.redirect_stdout(io.StringIO()) as output,
         tempfile.TemporaryDirectory(prefix="ascendcache-budgets-") as empty,
     ):
         arguments = ["--collect-only", "-q", "-p", "no:cacheprovider", "-c", "/dev/null"]
         arguments += [f"--rootdir={empty}", "--ascend-suite=whole"]
         if pytest.main([*arguments, "--pyargs", PACKAGE], plugins=[collected]):
-            raise SystemExit(said.getvalue())
+            raise SystemExit(output.getvalue())
     return collected.rules
 
 
 if __name__ == "__main__":
-    rules_alone = sys.argv[1:] == ["--rules"]  # for tests: the checks with their rules, as JSON
-    print(json.dumps(_collected()) if rules_alone else budget_table(), end="")
+    only_rules = sys.argv[1:] == ["--rules"]  # for tests: the checks with their rules, as JSON
+    print(json.dumps(_collected()) if only_rules else budget_table(), end="")

@@ -1,9 +1,9 @@
-"""Small changes in a vendor's Python, one at a time: are they noticed?
+"""Makes small changes in a vendor's Python, one at a time, and reports whether checks notice them.
 
-Run by ``ci/verify-torchair --changes`` and ``ci/verify-op-compiler DIR --changes``. A table of
-changes says what is found (a regular expression, once in its file), what is put there, and which
-check is to notice. A change is noticed where that check fails or warns; unchanged, each of them has
-to pass or to be a known deviation.
+Run by ``ci/verify-torchair --changes`` and ``ci/verify-op-compiler DIR --changes``. A table has
+for each change a regular expression that matches once in its file, the replacement, and the check
+that must notice it. The check notices a change if it fails or warns. Without a change it must pass
+or be a known deviation.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from pytest_ascendcache.contract.toml import tomllib
 
 _FINE = ("pass", "known deviation")
 _NOTICED = ("fail", "warn")
-"""Nothing that was not decided is noticed."""
+"""An undecided check notices nothing."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One change; ``check`` is the name of the check that is to notice it, and ``form`` what
-    ``{form}`` of the command is for it."""
+    """One change. ``check`` must notice it; ``form`` replaces ``{form}`` in the command."""
 
     name: str
     file: str
@@ -39,23 +38,23 @@ class Change:
     form: str = ""
 
     def make(self, copy: Path) -> None:
-        """Make it in a copy of the original.
+        """Make the change in a copy of the original.
 
         Raises:
-            SystemExit: where this release has no such place.
+            SystemExit: if ``find`` does not match exactly once in this release.
         """
         path = copy / self.file
         text, found = re.subn(self.find, self.put, path.read_text(), flags=re.M | re.S)
         if found != 1:
             sys.exit(
-                f"ci/changes.py: {self.name}: what is to be changed is {found} times in "
-                f"{self.file}; write 'find' so that it is there once."
+                f"ci/changes.py: {self.name}: 'find' matches {found} times in {self.file}; it "
+                "must match once."
             )
         path.write_text(text)
 
 
 def read(table: Path, names: Sequence[str]) -> list[Change]:
-    """The changes of a table, or those of these names."""
+    """Return the changes of a table, or those with these names."""
     document = tomllib.loads(table.read_text())
     common = {key: value for key, value in document.items() if isinstance(value, str)}
     changes = [Change(**{**common, **each}) for each in document["change"]]
@@ -68,7 +67,7 @@ def read(table: Path, names: Sequence[str]) -> list[Change]:
 def verdicts(
     command: Sequence[str], copy: Path, form: str, checks: Sequence[str]
 ) -> dict[str, str]:
-    """What the checks say of a copy: the worst verdict of each, "" where it was not judged."""
+    """Judge a copy; returns the worst verdict of each check, "" if it did not run."""
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.json")
         words = [each.replace("{copy}", str(copy)).replace("{form}", form) for each in command]
@@ -86,26 +85,26 @@ def verdicts(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", type=Path, help="TOML: the changes")
-    parser.add_argument("original", type=Path, help="directory that is copied and changed")
-    parser.add_argument("names", nargs="*", help="changes to be made; all of them without")
-    own, command = sys.argv[1:], []
-    if "--" in own:
-        place = own.index("--")
-        own, command = own[:place], own[place + 1 :]
-    given = parser.parse_args(own)
-    changes = read(given.table, given.names)
+    parser.add_argument("table", type=Path, help="the changes, in TOML")
+    parser.add_argument("original", type=Path, help="the directory to copy and change")
+    parser.add_argument("names", nargs="*", help="the changes to make; all by default")
+    words, command = sys.argv[1:], []
+    if "--" in words:
+        place = words.index("--")
+        words, command = words[:place], words[place + 1 :]
+    options = parser.parse_args(words)
+    changes = read(options.table, options.names)
     unnoticed = []
     for form in sorted({each.form for each in changes}):
         checks = [each.check for each in changes if each.form == form]
-        for check, verdict in verdicts(command, given.original, form, checks).items():
+        for check, verdict in verdicts(command, options.original, form, checks).items():
             if verdict not in _FINE:
                 print(f"{check} is {verdict or 'not judged'} although nothing was changed")
                 unnoticed.append(check)
     for change in changes:
         with tempfile.TemporaryDirectory() as directory:
-            copy = Path(directory, given.original.name)
-            shutil.copytree(given.original, copy, symlinks=True)
+            copy = Path(directory, options.original.name)
+            shutil.copytree(options.original, copy, symlinks=True)
             change.make(copy)
             verdict = verdicts(command, copy, change.form, [change.check])[change.check]
         noticed = verdict in _NOTICED

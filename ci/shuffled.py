@@ -1,4 +1,4 @@
-"""A plugin for ``ci/alarms``: the checks of a run in an order that ``--ascend-seed`` decides."""
+"""A plugin for ``ci/alarms`` that orders the checks of a run by ``--ascend-seed``."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Every worker of a run comes to the same order."""
+    """Shuffle the checks; every worker of a run gets the same order."""
     random.Random(str(config.getoption("--ascend-seed"))).shuffle(items)

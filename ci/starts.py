@@ -1,7 +1,8 @@
 """Writes ``conformance/starts.json``, what checks cost, from reports of the whole suite.
 
-``ci/starts REPORT...``: the runs that checks of the reference need; of every toolchain the time
-they use, in that of its shortest run, and the seconds they sleep.
+``ci/starts REPORT...`` records how many runs a check needs, from reports of the reference. For each
+toolchain it records the time a check uses, in units of that toolchain's shortest run, and the
+seconds that the check sleeps.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Cost = float | list[float]
 
 
 def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
-    """Costs of each function on average, by its name in the table."""
+    """Return the average costs of each function by its name in the table."""
     functions: dict[str, list[Mapping[str, Any]]] = {}
     for check in report["checks"]:
         name = check["check"].removeprefix("pytest_ascendcache/conformance/").partition("[")[0]
@@ -43,16 +44,16 @@ def costs(report: Mapping[str, Any]) -> dict[str, Cost]:
 
 
 def _used(check: Mapping[str, Any]) -> float:
-    """Seconds in which a check or what it started was awake, harm looked for included."""
+    """Return the seconds in which a check was awake, looking for harm included."""
     evidence = check["evidence"]
     asleep: float = evidence.get("asleep", 0.0)
     return max(0.0, max(check["seconds"], evidence["waited"]) - asleep)
 
 
 def _shortest(checks: Sequence[Mapping[str, Any]]) -> float:
-    """Seconds of a run that finds everything cached: few checks have only such."""
+    """Return the seconds of a run that finds everything cached; few checks have only such runs."""
     runs = [(_used(each), each["evidence"]) for each in checks if each["evidence"]["starts"]]
-    # What the reference waits for is not on record, and a check of it is little else.
+    # Reports do not record waiting for the reference; its checks do little else.
     each = [(one["waited"] or used) / one["starts"] for used, one in runs]
     return quantiles(each, n=20)[0]
 
@@ -62,7 +63,7 @@ def _file_of(name: str) -> str:
 
 
 def main(reports: Sequence[str]) -> None:
-    """Bring the table up to date; files of the suite that the reports do not have stay."""
+    """Update the table; entries of files that the reports do not contain stay."""
     table: dict[str, Cost] = json.loads(TABLE.read_text(encoding="utf-8"))
     for path in reports:
         found = read_report(Path(path))
@@ -74,7 +75,7 @@ def main(reports: Sequence[str]) -> None:
             if _file_of(old) in files:
                 del table[old]
         table |= new
-    # A line a function, as it was: a pair on several lines is hard to compare.
+    # One line per function makes changes easy to compare.
     lines = (f" {json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))
     write_output(TABLE, "{\n" + ",\n".join(lines) + "\n}\n")
     print(f"{TABLE}: {len(table)} checks")

@@ -1,5 +1,5 @@
-"""Writes what is made from the code: docs/rules.md, options.md, api.md, upgrading.md, and the table
-of budgets in docs/atc.md."""
+"""Writes the generated pages: docs/rules.md, options.md, api.md, upgrading.md, and the table of
+budgets in docs/atc.md."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ An empty value is a usage error. This page is made from the table of options by 
 
 
 def option_reference() -> str:
-    """Every option with its help and ini key, in the order of ``pytest --help``."""
+    """Return docs/options.md: every option with its help and ini key, ordered as in ``--help``."""
     parts = [_HEAD]
     for group in Group:
         parts += [f"\n## {group.value.capitalize()}\n\n", "| option | meaning |\n|---|---|\n"]
@@ -46,14 +46,14 @@ def option_reference() -> str:
 
 
 def with_budgets(page: str) -> str:
-    """docs/atc.md with the table of budgets as it is now."""
+    """Return docs/atc.md with the current table of budgets."""
     before, begin, rest = page.partition("<!-- budgets: made by ci/docs -->\n")
     _, end, after = rest.partition("<!-- /budgets -->\n")
     return f"{before}{begin}\n{budget_table()}\n{end}{after}"
 
 
 def main() -> int:
-    """Write them, or say which are not current."""
+    """Write the pages, or with ``--check`` list those that are out of date."""
     parser = argparse.ArgumentParser(prog="ci/docs", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
@@ -73,7 +73,7 @@ def main() -> int:
             if not check:
                 place.write_text(text, encoding="utf-8")
     for name in stale:
-        print(f"docs/{name} {'is not current: run ci/docs' if check else 'written'}")
+        print(f"docs/{name} {'is out of date: run ci/docs' if check else 'written'}")
     return int(check and bool(stale))
 
 

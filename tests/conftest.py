@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import Warm
 
-from tests.warm_pytest import Importer, WarmPytest
+from tests.warm_pytest import WarmPytest
 
 pytest_plugins = ["pytester"]
 
 _PATIENCE = 600.0
-"""Seconds a run of pytest inside a test may take on a busy machine."""
+"""Seconds that a run of pytest inside a test may take on a busy machine."""
+
+_IMPORTER = pytest.StashKey[Warm]()
+"""The process from which all xdist workers of a run fork their servers."""
 
 
-_IMPORTER = pytest.StashKey[Importer]()
-"""That of the workers of a run with xdist."""
+def _importer() -> Warm:
+    return Warm(Path(__file__).with_name("warm_pytest.py"))
 
 
 def pytest_configure() -> None:
-    """ATC takes no blank in paths: where TMPDIR has one, the tests' directories go elsewhere."""
+    """Put temporary files elsewhere if TMPDIR has a blank, which ATC refuses in paths."""
     if re.search(r"[^A-Za-z0-9._/-]", tempfile.gettempdir()):
         os.environ["TMPDIR"] = tempfile.tempdir = "/var/tmp"
 
@@ -35,7 +39,7 @@ def pytest_configure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     if _IMPORTER not in node.config.stash:
-        node.config.stash[_IMPORTER] = Importer()
+        node.config.stash[_IMPORTER] = _importer()
     node.workerinput["importer"] = str(node.config.stash[_IMPORTER].place)
 
 
@@ -46,19 +50,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def warm_pytest(pytestconfig: pytest.Config) -> Iterator[WarmPytest]:
-    """A process that has imported everything, to fork runs of pytest from."""
+    """The client of a process that has imported everything; it forks runs of pytest."""
     with contextlib.ExitStack() as closing:
         if hasattr(pytestconfig, "workerinput"):
             place = Path(pytestconfig.workerinput["importer"])
         else:
-            place = closing.enter_context(contextlib.closing(Importer())).place
+            place = closing.enter_context(contextlib.closing(_importer())).place
         yield closing.enter_context(contextlib.closing(WarmPytest(place)))
 
 
 @pytest.fixture(scope="session")
 def standin_atc() -> Iterator[Path]:
-    """The socket of a warm server that runs the stand-in ``atc`` (``tests/standins``)."""
-    from standins.warm import standin_server
+    """The socket of a warm process that runs the stand-in ``atc`` (``tests/standins``)."""
+    from warm_atc import standin_server
 
     with standin_server() as place:
         yield place
@@ -73,10 +77,10 @@ def pytester(pytester: pytest.Pytester, warm_pytest: WarmPytest) -> pytest.Pytes
     cold_run = pytester.run
     python = (sys.executable, "-mpytest")
 
-    def run(*arguments: str | os.PathLike[str], timeout: float | None = None, **given: Any) -> Any:
+    def run(*arguments: str | os.PathLike[str], timeout: float | None = None, **more: Any) -> Any:
         words = tuple(map(str, arguments))
-        if words[:2] != python or given:
-            return cold_run(*arguments, timeout=timeout, **given)
+        if words[:2] != python or more:
+            return cold_run(*arguments, timeout=timeout, **more)
         output, errors = pytester.path / "stdout", pytester.path / "stderr"
         began = time.perf_counter()
         code = warm_pytest.run(

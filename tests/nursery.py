@@ -1,10 +1,9 @@
-"""What a run of pytest starts, forked from a process that has imported everything already.
+"""The processes that a run of pytest starts, forked from one that has imported everything already.
 
-An xdist worker, or the reference's fork server, that is started anew imports pytest, LLVM and the
-suite, which takes longer than what most tests have it do. In :func:`forked` both are forked from a
-nursery: a process that was forked before the run had a configuration or threads, so that what it
-forks knows nothing of the run either. Workers whose Python is named (``--tx popen//python=...``)
-and those of other hosts are started as usual.
+A new xdist worker or fork server of the reference imports pytest, LLVM and the suite, which takes
+longer than most tests. Inside :func:`forked` both are forked from a nursery. The nursery was forked
+before the run had a configuration or threads, so its children know nothing of the run. Workers with
+a Python of their own (``--tx popen//python=...``) and those on other hosts are started as usual.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from forking import ask, read_request, take_over
+
 from pytest_ascendcache.reference.fork import exit_with
 
 _SERVERS = ("pytest_ascendcache.reference.forkserver", "pytest_ascendcache.qualification.defective")
 _HIGH = 200
-"""Above every descriptor that a program is given by number."""
+"""A number above every descriptor that is passed to a program by number."""
 
 
 @contextlib.contextmanager
 def forked() -> Iterator[None]:
-    """Have the run of pytest in this block fork its workers and fork servers."""
+    """Fork the workers and fork servers of the run of pytest in this block."""
     from execnet import gateway_io
 
     from pytest_ascendcache.processes import forked as launcher
@@ -53,15 +52,15 @@ def forked() -> Iterator[None]:
         streams = os.fdopen(write, "wb"), os.fdopen(answers, "rb")
         gateway_io.Popen2IO.__init__(self, *streams, execmodel)
 
-    def start_server(command: Sequence[str], **given: Any) -> Any:
+    def start_server(command: Sequence[str], **options: Any) -> Any:
         python, option, module, *_ = command
         is_known = (python, option) == (sys.executable, "-m") and module in _SERVERS
         if not is_known or nursery.mounts != _mounts():
-            return subprocess.Popen(command, **given)
-        words, (requests,) = given["stdout"].fileno(), given["pass_fds"]
+            return subprocess.Popen(command, **options)
+        words, (requests,) = options["stdout"].fileno(), options["pass_fds"]
         with Path(os.devnull).open("rb") as nothing:
             streams = {0: nothing.fileno(), 1: words, 2: words, requests: requests}
-            return nursery.start([*command[2:]], streams, given["env"])
+            return nursery.start([*command[2:]], streams, options["env"])
 
     gateway_io.Popen2IOMaster.__init__ = start_worker  # type: ignore[method-assign]
     launcher.subprocess = types.SimpleNamespace(  # type: ignore[attr-defined]
@@ -74,7 +73,7 @@ def forked() -> Iterator[None]:
 
 
 class _Child:
-    """What is needed of a ``subprocess.Popen``."""
+    """The part of ``subprocess.Popen`` that the callers use."""
 
     def __init__(self, pid: int, status: socket.socket) -> None:
         self.pid = pid
@@ -85,21 +84,22 @@ class _Child:
         if self.returncode is None:
             self._status.settimeout(timeout)
             try:
-                said = self._status.recv(16)  # nothing where the nursery was killed
+                status = self._status.recv(16)  # empty if the nursery was killed
             except TimeoutError:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0) from None
-            self.returncode = os.waitstatus_to_exitcode(int(said)) if said else -signal.SIGKILL
+            killed = -signal.SIGKILL
+            self.returncode = os.waitstatus_to_exitcode(int(status)) if status else killed
             self._status.close()
         return self.returncode
 
     def kill(self) -> None:
-        if self.returncode is None:  # otherwise the number may be another's by now
+        if self.returncode is None:  # otherwise another process may have the number by now
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
 
 class _Nursery:
-    """The process that programs are forked from; it ends after the last of them."""
+    """The process from which programs are forked; it ends after the last of them."""
 
     def __init__(self) -> None:
         self.mounts = _mounts()
@@ -116,56 +116,52 @@ class _Nursery:
         streams: Mapping[int, int],
         environment: Mapping[str, str] | None = None,
     ) -> _Child:
-        """A module with ``main()`` and its arguments, in a session of its own, or an xdist worker
-        where there is none, with these descriptors and this process's directory."""
+        """Start a module with ``main()`` and its arguments; an xdist worker if there is none.
+
+        The program has these descriptors and this process's directory. A module gets a session of
+        its own.
+        """
         request = {
             "command": [*command],
             "directory": str(Path.cwd()),
             "environment": {**(os.environ if environment is None else environment)},
             "streams": [*streams],
         }
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with tempfile.TemporaryFile() as document, theirs:
-            document.write(json.dumps(request).encode())
-            document.flush()
-            given = [document.fileno(), theirs.fileno(), *streams.values()]
-            socket.send_fds(self._requests, [b"?"], given)
-        return _Child(int(ours.recv(16)), ours)
+        status = ask(self._requests, request, *streams.values())
+        return _Child(int(status.recv(16)), status)
 
     def close(self) -> None:
-        """Wait for what is left of them."""
+        """Wait for the remaining programs."""
         self._requests.close()
         os.waitpid(self._process, 0)
 
 
 def _serve(requests: socket.socket) -> NoReturn:
     """Fork programs, each below a process that waits for it."""
-    minds = []
+    waiters = []
     while True:
         word, descriptors, _, _ = socket.recv_fds(requests, 1, 8)
         if not word:
             break
-        mind = os.fork()
-        if mind == 0:
+        waiter = os.fork()
+        if waiter == 0:
             requests.close()
-            _mind(*descriptors)
-        minds.append(mind)
+            _wait_for_one(*descriptors)
+        waiters.append(waiter)
         for each in descriptors:
             os.close(each)
-    for mind in minds:
-        os.waitpid(mind, 0)
+    for waiter in waiters:
+        os.waitpid(waiter, 0)
     os._exit(0)
 
 
-def _mind(document: int, status: int, *given: int) -> NoReturn:
-    """Fork one program, and tell its process id, and at its end its wait status."""
-    with os.fdopen(document, "rb") as file:
-        file.seek(0)
-        request = json.load(file)
+def _wait_for_one(document: int, status: int, *streams: int) -> NoReturn:
+    """Fork one program; send its process id, and at its end its wait status."""
+    request = read_request(document)
     program = os.fork()
     if program == 0:
-        exit_with(lambda: _be(request, given))
-    for each in given:
+        exit_with(lambda: _be(request, streams))
+    for each in streams:
         os.close(each)
     with socket.socket(fileno=status) as asker, contextlib.suppress(BrokenPipeError):
         asker.send(str(program).encode())
@@ -173,17 +169,14 @@ def _mind(document: int, status: int, *given: int) -> NoReturn:
     os._exit(0)
 
 
-def _be(request: Mapping[str, Any], given: Sequence[int]) -> int:
-    """Be the program that was asked for."""
-    high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in given]
+def _be(request: dict[str, Any], streams: Sequence[int]) -> int:
+    """Be the requested program."""
+    high = [fcntl.fcntl(each, fcntl.F_DUPFD, _HIGH) for each in streams]
     os.closerange(3, _HIGH)
     for number, each in zip(request["streams"], high, strict=True):
         os.dup2(each, number)
         os.close(each)
-    os.chdir(request["directory"])
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    tempfile.tempdir = None
+    take_over(request)
     return _server(*request["command"]) if request["command"] else _worker()
 
 
@@ -197,7 +190,7 @@ def _server(module: str, *arguments: str) -> int:
 
 
 def _worker() -> int:
-    """Be ``python -u -c`` with execnet's line; what it starts is forked, too."""
+    """Be ``python -u -c`` with execnet's line; the worker's own programs are forked too."""
     sys.stdin, sys.stdout = os.fdopen(0, "r", closefd=False), _text(1)
     sys.argv = ["-c"]
     sys.path[:0] = ["", *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
@@ -208,7 +201,7 @@ def _worker() -> int:
 
 
 def _mounts() -> Path:
-    """The namespace of mounts: a run on nodes has one of its own, which its servers have to see."""
+    """Return the mount namespace: servers of a run on nodes have to see the run's own."""
     return Path("/proc/self/ns/mnt").readlink()
 
 

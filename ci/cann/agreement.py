@@ -1,7 +1,7 @@
-"""Do two reports agree, check by check? CANN's own code, and the embedded profile of the same name.
+"""Compares two reports check by check: of CANN's own code, and of the embedded profile 'cann'.
 
-Run by ``ci/verify-cann``. A verdict is comparable where both decided: pass, or a broken promise.
-What differs has to be explained in ``differences.toml``, and what is explained has to differ.
+Run by ``ci/verify-cann``. Verdicts are comparable if both checks passed or found a broken promise.
+Each difference must be explained in ``differences.toml``, and each explanation must still apply.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BROKEN = ("fail", "warn", "known deviation")
 
 
 def _decided(path: Path) -> dict[str, bool]:
-    """Check -> whether it found a promise broken, for those that could tell."""
+    """Return whether each check found a broken promise; undecided checks are left out."""
     checks: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["checks"]
     return {
         f"{each['rule']} {each['check'].partition('::')[2]}": each["verdict"] in _BROKEN
@@ -28,7 +28,8 @@ def _decided(path: Path) -> dict[str, bool]:
 
 
 def main() -> int:
-    """``agreement.py REAL.json PROFILE.json``; 1 where a difference or an explanation is left."""
+    """``agreement.py REAL.json PROFILE.json``; 1 if an unexplained difference or unused explanation
+    is left."""
     real, profile = (_decided(Path(each)) for each in sys.argv[1:3])
     both = sorted(real.keys() & profile.keys())
     differing = [each for each in both if real[each] != profile[each]]
@@ -44,9 +45,9 @@ def main() -> int:
     print(f"profile: agrees with CANN's code in {len(both) - len(differing)} of {len(both)} checks")
     for each in left:
         which = "only CANN's code" if real[each] else "only the profile"
-        print(f"profile: not explained: {each}: broken by {which}")
+        print(f"profile: unexplained difference: {each}: broken by {which}")
     for one in unused:
-        print(f"profile: explained but the same: {one}")
+        print(f"profile: explained, but the verdicts agree: {one}")
     return bool(left or unused)
 
 

@@ -1,4 +1,4 @@
-"""One run of a built toolkit's atc, with nothing around it."""
+"""One bare run of a built toolkit's atc, without the suite."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMIT = 60
 
 
 def run(toolkit: Path, directory: Path, mode: str) -> bool:
-    """Compile one operator in an empty directory by a cache mode; whether it was compiled."""
+    """Compile one operator in an empty directory; returns whether that succeeded."""
     path = directory / "add.json"
     path.write_text(json.dumps([_ADD]), encoding="utf-8")
     command = [

@@ -1,4 +1,4 @@
-"""What a run of the suite costs beside the runs of atc themselves. Run by ``ci/verify-cann``."""
+"""Compares a run of the suite with its runs of atc alone. Run by ``ci/verify-cann``."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import bare
 
 _RUNS = 20
 _LONGEST = 5
-"""How many checks are named. Where they compile kernels that no earlier run kept, they are slow."""
+"""How many checks are named. Checks are slow if no earlier run kept the kernels they compile."""
 
 
 def bare_run(toolkit: Path) -> float:
-    """Seconds of one run of the bare command that serves one operator: the median of many."""
+    """Return the median seconds of a bare run that reuses one operator."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-bare-") as name:
         taken = []
         for _ in range(_RUNS):
@@ -31,7 +31,7 @@ def main() -> int:
     """``cost.py REPORT.json WALL_SECONDS TOOLKIT``."""
     report, wall, toolkit = Path(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
     checks = json.loads(report.read_text(encoding="utf-8"))["checks"]
-    # Those that see what harm was done cost as much as those that judge.
+    # Runs that look for harm cost as much as those that judge.
     runs = sum(each["evidence"][kind] for each in checks for kind in ("starts", "harm_starts"))
     seconds = bare_run(toolkit)
     factor = f"{wall / (runs * seconds):.1f}" if runs else "unknown"

@@ -1,4 +1,4 @@
-"""The edition of CANN's documents that judges a checkout of ge. Run by ``ci/verify-cann``."""
+"""Prints the edition of CANN's documents for a checkout of ge. Run by ``ci/verify-cann``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_ascendcache.toolchains.cann_cache.plan import Plan
 
 
 def main() -> int:
-    """``edition.py DIR`` prints its name for ``--ascend-edition``; 2 where none is sure."""
+    """``edition.py DIR`` prints the value for ``--ascend-edition``; returns 2 if it is unsure."""
     try:
         release = Checkout.open(Path(sys.argv[1]), Plan.load()).release
     except SourceError as error:

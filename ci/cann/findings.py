@@ -1,7 +1,7 @@
-"""The findings page about CANN's own cache code: every script is run, and must show what it says.
+"""Writes the findings page about CANN's own cache code, and runs every script on it.
 
-Run by ``ci/verify-cann --findings``. A finding whose script shows nothing fails the command: either
-the code was mended, or the page would be wrong.
+Run by ``ci/verify-cann --findings``. A script that no longer shows its finding fails the command:
+either the code was mended, or the page is wrong.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _REPOSITORY = "https://github.com/hicann/ge"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to mend. ``shows`` is what its script's output has to match; ``file`` is below the
-    cache layer's sources, ``statement`` what marks the place in it."""
+    """One fault to mend. The output of ``script`` must match the regular expression ``shows``.
+    ``file`` is relative to the cache layer's sources, and ``statement`` is a text on its line."""
 
     title: str
     harm: str
@@ -46,13 +46,13 @@ class Finding:
 
 
 def load(path: Path = _HERE / "findings.toml") -> list[Finding]:
-    """The findings, worst first."""
+    """Read the findings, worst first."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     return [Finding(**each) for each in content["finding"]]
 
 
 def run(finding: Finding, toolkit: Toolkit) -> str:
-    """What its script prints, in a directory of its own."""
+    """Run the finding's script in an empty directory; returns what it prints."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-finding-") as name:
         (Path(name) / "story.sh").write_text((_HERE / "story.sh").read_text())
         script = f". {shlex.quote(str(toolkit.root / 'set_env.sh'))}\n. ./story.sh\n"
@@ -65,15 +65,15 @@ def run(finding: Finding, toolkit: Toolkit) -> str:
             timeout=120,
             check=False,
         )
-        said = re.sub(r"(story\.sh: line \d+:) +\d+ ", r"\1 ", ended.stdout)  # numbers of processes
-        return said.replace(name, "$PWD").replace(str(toolkit.root), "$TOOLKIT")
+        output = re.sub(r"(story\.sh: line \d+:) +\d+ ", r"\1 ", ended.stdout)  # process ids
+        return output.replace(name, "$PWD").replace(str(toolkit.root), "$TOOLKIT")
 
 
 def place(finding: Finding, checkout: Checkout) -> str:
-    """``path:line`` of its statement.
+    """Return ``path:line`` of the finding's statement.
 
     Raises:
-        ValueError: where the file does not have it.
+        ValueError: if the file does not contain it.
     """
     path = f"{_SOURCE}/{finding.file}"
     lines = (checkout.root / path).read_text(encoding="utf-8").splitlines()
@@ -84,16 +84,16 @@ def place(finding: Finding, checkout: Checkout) -> str:
 
 
 def page(findings: list[Finding], checkout: Checkout, toolkit: Toolkit) -> tuple[str, list[str]]:
-    """The page, and the titles of what could not be shown."""
+    """Return the page, and the titles of findings whose script does not show them."""
     parts, missed = [_head(checkout)], []
     for number, finding in enumerate(findings, 1):
-        said = run(finding, toolkit)
-        if not re.search(finding.shows, said):
-            missed.append(f"{finding.title}; its script printed:\n{said}")
+        output = run(finding, toolkit)
+        if not re.search(finding.shows, output):
+            missed.append(f"{finding.title}; its script printed:\n{output}")
             continue
         parts.append(
             f"## {number}. {finding.title}\n\n{finding.harm}\n\n```bash\n{finding.script.strip()}\n"
-            f"```\n\nprints\n\n```text\n{said.strip()}\n```\n\n"
+            f"```\n\nprints\n\n```text\n{output.strip()}\n```\n\n"
             f"Where: `{place(finding, checkout)}`.\nProposed: {finding.fix}\n"
         )
     return "\n".join(parts), missed
@@ -129,30 +129,30 @@ that was not tried. `story.sh`, which is in `ci/cann/`, is
 
 
 def _compiler() -> str:
-    said = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
-    return f"g++ {said.stdout.strip()}"
+    ended = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=False)
+    return f"g++ {ended.stdout.strip()}"
 
 
 def main() -> int:
     """Entry point."""
     parser = argparse.ArgumentParser(description="Writes the findings page about a checkout of ge.")
     parser.add_argument("source", type=Path)
-    parser.add_argument("--output", type=Path, help="a directory; printed where left out")
-    given = parser.parse_args()
+    parser.add_argument("--output", type=Path, help="directory for the page (default: print it)")
+    options = parser.parse_args()
     try:
         builder = Builder(say=lambda text: print(text, file=sys.stderr))
-        toolkit = builder.build(given.source)
-        checkout = Checkout.open(given.source, builder.plan)
+        toolkit = builder.build(options.source)
+        checkout = Checkout.open(options.source, builder.plan)
         text, missed = page(load(), checkout, toolkit)
     except (SourceError, ValueError) as error:
         print(f"ci/verify-cann: {error}", file=sys.stderr)
         return 2
     for each in missed:
         print(f"ci/verify-cann: not shown: {each}", file=sys.stderr)
-    if given.output is None:
+    if options.output is None:
         print(text)
     elif not missed:
-        path = given.output / f"cann-ge-{checkout.commit[:8]}.md"
+        path = options.output / f"cann-ge-{checkout.commit[:8]}.md"
         path.write_text(text, encoding="utf-8")
         print(json.dumps({"written": str(path)}))
     return bool(missed)

@@ -1,4 +1,4 @@
-"""One mutant of CANN's cache code at a time: built in a copy of the checkout, and judged there."""
+"""Builds one mutant of CANN's cache code at a time in a copy of the checkout, and judges it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ ABOUT = {
     "op_debug_config_parser": ("debug/",),
     "op_impl_mode_config_parser": ("impl-mode/",),
 }
-"""What the rules are about that each of these files decides, by the beginning of their ids."""
+"""The rules that each file decides, by the beginning of their ids."""
 
 _KNOWN = ("cann", str(Path(__file__).with_name("known.toml")))
 _FINE = ("pass", "known deviation")
 _TRIES = 3
-"""How often other checks are asked after one that was broken once and not again: a busy machine
-breaks one now and then."""
+"""How often other checks are asked after one that failed once and not again: on a busy machine a
+check fails now and then."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """How mutants are judged: by which edition, and whether rules that a file is not about are left
-    out. ``more`` are arguments for pytest."""
+    """How mutants are judged: by which edition, and if ``quick`` only by rules about their file.
+    ``more`` are arguments for pytest."""
 
     edition: str
     quick: bool = False
@@ -60,15 +60,15 @@ class Way:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the suite said of a mutant: ``noticed`` by ``check``, ``undecided`` where only that
-    could not be told, else ``missed``."""
+    """The suite's answer about a mutant: ``noticed`` by ``check``, ``undecided`` if only that
+    check could not decide, otherwise ``missed``."""
 
     word: str
     check: str = ""
 
 
 def copy_of(source: Path, to: Path, plan: Plan) -> None:
-    """What a build reads of a checkout."""
+    """Copy the part of a checkout that a build reads."""
     for group in plan.groups:
         for include in group.includes:
             if (source / include).is_dir():
@@ -81,12 +81,12 @@ def copy_of(source: Path, to: Path, plan: Plan) -> None:
 def judge(
     source: Path, way: Way, *arguments: str, environment: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """What the suite judged of a source, with the known deviations, in the order of the run.
+    """Run the suite on a source with the known deviations; returns the checks in their order.
 
     Raises:
-        SourceError: with the end of the output, where it judged nothing.
+        SourceError: with the end of the output, if no check ran.
     """
-    with tempfile.TemporaryDirectory(prefix="ascendcache-judge-") as empty:  # no tests of others
+    with tempfile.TemporaryDirectory(prefix="ascendcache-judge-") as empty:  # without other tests
         report = Path(empty) / "report.json"
         ended = subprocess.run(
             [
@@ -111,13 +111,13 @@ def judge(
 
 
 def _places(checks: Collection[str]) -> list[str]:
-    """How pytest is told of checks, named below the suite."""
+    """Return the arguments of pytest that select checks by their names in the suite."""
     named = (f"{PACKAGE}.{module_of(each)}::{each.partition('::')[2]}" for each in checks)
     return ["--pyargs", *named]
 
 
 def compiles(toolkit: Toolkit) -> bool:
-    """Whether its atc compiles an operator without the cache."""
+    """Return whether the toolkit's atc compiles an operator without the cache."""
     with tempfile.TemporaryDirectory(prefix="ascendcache-bare-") as empty:
         return bare.run(toolkit.root, Path(empty), "disable")
 
@@ -134,9 +134,11 @@ class Place:
         self.original = self._builder.build(root)
 
     def judge(self, mutant: Mutant, before: Collection[str]) -> Answer | None:
-        """The answer; ``None`` where the mutant does not compile, or is built and then compiles no
-        operator even without the cache, which nobody needs a suite to see. ``before`` are the
-        checks that noticed others, which are asked first."""
+        """Build and judge a mutant. The checks ``before``, which noticed others, run first.
+
+        Returns None if it does not build, or compiles no operator even without the cache, which is
+        obvious without a suite.
+        """
         with self._changed(mutant):
             try:
                 built = self._builder.build(self.root)
@@ -175,7 +177,7 @@ class Place:
         return next(str(each["check"]) for each in judged if each["verdict"] == "undecided")
 
     def broken_of(self, checks: Collection[str]) -> set[str]:
-        """Which of these checks are not fine on the original either: they notice nothing."""
+        """Return the checks that fail on the original too, and therefore notice nothing."""
         if not checks:
             return set()
         judged = judge(self.root, self._way, *_places(sorted(checks)))

@@ -1,11 +1,11 @@
-"""Small changes in CANN's cache code, one at a time: how many does the suite notice?
+"""Makes small changes in CANN's cache code, one at a time, and counts those that the suite notices.
 
-Run by ``ci/verify-cann --mutants=N``. Only lines that the smoke selection executes are changed. A
-mutant counts as noticed where a check fails or warns beyond the lists of known deviations, does so
-again alone, and passes on the original afterwards; where checks are merely undecided, nothing is
-noticed. What does not compile is no mutant. Answers are kept, so that a run that is ended goes on.
-Survivors that were looked at are in ``mutants.toml``: those that change nothing a document promises
-are left out of the share.
+Run by ``ci/verify-cann --mutants=N``. It changes only lines that the smoke selection executes. A
+mutant is noticed if a check fails or warns beyond the lists of known deviations, does so again when
+run alone, and passes on the original afterwards. An undecided check notices nothing. A change that
+does not compile is no mutant. Answers are kept, so that an interrupted run continues.
+``mutants.toml`` has the survivors that a person examined: those that change nothing a document
+promises are left out of the share.
 """
 
 from __future__ import annotations
@@ -32,25 +32,10 @@ _KEPT = Path(__file__).parents[2] / "build" / "cann"
 _AT_ONCE = 2
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which mutants: how many, in the order of which seed, and texts their names may have. Unless
-    ``again``, what was answered before is not asked again."""
-
-    count: int
-    seed: int
-    only: Sequence[str] | None = None
-    again: bool = False
-
-    def takes(self, mutant: Mutant) -> bool:
-        """Whether it is one of those that were named."""
-        return any(each in str(mutant) for each in self.only or [""])
-
-
 def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
-    """Lines of the targets that the smoke selection executes, told by gcov.
+    """Return the lines of the targets that the smoke selection executes, according to gcov.
 
-    Its objects are kept for another time, beside what they counted, which therefore adds up.
+    The built objects and their counts are kept for the next time, so counts add up.
     """
     cache = default_store() / "coverage"
     environment = {
@@ -61,13 +46,13 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
     judge(source, way, "--ascend-smoke", environment=environment)
     executed: dict[str, set[int]] = {}
     for counts in cache.rglob("*.gcda"):
-        said = subprocess.run(
+        output = subprocess.run(
             ["gcov", "--json-format", "--stdout", str(counts)],
             capture_output=True,
             text=True,
             check=False,
         ).stdout
-        for document in map(json.loads, said.splitlines()):
+        for document in map(json.loads, output.splitlines()):
             for file in document["files"]:
                 lines = {each["line_number"] for each in file["lines"] if each["count"] > 0}
                 executed.setdefault(file["file"], set()).update(lines)
@@ -75,15 +60,17 @@ def executed_lines(source: Path, way: Way) -> dict[str, set[int]]:
 
 
 class Kept:
-    """Answers of earlier runs on the same sources, a line of JSON each."""
+    """The answers of earlier runs on the same sources, in a file with a line of JSON for each."""
 
     def __init__(self, path: Path, way: Way) -> None:
         self.path, self._quick, self._edition = path, way.quick, way.edition
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def answers(self) -> Iterator[tuple[str, Answer]]:
-        """By the name of the mutant. What was not decided is asked again, and what a quick run
-        missed says nothing of a whole one."""
+        """Yield usable answers by the name of the mutant.
+
+        Undecided mutants are asked again, and so are those that only a quick run missed.
+        """
         lines = self.path.read_text("utf-8").splitlines() if self.path.exists() else []
         for each in map(json.loads, lines):
             if each["edition"] != self._edition:
@@ -94,7 +81,7 @@ class Kept:
                 yield each["mutant"], answer
 
     def add(self, mutant: Mutant, answer: Answer) -> None:
-        """Keep one more."""
+        """Keep an answer."""
         line = {"mutant": str(mutant), "edition": self._edition, "quick": self._quick}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({**line, **asdict(answer)}) + "\n")
@@ -102,16 +89,16 @@ class Kept:
 
 @dataclass
 class Tally:
-    """What became of mutants."""
+    """The answers about mutants."""
 
     answers: dict[Mutant, Answer] = field(default_factory=dict)
 
     def of(self, word: str) -> dict[Mutant, str]:
-        """The mutants with this answer, each with the check it came from."""
+        """Return the mutants with this answer, each with its check."""
         return {each: its.check for each, its in self.answers.items() if its.word == word}
 
     def share(self, doubtful: Collection[str]) -> str:
-        """The share that was noticed, of those not known to change nothing that is promised."""
+        """Return the noticed share of all mutants, and of those that change something promised."""
         known = survivors()
         sure = [check for check in self.of("noticed").values() if check not in doubtful]
         others = [str(each) for word in ("undecided", "missed") for each in self.of(word)]
@@ -125,19 +112,20 @@ class Tally:
 
 
 class Run:
-    """Judges mutants, two at once, each in a copy of the checkout of its own."""
+    """Judges mutants, two at once, each in its own copy of the checkout."""
 
-    def __init__(self, chosen: Choice, kept: Kept, places: Sequence[Place]) -> None:
-        self._chosen, self._kept = chosen, kept
-        self._before = {} if chosen.again else dict(kept.answers())
+    def __init__(self, options: argparse.Namespace, kept: Kept, places: Sequence[Place]) -> None:
+        self._options, self._kept = options, kept
+        self._before = {} if options.again else dict(kept.answers())
         self._places = list(places)
         self._lock = threading.Lock()
         self._under_way = 0
         self.tally = Tally()
 
     def all(self, candidates: Sequence[Mutant]) -> Tally:
-        """Judge as many as were asked for."""
-        left = iter(each for each in candidates if self._chosen.takes(each))
+        """Judge as many mutants as requested."""
+        texts = self._options.only or [""]
+        left = iter([each for each in candidates if any(text in str(each) for text in texts)])
         with ThreadPoolExecutor(len(self._places)) as pool:
             for work in [pool.submit(self._work, place, left) for place in self._places]:
                 work.result()
@@ -145,7 +133,7 @@ class Run:
 
     def _next(self, left: Iterator[Mutant]) -> Mutant | None:
         with self._lock:
-            if len(self.tally.answers) + self._under_way >= self._chosen.count:
+            if len(self.tally.answers) + self._under_way >= self._options.count:
                 return None
             mutant = next(left, None)
             self._under_way += mutant is not None
@@ -170,23 +158,24 @@ class Run:
             return list(dict.fromkeys(reversed(list(self.tally.of("noticed").values()))))
 
 
-def run(source: Path, chosen: Choice, work: Path, way: Way) -> int:
+def run(options: argparse.Namespace, work: Path, way: Way) -> int:
     """Judge mutants of a checkout, which is copied to ``work``.
 
-    What noticed a mutant has to pass on the original afterwards: else it noticed nothing.
+    A check that noticed a mutant must pass on the original afterwards, or it noticed nothing.
     """
+    source = options.source.resolve()
     places = [Place(source, work / f"copy{each}", way) for each in range(_AT_ONCE)]
     candidates = list(mutants(places[0].root, executed_lines(places[0].root, way)))
-    print(f"{len(candidates)} changes of executed lines; seed {chosen.seed}", flush=True)
+    print(f"{len(candidates)} changes of executed lines; seed {options.seed}", flush=True)
     kept = Kept(_KEPT / f"mutants-{places[0].original.root.name}.jsonl", way)
-    tally = Run(chosen, kept, places).all(sample(candidates, chosen.seed))
+    tally = Run(options, kept, places).all(sample(candidates, options.seed))
     doubtful = places[0].broken_of(set(tally.of("noticed").values()))
     for mutant, check in tally.of("noticed").items():
         if check in doubtful:
             print(f"DOUBTFUL {mutant}  {check} does not pass on the original either")
     for mutant in (*tally.of("undecided"), *tally.of("missed")):
         found = survivors().get(str(mutant))
-        print(f"survivor {mutant}  {f'{found.verdict}: {found.why}' if found else 'not looked at'}")
+        print(f"survivor {mutant}  {f'{found.verdict}: {found.why}' if found else 'not examined'}")
     print(tally.share(doubtful))
     return 0
 
@@ -197,19 +186,17 @@ def main() -> int:
     parser.add_argument("source", type=Path)
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", action="append", metavar="TEXT", help="those whose name has it")
-    parser.add_argument("--quick", action="store_true", help="leave out rules of other files")
-    parser.add_argument("--again", action="store_true", help="ask again what was answered before")
-    parser.add_argument("--edition", required=True, help="of CANN's documents")
-    given, more = parser.parse_known_args()
-    if given.count < 1:
-        parser.error(f"{given.count} mutants cannot be judged; give 1 or more")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="only names with this text")
+    parser.add_argument("--quick", action="store_true", help="only rules about the changed file")
+    parser.add_argument("--again", action="store_true", help="ignore kept answers")
+    parser.add_argument("--edition", required=True, help="edition of CANN's documents")
+    options, more = parser.parse_known_args()
+    if options.count < 1:
+        parser.error(f"the number of mutants must be at least 1, not {options.count}")
     default_store().mkdir(parents=True, exist_ok=True)
-    chosen = Choice(given.count, given.seed, given.only, given.again)
     with tempfile.TemporaryDirectory(prefix="mutants-", dir=default_store()) as name:
         try:
-            way = Way(given.edition, given.quick, more)
-            return run(given.source.resolve(), chosen, Path(name), way)
+            return run(options, Path(name), Way(options.edition, options.quick, more))
         except SourceError as error:
             print(f"ci/verify-cann: {error}", file=sys.stderr)
             return 2

@@ -1,4 +1,4 @@
-"""Small changes of CANN's cache code: which lines, in which way, and what was said of survivors."""
+"""Generates small changes of CANN's cache code, and reads the triage of surviving ones."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ TARGETS = (
     f"{_PARSERS}/op_debug_config_parser.cc",
     f"{_PARSERS}/op_impl_mode_config_parser.cc",
 )
-"""The code that decides what is stored, served, purged, aged, and under which key."""
+"""The files that decide what is stored, reused, purged and aged, and under which key."""
 
 _NOT_CODE = re.compile(
     r"^\s*(//|\*|/\*|#|TE_\w*LOG|FE_LOG|REPORT_|return nullptr|close(dir)?\()"
     r"|RecordStatistics|ErrMessage|Map\[\"|\.c_str\(\)"
 )
-"""Lines that say something and decide nothing, or close what the end of the process closes;
-changing them changes no behaviour."""
+"""Lines that only log, or close what the end of the process closes: changing them changes no
+behaviour."""
 
 _CHANGES = (
     ("comparison", r" == ", " != "),
@@ -52,8 +52,8 @@ _CHANGES = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """One changed line (1-based) of a file below the checkout. ``nth`` of those that change the
-    same text of that file in the same way."""
+    """One changed line (1-based) of a file of the checkout. It is the ``nth`` mutant that changes
+    the same text of that file in the same way."""
 
     file: str
     line: int
@@ -63,7 +63,7 @@ class Mutant:
     nth: int = 1
 
     def __str__(self) -> str:
-        """Its name, which stays while that line does, wherever it moves."""
+        """The mutant's name, which does not depend on the line's number."""
         which = "" if self.nth == 1 else f" (the {self.nth}. of them)"
         return f"{Path(self.file).name}: {self.before.strip()}  ->  {self.after.strip()}{which}"
 
@@ -73,8 +73,7 @@ VERDICTS = ("equivalent", "not promised", "missed")
 
 @dataclass(frozen=True)
 class Survivor:
-    """What was found of a mutant that nothing noticed: ``mutant`` is its name, ``verdict`` one of
-    :data:`VERDICTS`."""
+    """The triage of a mutant that nothing noticed: its name, one of :data:`VERDICTS`, and why."""
 
     mutant: str
     verdict: str
@@ -82,17 +81,19 @@ class Survivor:
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
-            raise ValueError(f"{self.mutant}: '{self.verdict}' is none of {', '.join(VERDICTS)}.")
+            raise ValueError(
+                f"{self.mutant}: '{self.verdict}' is not one of {', '.join(VERDICTS)}."
+            )
 
 
 def survivors() -> Mapping[str, Survivor]:
-    """Survivors that were looked at, by the name of the mutant."""
+    """Read the triage verdict of each examined survivor, by the mutant's name."""
     content = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))
     return {each["mutant"]: Survivor(**each) for each in content.get("survivor", [])}
 
 
 def mutants(root: Path, executed: Mapping[str, set[int]]) -> Iterator[Mutant]:
-    """Every change of an executed line."""
+    """Yield every change of an executed line."""
     for file in TARGETS:
         met: Counter[tuple[str, str]] = Counter()
         lines = (root / file).read_text(encoding="utf-8").splitlines()
@@ -110,8 +111,10 @@ def mutants(root: Path, executed: Mapping[str, set[int]]) -> Iterator[Mutant]:
 
 
 def sample(candidates: Sequence[Mutant], seed: int) -> list[Mutant]:
-    """All of them in a random order in which the files take turns: the assembly of the key is long,
-    and would be half of any other sample."""
+    """Return all mutants in a random order in which files take turns.
+
+    Otherwise the long file that assembles the key would be half of any sample.
+    """
     shuffled = random.Random(seed).sample(candidates, len(candidates))
     turns: dict[str, int] = {}
     order = []

@@ -1,9 +1,9 @@
-"""A plugin for pytest that judges one mutant, the most telling checks first.
+"""A plugin for pytest that judges one mutant, with the checks most likely to notice it first.
 
-First come checks named with ``--first``, then those whose rules begin with ``--about``, then, but
-for ``--only-about``, all others; never those of ``--without``. Of each kind the first are those
-that notice the most seeded defects for their runs. The run ends with the first check that fails or
-warns, or when too many have waited and could not tell.
+Checks named with ``--first`` run first, then those whose rules begin with ``--about``, then all
+others unless ``--only-about``; never those of ``--without``. Within each group, checks that notice
+the most seeded defects per run come first. The run ends with the first check that fails or warns,
+or when too many checks waited and could not decide.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pytest_ascendcache.qualification import matrix
 from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
 
 BROKEN = ("fail", "warn")
-"""What notices: a check that could not tell has noticed nothing."""
+"""The verdicts that notice a mutant. An undecided check notices nothing."""
 
 _PATIENCE, _LONG = 12, 5.0
-"""Undecided checks, of more seconds than that each, after which no other is asked: they wait in
-vain for their whole time."""
+"""The run ends after this many undecided checks that each took more than this many seconds: they
+wait in vain until their timeout."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def telling(rules: dict[str, str]) -> list[str]:
-    """Checks (with the rules they judge), the most telling first."""
+    """Sort checks, given with their rules, by how many seeded defects they notice per run."""
     known = noticed_by(matrix.read(), set(rules))
     candidates = candidates_of(rules, frozenset(Capability))
     return list(cover(candidates, known, float("inf")).chosen)
@@ -42,11 +42,11 @@ def telling(rules: dict[str, str]) -> list[str]:
 def order(
     rules: dict[str, str], first: Sequence[str], about: Sequence[str], only: bool
 ) -> list[str]:
-    """The checks to be run (with the rules they judge), in their order."""
-    asked = [each for each in first if each in rules]
+    """Return the checks to run in their order; ``rules`` has the rule of each check."""
+    named = [each for each in first if each in rules]
     near = {each: rule for each, rule in rules.items() if rule.startswith(tuple(about))}
     far = {each: rule for each, rule in rules.items() if each not in near}
-    return list(dict.fromkeys([*asked, *telling(near), *([] if only else telling(far))]))
+    return list(dict.fromkeys([*named, *telling(near), *([] if only else telling(far))]))
 
 
 @pytest.hookimpl(trylast=True)
@@ -58,8 +58,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (marker := item.get_closest_marker("ascend_rule")) is not None
         and name not in config.getoption("--without")
     }
-    asked = [config.getoption(each) for each in ("--first", "--about", "--only-about")]
-    items[:] = [named[each] for each in order(rules, *asked)]
+    options = [config.getoption(each) for each in ("--first", "--about", "--only-about")]
+    items[:] = [named[each] for each in order(rules, *options)]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -67,7 +67,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 class _Stop:
-    """Ends the run when enough is known."""
+    """Ends the run when the mutant's answer is known."""
 
     def __init__(self, session: pytest.Session) -> None:
         self._session = session

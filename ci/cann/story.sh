@@ -1,4 +1,4 @@
-# What the scripts of the findings page share. Expects atc and ASCEND_OPP_PATH (the toolkit's set_env.sh).
+# Functions for the scripts of the findings page. Needs atc and ASCEND_OPP_PATH (from set_env.sh).
 tensor='{"format":"ND","shape":[8,16],"type":"float32"}'
 echo "[{\"op\":\"Add\",\"name\":\"probe\",\"input_desc\":[$tensor,$tensor],\"output_desc\":[$tensor]}]" > add.json
 sed 's/Add/Mul/' add.json > mul.json

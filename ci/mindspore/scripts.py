@@ -1,8 +1,8 @@
 """Runs the scripts of ``top_ten.toml`` with MindSpore's wheel and writes the page about them.
 
-``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD | --setting RELEASES]``: each script in an
-empty directory of its own, by bash, with that Python first on PATH. What they print is on the page
-whole, errors included; whether the finding was there is decided by what they print.
+``ci/mindspore/scripts.py PYTHON PAGE.md [--only WORD | --setting RELEASES]``. Bash runs each script
+in an empty directory with that Python first on PATH. The page shows the script's output and errors,
+which decide whether the finding was seen.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ PATIENCE = 600.0
 """Seconds for one script."""
 
 _SHOWN, _WIDTH = 40, 240
-"""Lines of what a script prints, from its end, and characters of a line."""
+"""How many lines of a script's output are shown, from its end, and how many characters of each."""
 
 _PAGE = """\
 # MindSpore {release}: the ten findings that hurt most
 
 Written by `ci/verify-mindspore --scripts`, which ran every script below as it stands; do not edit.
-{shown} of {all} were seen in this run. What the checks of the suite found besides is told check by
-check on a page of its own, `docs/findings/mindspore-<release>.md`.
+{shown} of {all} were seen in this run. The suite's other findings are on a page that goes check by
+check, `docs/findings/mindspore-<release>.md`.
 
 {environment}
 
@@ -67,7 +67,7 @@ Scripts that need MindSpore alone are on [another page](mindspore-{release}-scri
 
 @dataclass(frozen=True)
 class Ran:
-    """What a script printed, and whether the finding was in it; ``None``: it could not be run."""
+    """A script's output, and whether it shows the finding; None if the script could not run."""
 
     finding: dict[str, Any]
     output: str
@@ -75,7 +75,7 @@ class Ran:
 
 
 def run(finding: dict[str, Any], python: Path) -> Ran:
-    """Run one script to its end, with all that it starts."""
+    """Run one script to its end, and kill the processes that it leaves running."""
     needs = [each for each in ("g++", finding.get("needs", "")) if each]
     missing = [each for each in needs if shutil.which(each) is None]
     if missing:
@@ -98,9 +98,9 @@ def run(finding: dict[str, Any], python: Path) -> Ran:
             output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             _kill(process)
-            output = f"{process.communicate()[0]}\nnot ended after {PATIENCE:g} s"
+            output = f"{process.communicate()[0]}\nstill running after {PATIENCE:g} s"
         finally:
-            _kill(process)  # what a script leaves running, or all of it after Ctrl-C
+            _kill(process)  # leftovers of the script, or all of it after Ctrl-C
         output = output.replace(directory, "$PWD").replace(str(python.parent.parent), "venv")
         output = output.replace(_home_of(python), "python")
     return Ran(finding, output, re.search(finding["shows"], output) is not None)
@@ -112,32 +112,32 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def _home_of(python: Path) -> str:
-    """Where the Python is installed that the environment was made of."""
+    """Return where the base Python of an environment is installed."""
     command = [str(python), "-c", "import sys; print(sys.base_prefix)"]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     return ended.stdout.strip()
 
 
 def environment(python: Path) -> tuple[str, str]:
-    """The release, and a table of what the scripts were run with."""
+    """Return MindSpore's release, and a table of the software that runs the scripts."""
 
-    def said(*command: str) -> str:
+    def first_line(*command: str) -> str:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         lines = ended.stdout.strip().splitlines()
-        return lines[0] if lines else "not there"
+        return lines[0] if lines else "not installed"
 
     probe = (
         "import importlib.metadata as m, hashlib; d = m.distribution('mindspore'); print(d.version,"
         "hashlib.sha256((d.read_text('RECORD') or '').encode()).hexdigest())"
     )
-    release, _, digest = said(str(python), "-c", probe).partition(" ")
+    release, _, digest = first_line(str(python), "-c", probe).partition(" ")
     rows = {
         "MindSpore": f"{release}, RECORD of the wheel has SHA-256 `{digest}`",
-        "Python": said(str(python), "--version"),
-        "system": f"{said('sh', '-c', '. /etc/os-release; echo $PRETTY_NAME')}, "
+        "Python": first_line(str(python), "--version"),
+        "system": f"{first_line('sh', '-c', '. /etc/os-release; echo $PRETTY_NAME')}, "
         f"{platform.machine()}, kernel {platform.release()}, {os.cpu_count()} cores",
-        "g++": said("g++", "--version"),
-        "strace": said("strace", "--version"),
+        "g++": first_line("g++", "--version"),
+        "strace": first_line("strace", "--version"),
         "date": datetime.now(tz=timezone.utc).strftime("%Y-%m-%d"),
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
@@ -145,7 +145,7 @@ def environment(python: Path) -> tuple[str, str]:
 
 
 def section(number: int, ran: Ran) -> Iterator[str]:
-    """One finding, for the page."""
+    """Yield the lines of one finding on the page."""
     finding = ran.finding
     seen = {True: "seen in this run", False: "NOT SEEN in this run", None: "not run"}[ran.shown]
     yield f"\n## {number}. {finding['title']}\n"
@@ -158,34 +158,34 @@ def section(number: int, ran: Ran) -> Iterator[str]:
 
 
 def shortened(output: str) -> str:
-    """The end of what was printed; long lines lose their end, none is dropped."""
+    """Return the last lines of an output, each cut to a width."""
     lines = [each if len(each) <= _WIDTH else f"{each[:_WIDTH]}..." for each in output.splitlines()]
     kept = lines[-_SHOWN:]
     return "\n".join([*(["..."] if len(lines) > len(kept) else []), *kept])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """See the module's text; 1 where a script does not show its finding."""
+    """Entry point; returns 1 if a script does not show its finding."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("python", type=Path)
     parser.add_argument("page", type=Path)
     parser.add_argument(
         "--setting",
         metavar="RELEASES",
-        help="run nothing; write what the suite is run with, and how to set up these releases",
+        help="run nothing; write what the suite runs with, and how to set up these releases",
     )
-    parser.add_argument("--only", default="", help="scripts whose title has this word")
+    parser.add_argument("--only", default="", help="only scripts whose title contains this")
     parser.add_argument("--findings", type=Path, default=FINDINGS)
-    given = parser.parse_args(arguments)
-    python = given.python.absolute()
-    if given.setting:
+    options = parser.parse_args(arguments)
+    python = options.python.absolute()
+    if options.setting:
         release, table = environment(python)
-        page = _SETTING.format(release=release, releases=given.setting, environment=table)
-        write_output(given.page, page)
+        page = _SETTING.format(release=release, releases=options.setting, environment=table)
+        write_output(options.page, page)
         return 0
-    found = tomllib.loads(read_text(given.findings))["finding"]
+    found = tomllib.loads(read_text(options.findings))["finding"]
     ran = []
-    for each in (each for each in found if given.only in each["title"]):
+    for each in (each for each in found if options.only in each["title"]):
         ran.append(run(each, python))
         print(f"{ran[-1].shown!s:5}  {each['title']}", flush=True)
     release, table = environment(python)
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = _PAGE.format(release=release, environment=table, shown=shown, all=len(ran))
     numbered = enumerate(ran, 1)
     page += "\n".join(line for number, each in numbered for line in section(number, each)) + "\n"
-    write_output(given.page, page)
+    write_output(options.page, page)
     return 0 if shown == len(ran) else 1
 
 

@@ -1,7 +1,7 @@
-"""Lays out as much of a CANN 8.1 toolkit as its op_compiler needs, with stand-ins for the rest.
+"""Lays out the part of a CANN 8.1 toolkit that its op_compiler needs, with stand-ins for the rest.
 
-``layout.py TOOLKIT PLACE KERNELS``: parts of TOOLKIT are copied to PLACE, unmodified but for their
-execute bits, which a checkout has lost. PLACE/op_compiler is the command.
+``layout.py TOOLKIT PLACE KERNELS`` copies parts of TOOLKIT to PLACE. They are unmodified except for
+execute bits, which a checkout loses. PLACE/op_compiler is the command.
 """
 
 import platform
@@ -31,7 +31,7 @@ exec {python} {opc} "$@"
 
 
 def main(toolkit: Path, place: Path, kernels: Path) -> None:
-    """Lay it out anew."""
+    """Lay out the toolkit, replacing an earlier one."""
     shutil.rmtree(place, ignore_errors=True)
     for part in (TOOL, MAKESELF):
         shutil.copytree(part_of(toolkit, part), place / part)

@@ -1,7 +1,7 @@
-"""Stands in for CANN's ``opc``: one operator, compiled with the reference's kernels.
+"""Stands in for CANN's ``opc``: compiles one operator with the reference's kernels.
 
-Takes the options that ``op_compile_tool`` gives it. Kernels are kept, by the content that asks for
-them, in the directory ``OPC_KERNELS``, so that only the first of its kind loads a compiler.
+Takes the options that ``op_compile_tool`` passes. The directory ``OPC_KERNELS`` keeps kernels by
+the content of their request, so that only the first request of its kind loads a compiler.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def main(arguments):
 
 
 def compiled(kind, operator, soc, kept):
-    """Compile into ``kept``; the metadata, which says that all is there, comes last."""
+    """Compile into ``kept``. The metadata comes last, because it marks the entry as complete."""
     from pytest_ascendcache.operators.opinfo_json import parse_opinfo
     from pytest_ascendcache.reference.static_kernel.compilation import Job, StaticKernelPolicy
 
@@ -44,7 +44,7 @@ def compiled(kind, operator, soc, kept):
 
 
 def as_dumped(given):
-    """A tensor or an attribute under the names a dump has, not under those of ``opc``."""
+    """Return a tensor or an attribute with the names of a dump instead of those of ``opc``."""
     if given is None:
         return None
     if isinstance(given, list):

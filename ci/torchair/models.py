@@ -1,9 +1,9 @@
-"""Small models of transformers under ``torch.compile`` with static kernels: does each operator that
-they dump have a kernel, and is what they compute right?
+"""Compiles a small model of transformers with static kernels, and checks its kernels and outputs.
 
-Run by ``ci/verify-torchair --models``. BERT, GPT-2, Llama and Qwen3, each with fused and with eager
-attention, weights seeded. Each is compiled by TorchAir through the document's own API, which calls
-op_compiler and installs what it makes; outputs are compared with the model without a compiler.
+Run by ``ci/verify-torchair --models`` for BERT, GPT-2, Llama and Qwen3, each with fused and with
+eager attention and with seeded weights. TorchAir compiles the model through the document's own API,
+which calls op_compiler and installs its packages. Every dumped operator must have a kernel, and the
+outputs must be those of the model without a compiler.
 """
 
 import json
@@ -31,20 +31,20 @@ MODELS = {
     "Qwen3": (transformers.Qwen3Model, transformers.Qwen3Config(**_GROUPED, head_dim=16)),
 }
 FORMS = ("sdpa", "eager")
-"""How attention is computed: fused in one call, or in parts."""
+"""The ways to compute attention: fused in one call, or in parts."""
 
 
 def backend():
-    # Not before transformers, which would look for operators that only an NPU has.
+    # Imported after transformers, which would otherwise look for operators that only an NPU has.
     sys.path.insert(0, str(Path(__file__).with_name("standins")))
-    import torch_npu  # noqa: F401 - it puts torchair on the path
+    import torch_npu  # noqa: F401 - puts torchair on the path
     import torchair
 
     config = torchair.CompilerConfig()
     config.mode = "reduce-overhead"
     config.experimental_config.pattern_fusion_pass = False
     config.experimental_config.aclgraph._aclnn_static_shape_kernel = True
-    # It would write into what is expanded, which PyTorch refuses.
+    # This pass would write into expanded tensors, which PyTorch refuses.
     config.debug.aclgraph.disable_reinplace_inplaceable_ops_pass = True
     return torchair.get_npu_backend(compiler_config=config)
 
@@ -53,7 +53,7 @@ def run(name, form):
     """Run one model, captured and then replayed.
 
     Raises:
-        AssertionError: where an output is wrong.
+        AssertionError: if an output is wrong.
     """
     make, config = MODELS[name]
     config._attn_implementation = form
@@ -67,19 +67,19 @@ def run(name, form):
 
 
 def asked_for():
-    """The types of the operators that TorchAir had dumped."""
+    """Return the types of the operators that TorchAir dumped."""
     paths = Path.cwd().rglob("*_opcompile/*.json")
     return {json.loads(each.read_text())["op_type"] for each in paths}
 
 
 def installed():
-    """The types of the operators in the index that the runtime reads."""
+    """Return the types of the operators in the index that the runtime reads."""
     indexes = Path(os.environ["ASCEND_OPP_PATH"]).rglob("binary_info_config.json")
     return {kind for each in indexes for kind in json.loads(each.read_text())}
 
 
 def main():
-    """``models.py NAME FORM`` in an empty directory; 1 where an operator has no kernel."""
+    """``models.py NAME FORM`` in an empty directory; fails if an operator has no kernel."""
     name, form = sys.argv[1:]
     run(name, form)
     asked, lacking = asked_for(), asked_for() - installed()

@@ -1,11 +1,10 @@
-"""The document's own API on a small transformer block: what ``ci/verify-torchair`` judges.
+"""The script that ``ci/verify-torchair`` judges: a small transformer block in the document's API.
 
-The same block for three lengths. All cards begin with one length, and with a last layer of their
-own, so that files of one name differ; then each has lengths of its own. The first card has met the
-last one before, the others have not. Every output is compared with the block run without a
-compiler. ``ASCENDCACHE_FORM`` is ``torchair`` (default), ``npugraph_ex``,
-or ``bare``: of TorchAir only the files of static kernels and of what happens at exit, without
-``torch.compile``, which is quicker.
+It runs the block for three lengths. All cards begin with the same length, but with different last
+layers, so that files of the same name differ. The later lengths differ from card to card, and only
+the first card has met its last length before. Every output is compared with the block run without a
+compiler. ``ASCENDCACHE_FORM`` is ``torchair`` (default), ``npugraph_ex``, or ``bare``, which uses
+only TorchAir's files for static kernels and for the exit, without ``torch.compile``, and is faster.
 """
 
 import os
@@ -19,8 +18,8 @@ CARDS = (("WORLD_SIZE", "1"), ("RANK", "0"))
 
 
 class Block(torch.nn.Module):
-    """Attention of one head and a feed-forward part, each with a residual; the outputs are sorted
-    by an operator that is not for static kernels and that op_compiler does not know."""
+    """Attention of one head and a feed-forward part, each with a residual. Sorts its outputs with
+    an operator that has no static kernel and that op_compiler does not know."""
 
     def __init__(self, outputs):
         super().__init__()
@@ -59,7 +58,7 @@ def backend():
 def compiled(block):
     if FORM == "bare":
         torch_npu.without_compiler()
-        import torchair.core._backend  # noqa: F401 - it uninstalls at exit
+        import torchair.core._backend  # noqa: F401 - uninstalls at exit
         from torchair._acl_concrete_graph.static_kernel import compile_static_kernel
 
         met = set()

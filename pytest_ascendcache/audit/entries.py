@@ -1,32 +1,33 @@
-"""What entries of all layouts have in common: metadata that names an object and has its digest."""
+"""What the entries of all layouts share: metadata that names an object and records its digest."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import struct
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_ascendcache.audit.findings import Check, Ledger
 from pytest_ascendcache.audit.reading import Content, Folder, is_large
-from pytest_ascendcache.caches.elf import ElfError, object_size
+from pytest_ascendcache.caches.elf import ElfError, named_sections, object_size
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
-_TYPES: Mapping[str, type] = {
-    "magic": str,
-    "blockDim": int,
-    "coreType": str,
-    "kernelList": list,
-    "opParaSize": int,
-    "parameters": list,
-    "workspace": dict,
+_OPTIONAL = {
+    "magic": "",
+    "blockDim": 0,
+    "coreType": "",
+    "kernelList": [],
+    "opParaSize": 0,
+    "parameters": [],
+    "workspace": {},
 }
-_OPTIONAL = tuple((name, wanted, wanted()) for name, wanted in _TYPES.items())
-"""Fields that are optional to a cache and fatal to its reader if they have another type. Source:
-facts ``cann-operator-cache`` section 7."""
+"""Optional fields of metadata, each with a value of its type. A field of another type makes the
+reader fail. Source: facts ``cann-operator-cache`` section 7."""
 
 _NAMES = ("binFileName", "binFileSuffix", "headerFileSuffix")
 _DECODER = json.JSONDecoder()
@@ -36,72 +37,146 @@ _VERSIONS = frozenset(
         *("adk_version", "ops_version", "mindspore_version", "version"),
     )
 )
-"""Fields in which toolchains say what they are, where they do."""
+"""Fields in which a toolchain may record its name or version."""
 
-_HEADER_SIZE = 64
-_SECTION = struct.Struct("<IIQQQQIIQQ")
 _SHOWN = 12
 _LONGEST = 200
 
 
+class EntryProblem(Exception):
+    """An entry breaks a rule. ``info`` is the state in which the blamed file was judged."""
+
+    def __init__(
+        self, files: Files, check: Check, name: str, detail: str, info: os.stat_result
+    ) -> None:
+        super().__init__(detail)
+        self.files, self.check, self.name, self.info = files, check, name, info
+
+    def report(self, ledger: Ledger) -> None:
+        """Enter the problem in the ledger.
+
+        Raises:
+            ChangedWhileRead: if the blamed file is no longer what was judged.
+        """
+        folder, names = self.files
+        folder.confirm(self.name, self.info)
+        remove = tuple(folder.path(name) for name in names)
+        ledger.add(self.check, folder.path(self.name), str(self), self.info.st_size, remove)
+
+
+@contextmanager
+def reported(ledger: Ledger) -> Iterator[None]:
+    """Report the problem that ends the block, if one does."""
+    try:
+        yield
+    except EntryProblem as problem:
+        problem.report(ledger)
+
+
+@dataclass
+class Judge(ABC):
+    """Judges the files of one unit: one SoC's cache, one rank's kernels, one compile's outputs."""
+
+    ledger: Ledger
+    entries: int = 0
+
+    @abstractmethod
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+        """Judge one regular file; an entry is judged once, at its metadata if it has any.
+
+        Raises:
+            EntryProblem: if the entry breaks a rule.
+            CannotRead, ChangedWhileRead: if a file cannot be judged.
+        """
+
+
 @dataclass
 class Toolchains:
-    """Who made the kernels of one unit: how many each, and the first of each."""
+    """How many kernels of a unit each toolchain made, and the paths of the first few."""
 
-    kernels: dict[str, list[str]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    kernels: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _last: tuple[bytes, str] = (b"", "")
 
     def add(self, metadata: Mapping[str, Any], data: bytes, path: str) -> None:
-        """Count a kernel; there are never many toolchains, but anybody can write anything."""
+        """Count the kernel ``data``. Its metadata can name anything, so makers are limited."""
         comment, maker = self._last
         plain = "target" not in metadata and _VERSIONS.isdisjoint(metadata)
-        # Nearly always the one before: not every object has to be taken apart.
+        # Nearly every kernel has the maker of the one before, which saves parsing its ELF file.
         if not (plain and comment and comment in data):
             maker = made_by(metadata, data)
             self._last = (_comment(data) if plain else b"", maker)
         if maker and (maker in self.counts or len(self.counts) < _SHOWN):
-            self.counts[maker] = self.counts.get(maker, 0) + 1
-            shown = self.kernels.setdefault(maker, [])
-            if len(shown) < _SHOWN:
-                shown.append(path)
+            self.counts[maker] += 1
+            if len(self.kernels[maker]) < _SHOWN:
+                self.kernels[maker].append(path)
 
 
 class Files(NamedTuple):
-    """One entry's file names in a folder, metadata first, whether or not they exist."""
+    """The names of one entry's files in a folder, whether or not they exist.
 
-    ledger: Ledger
+    They are removed together. Without names, no removal is suggested.
+    """
+
     folder: Folder
     names: tuple[str, ...]
 
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """Below the audited directory."""
-        return tuple(self.folder.path(name) for name in self.names)
+    def blame(self, check: Check, name: str, detail: str, info: os.stat_result) -> EntryProblem:
+        """Make the problem of the file ``name``, to be raised."""
+        return EntryProblem(self, check, name, detail, info)
 
-    def blame(self, check: Check, name: str, detail: str, info: os.stat_result | None) -> None:
-        """Note a fault of one of the files, seen when it was ``info``.
+
+class Metadata(NamedTuple):
+    """The fields of a metadata file, and the file's state when it was read."""
+
+    files: Files
+    name: str
+    info: os.stat_result
+    fields: dict[str, Any]
+
+    def blame(self, check: Check, detail: str) -> EntryProblem:
+        """Make a problem of the metadata file, to be raised."""
+        return self.files.blame(check, self.name, detail, self.info)
+
+    def require(self, texts: Sequence[str]) -> None:
+        """Check that the fields ``texts`` are strings and optional fields have their type.
 
         Raises:
-            ChangedWhileRead: where a process was writing.
+            EntryProblem: for the first field of another type.
         """
-        self.folder.confirm(name, info)
-        size = info.st_size if info is not None else 0
-        self.ledger.add(check, self.folder.path(name), detail, size, self.paths)
+        if problem := _wrong_type(self.fields, texts):
+            raise self.blame(Check.METADATA, problem)
+
+    def require_plain_names(self) -> None:
+        """Check that no name leads a reader to another directory.
+
+        Raises:
+            EntryProblem: for the first name that does.
+        """
+        named = [(name, self.fields.get(name)) for name in _NAMES]
+        if isinstance(listed := self.fields.get("jsonList"), list):
+            parts = (each for each in listed if isinstance(each, dict))
+            named += [("jsonFileName", each.get("jsonFileName")) for each in parts]
+        for name, value in named:
+            if type(value) is str and ("/" in value or "\0" in value or value in (".", "..")):
+                shown = value[:100]
+                detail = f"{name} {shown!r} is not a plain file name: it leads to another directory"
+                raise self.blame(Check.NAMES_INSIDE, detail)
 
 
-def read_metadata(
-    files: Files, name: str, info: os.stat_result | None = None
-) -> tuple[Content, dict[str, Any]] | None:
-    """A metadata file, or ``None`` where there is nothing to go on with, which is noted."""
+def read_metadata(files: Files, name: str, info: os.stat_result | None = None) -> Metadata | None:
+    """Read a metadata file; returns None if there is no regular file of that name.
+
+    Raises:
+        EntryProblem: if the file is not a JSON object.
+    """
     content = files.folder.read(name, info)
     if content is None:
         return None
-    problem, parsed = _parse(content)
+    problem, fields = _parse(content)
     if problem:
-        files.blame(Check.METADATA, name, problem, content.info)
-        return None
-    return content, parsed
+        raise files.blame(Check.METADATA, name, problem, content.info)
+    return Metadata(files, name, content.info, fields)
 
 
 def _parse(content: Content) -> tuple[str, dict[str, Any]]:
@@ -111,7 +186,7 @@ def _parse(content: Content) -> tuple[str, dict[str, Any]]:
         return "is empty", {}
     try:
         text = content.data.decode()
-        if text.startswith("{"):  # nearly always, and at half of what loads() costs
+        if text.startswith("{"):  # the usual case, at half the cost of loads()
             parsed, end = _DECODER.raw_decode(text)
             if end == len(text):
                 return "", parsed
@@ -119,99 +194,68 @@ def _parse(content: Content) -> tuple[str, dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         return f"is not JSON: {str(error)[:100]}", {}
     if not isinstance(parsed, dict):
-        return f"is {_called(parsed)}, not a JSON object", {}
+        return f"is {_type_name(parsed)}, not a JSON object", {}
     return "", parsed
 
 
-def wrong_type(metadata: Mapping[str, Any], required: Sequence[str]) -> str:
-    """The first field of a type no reader expects; empty where there is none. ``required`` are
-    texts."""
-    for name in required:
+def _wrong_type(metadata: Mapping[str, Any], texts: Sequence[str]) -> str:
+    for name in texts:
         value = metadata.get(name)
         if type(value) is not str or not value:
-            said = f"is {_called(value)}" if name in metadata else "is missing"
-            return f"{name} {said}, a text is needed"
+            state = f"is {_type_name(value)}" if name in metadata else "is missing"
+            return f"{name} {state}, a text is needed"
         if name == "sha256" and not _SHA256.fullmatch(value):
             return f"{name} is {value[:70]!r}, not 64 hex digits"
-    for name, wanted, absent in _OPTIONAL:
-        if type(value := metadata.get(name, absent)) is not wanted:
-            return f"{name} is {_called(value)}, {_called(absent)} is needed"
+    for name, example in _OPTIONAL.items():
+        if type(value := metadata.get(name, example)) is not type(example):
+            return f"{name} is {_type_name(value)}, {_type_name(example)} is needed"
     return ""
 
 
-def _called(value: object) -> str:
+def _type_name(value: object) -> str:
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
-    plain = {int: "a number", float: "a number", type(None): "null"}
-    return {**names, **plain}[type(value)]
-
-
-def leading_out(metadata: Mapping[str, Any]) -> str:
-    """What is wrong with a name a reader would follow to somewhere else; empty where none is."""
-    named = [(name, metadata.get(name)) for name in _NAMES]
-    if isinstance(listed := metadata.get("jsonList"), list):
-        parts = (each for each in listed if isinstance(each, dict))
-        named += [("jsonFileName", each.get("jsonFileName")) for each in parts]
-    for name, value in named:
-        if type(value) is str and ("/" in value or "\0" in value or value in (".", "..")):
-            return f"{name} {value[:100]!r} is no plain file name: it leads to another directory"
-    return ""
+    return names.get(type(value), "null" if value is None else "a number")
 
 
 def check_object(
     files: Files, name: str, expected: str, info: os.stat_result | None = None
 ) -> Content | None:
-    """Compare an object with its digest; the object where it is right, else the fault is noted.
+    """Read an object whose metadata records the digest ``expected``; None if there is no file.
 
-    What the compiler wrote is not questioned: only an object with another digest is looked into,
-    for what became of it.
+    An object with that digest is what the compiler wrote. Only another one is examined further.
+
+    Raises:
+        EntryProblem: if the object has another digest.
     """
     content = files.folder.read(name, info, digest=True)
-    if content is None:
-        return None
-    if content.sha256 == expected.lower():
+    if content is None or content.sha256 == expected.lower():
         return content
     size = content.info.st_size
     if not size:
-        files.blame(Check.WHOLE_OBJECTS, name, "is empty", content.info)
-    elif problem := _cut_short(content):
-        files.blame(Check.WHOLE_OBJECTS, name, f"{problem} ({size} bytes are there)", content.info)
-    else:
-        detail = f"sha256 is {content.sha256[:12]}..., the metadata says {expected[:12].lower()}..."
-        files.blame(Check.DIGESTS, name, detail, content.info)
-    return None
-
-
-def _cut_short(content: Content) -> str:
-    if is_large(content.info):
-        return ""
-    try:
-        object_size(content.data)
-    except ElfError as error:
-        return f"is not a whole ELF object: {error}"
-    return ""
+        raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", content.info)
+    if not is_large(content.info):
+        try:
+            object_size(content.data)
+        except ElfError as error:
+            detail = f"is not a whole ELF object: {error} ({size} bytes are there)"
+            raise files.blame(Check.WHOLE_OBJECTS, name, detail, content.info) from None
+    detail = f"sha256 is {content.sha256[:12]}..., the metadata says {expected[:12].lower()}..."
+    raise files.blame(Check.DIGESTS, name, detail, content.info)
 
 
 def made_by(metadata: Mapping[str, Any], data: bytes) -> str:
-    """What a kernel says of who made it: the metadata's fields, else the object's ``.comment``."""
+    """Return a kernel's toolchain from its metadata, or from the object's ``.comment`` section."""
     target = metadata.get("target")
     for fields in (metadata, target if isinstance(target, dict) else {}):
-        if not _VERSIONS.isdisjoint(fields):
-            said = [f"{each} {fields[each]}" for each in sorted(_VERSIONS & {*fields})]
-            return ", ".join(said)[:_LONGEST]
+        if versions := sorted(_VERSIONS & {*fields}):
+            return ", ".join(f"{each} {fields[each]}" for each in versions)[:_LONGEST]
     return " ".join(_comment(data).replace(b"\0", b" ").decode("utf-8", "replace").split())
 
 
 def _comment(data: bytes) -> bytes:
-    """The ``.comment`` section, empty where there is none. The object is known to be whole."""
-    if len(data) < _HEADER_SIZE or data[:6] != b"\x7fELF\x02\x01":
+    """Return the start of an object's ``.comment`` section; empty if it has none."""
+    try:
+        sections = named_sections(data)
+    except ElfError:
         return b""
-    table = int.from_bytes(data[40:48], "little")
-    entry, count, names = struct.unpack_from("<HHH", data, 58)
-    if entry != _SECTION.size or names >= count or table + count * entry > len(data):
-        return b""
-    sections = list(_SECTION.iter_unpack(data[table : table + count * entry]))
-    texts = sections[names][4]
-    for section in sections:
-        if data.startswith(b".comment\0", texts + section[0]):
-            return data[section[4] : section[4] + min(section[5], _LONGEST)]
-    return b""
+    return next((text[:_LONGEST] for name, _, _, text in sections if name == b".comment"), b"")

@@ -1,4 +1,4 @@
-"""What an audit finds: all counted, a few named, and the files that may be removed."""
+"""What an audit finds: all findings counted, a few named, and the files that may be removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KEPT = 100
 
 
 class Check(str, Enum):
-    """What is looked for; the values are the ids of the rules."""
+    """What an audit checks; the values are the ids of the rules."""
 
     WHOLE_ENTRIES = "audit/whole-entries"
     DIGESTS = "audit/digests"
@@ -32,7 +32,8 @@ class Check(str, Enum):
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One fault: ``path`` below the audited directory, printable; ``bytes`` it concerns."""
+    """One fault. ``path`` is printable and relative to the audited directory; ``bytes`` is the
+    size of what is at fault."""
 
     path: str
     detail: str
@@ -40,20 +41,20 @@ class Finding:
     rule: str
 
     def as_dict(self) -> dict[str, object]:
-        """Plain data, for reports."""
+        """Return plain data for reports."""
         return {"rule": self.rule, "path": self.path, "bytes": self.bytes, "detail": self.detail}
 
 
 @dataclass
 class Found:
-    """All findings of one rule: how many, how many bytes, and the first by name."""
+    """All findings of one rule: their number, their bytes, and the first ones by path."""
 
     count: int = 0
     bytes: int = 0
     first: list[Finding] = field(default_factory=list)
 
     def add(self, finding: Finding) -> None:
-        """Count a finding; which ones are kept does not depend on the order they come in."""
+        """Count a finding; which ones are kept does not depend on their order."""
         self.count += 1
         self.bytes += finding.bytes
         if len(self.first) < KEPT or finding < self.first[-1]:
@@ -63,9 +64,9 @@ class Found:
 
 @dataclass(frozen=True)
 class Removal:
-    """Files of one broken entry, or one file nobody needs; raw names below the audited directory.
+    """The files of one broken entry, or one useless file, as raw paths in the audited directory.
 
-    All of them have to be what they were, those that were missing included, for any to go.
+    They may be removed only if all are still as the audit saw them, missing ones included.
     """
 
     rule: str
@@ -75,7 +76,7 @@ class Removal:
 
 @dataclass
 class Ledger:
-    """Findings by rule. ``suggest`` is told of each removal as it is found."""
+    """Findings by rule. ``suggest`` is called with each removal that mends the cache."""
 
     suggest: Callable[[Removal], None] | None = None
     found: dict[Check, Found] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Ledger:
         size: int = 0,
         remove: tuple[str, ...] = (),
     ) -> None:
-        """Note a fault of ``path``; ``remove`` are the files whose removal mends it."""
+        """Enter a fault of ``path``; removing the files ``remove`` mends it."""
         finding = Finding(printable(path), detail, size, check.value)
         self.found.setdefault(check, Found()).add(finding)
         if remove and self.suggest is not None:
@@ -96,7 +97,7 @@ class Ledger:
 
 
 def printable(text: str) -> str:
-    """A name as one line anybody can read, and any report can be written with."""
+    """Return a name as one printable line of UTF-8, with everything else escaped."""
     if text.isprintable():
         return text
     escaped = (

@@ -1,4 +1,4 @@
-"""Suggested removals as a shell script that looks again before it removes anything."""
+"""Suggested removals as a shell script that checks each file again before it removes it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HEAD = """\
 #!/bin/sh
 # Removals suggested by pytest --ascend-audit, {when}: {entries} entries or files, {size}.
 # Nothing has been removed yet. Read it, delete what you want to keep, and run: sh {name}
-# All files of an entry go, or none: only if each of them is what the audit saw, by inode, type,
-# size and modification time. Says what it kept; exit status 1 if there was any.
+# It removes all files of an entry or none: only if each of them still is what the audit saw, by
+# inode, type, size and modification time. It prints what it kept, and then exits with status 1.
 set -u
 removed=0 kept=0
 
-# What a name is now: "inode type size seconds", or "none". A link is not followed.
+# Prints what a name is now: "inode type size seconds", or "none". Follows no link.
 seen() {{ stat -c '%i %f %s %Y' -- "$1" 2>/dev/null || echo none; }}
 
 # entry DESCRIPTION (NAME SEEN)...
@@ -62,7 +62,7 @@ printf '%d removed, %d kept\\n' "$removed" "$kept"
 
 
 class RemovalPlan:
-    """The part of a plan for one directory, gathered in a file: there may be very many."""
+    """The removals in one directory, gathered in a file, for a cache may have a million."""
 
     def __init__(self, directory: Path) -> None:
         self.entries = 0
@@ -71,21 +71,20 @@ class RemovalPlan:
         self._lines = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the plan
 
     def add(self, removal: Removal) -> None:
-        """Suggest to remove what is there of an entry's files."""
+        """Suggest to remove those files of an entry that exist."""
         seen = {path: self._seen(path) for path in dict.fromkeys(removal.paths)}
-        states = {path: state for path, (state, _) in seen.items()}
-        if {*states.values()} == {"none"}:
+        if all(state == "none" for state, _ in seen.values()):
             return
         self.entries += 1
         self.bytes += sum(size for _, size in seen.values())
         self._lines.write(f"\n# {removal.rule}\nentry ".encode() + _quoted(removal.reason))
-        for path, state in states.items():
+        for path, (state, _) in seen.items():
             name = b"./" + os.fsencode(path)
             self._lines.write(b" \\\n  " + _quoted(name) + f" '{state}'".encode())
         self._lines.write(b"\n")
 
     def _seen(self, path: str) -> tuple[str, int]:
-        """What the script compares, and the bytes that go."""
+        """Return the state that the script compares, and the bytes of the file."""
         try:
             info = (self._directory / path).lstat()
         except (OSError, ValueError):
@@ -94,23 +93,23 @@ class RemovalPlan:
         return f"{info.st_ino} {info.st_mode:x} {info.st_size} {seconds}", info.st_size
 
     def text(self) -> bytes:
-        """The lines of this directory."""
+        """Return the script's lines for this directory."""
         self._lines.seek(0)
         place = _quoted(os.fsencode(self._directory))
         return b"\ncd -- " + place + b" || exit 2\n" + self._lines.read()
 
 
 def _quoted(text: str | bytes) -> bytes:
-    """One word for any POSIX shell, whatever is in it."""
+    """Quote any text as one word of a POSIX shell."""
     raw = text.encode("utf-8", "replace") if isinstance(text, str) else text
     return b"'" + raw.replace(b"'", b"'\\''") + b"'"
 
 
 def write_plan(path: Path, plans: Sequence[RemovalPlan]) -> None:
-    """Write the script, whole or not at all.
+    """Write the script, as a whole or not at all.
 
     Raises:
-        OSError: where it cannot be written.
+        OSError: if it cannot be written.
     """
     head = _HEAD.format(
         when=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
@@ -127,9 +126,9 @@ def write_plan(path: Path, plans: Sequence[RemovalPlan]) -> None:
 
 
 def is_plan(path: Path) -> bool:
-    """Whether a file is a script that :func:`write_plan` wrote, which a new one may replace.
+    """Return whether :func:`write_plan` wrote a file, so that a new plan may replace it.
 
     Raises:
-        OSError: where it cannot be read.
+        OSError: if it cannot be read.
     """
     return read_input(path).startswith(_HEAD.partition("{when}")[0].encode())

@@ -1,37 +1,29 @@
-"""Ranks of one job beside each other: what one lacks, and what several have.
+"""Compares the ranks of one job: what one lacks, and what several have.
 
-Source: document M, frequent questions: where the caches of some ranks are deleted the others wait.
+Source: document M, frequent questions: if the caches of some ranks are deleted, the others wait.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.rank_kernels import RankKernels
+from pytest_ascendcache.audit.mindspore import RankKernels
 from pytest_ascendcache.contract.ranks import SHORTEST_WAIT, TIMEOUT
 
 _NAMED = 5
+Keys = np.ndarray[tuple[int], np.dtype[np.int64]]
 Names = Callable[[int, frozenset[int]], list[str]]
 """Maps a rank and the keys of kernels to a few of the kernels' names."""
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """Kernels that several ranks have, and the bytes one copy of each would save."""
-
-    kernels: int = 0
-    bytes: int = 0
 
 
 def compare_ranks(
     ledger: Ledger, directories: Mapping[int, str], keys: Mapping[int, array[int]], names: Names
 ) -> None:
-    """Note what each rank of a job lacks; ``keys`` stand for the kernels each has."""
+    """Report what each rank of a job lacks. ``keys`` stand for the kernels or graphs of a rank."""
     sets = {
         rank: np.unique(np.frombuffer(keys[rank], dtype=np.int64)) for rank in sorted(directories)
     }
@@ -52,9 +44,8 @@ def compare_ranks(
         ledger.add(Check.RANKS_AGREE, near, detail)
 
 
-def _waiting(sets: Mapping[int, np.ndarray[tuple[int], np.dtype[np.int64]]], union: object) -> str:
-    """Who waits at the next start, and for how long."""
-    assert isinstance(union, np.ndarray)
+def _waiting(sets: Mapping[int, Keys], union: Keys) -> str:
+    """Return which ranks wait at the next start, and for how long."""
     whole = [str(rank) for rank, own in sets.items() if len(own) == len(union)]
     who = f"ranks {', '.join(whole[:8])}" + (" ..." if len(whole) > 8 else "")
     return (
@@ -64,20 +55,22 @@ def _waiting(sets: Mapping[int, np.ndarray[tuple[int], np.dtype[np.int64]]], uni
 
 
 def _absent(ranks: Mapping[int, object]) -> Iterator[int]:
-    """Ranks between the first and the last; a host may have only some of a job's."""
+    """Return missing ranks between the first and the last: a host may have only some of a job."""
     return (rank for rank in range(min(ranks), max(ranks)) if rank not in ranks)
 
 
 def compare_objects(
     ledger: Ledger, directories: Mapping[int, str], kernels: Mapping[int, RankKernels], names: Names
-) -> Duplicates:
-    """Note kernels that differ from rank to rank, and count those that do not."""
+) -> tuple[int, int]:
+    """Report kernels that differ from rank to rank.
+
+    Returns how many kernels are the same, and the bytes that one copy of each would save.
+    """
     ranks = sorted(kernels)
-    parts = [(np.frombuffer(kernels[rank].whole, dtype=np.int64), rank) for rank in ranks]
-    keys = np.concatenate([part for part, _ in parts])
-    owners = np.concatenate([np.full(len(part), rank) for part, rank in parts])
-    objects = np.concatenate([np.frombuffer(kernels[r].objects, dtype=np.int64) for r in ranks])
-    sizes = np.concatenate([np.frombuffer(kernels[r].sizes, dtype=np.int64) for r in ranks])
+    keys = _joined([kernels[rank].whole for rank in ranks])
+    owners = np.repeat(ranks, [len(kernels[rank].whole) for rank in ranks])
+    objects = _joined([kernels[rank].objects for rank in ranks])
+    sizes = _joined([kernels[rank].sizes for rank in ranks])
     order = np.argsort(keys, kind="stable")
     keys, owners, objects, sizes = (each[order] for each in (keys, owners, objects, sizes))
     again = np.flatnonzero(keys[1:] == keys[:-1]) + 1
@@ -92,4 +85,8 @@ def compare_objects(
         )
         ledger.add(Check.RANK_DUPLICATES, directories[rank], detail, int(sizes[mine].sum()))
     same = again[~other]
-    return Duplicates(len(same), int(sizes[same].sum()))
+    return len(same), int(sizes[same].sum())
+
+
+def _joined(parts: Iterable[array[int]]) -> Keys:
+    return np.concatenate([np.frombuffer(part, dtype=np.int64) for part in parts])

@@ -1,5 +1,5 @@
-"""Looking at files without leaving a trace: no link is followed, nothing but files is opened, and
-access times stay where the kernel allows it."""
+"""Reading files without leaving a trace: no link is followed, nothing but regular files is opened,
+and access times are kept if the kernel allows it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 _LARGE = 1 << 24
-"""Bytes. What is larger is hashed in parts, and is no metadata."""
+"""Bytes. A larger file is hashed in parts; it cannot be metadata."""
 
+_PART = 1 << 20
 _NOFOLLOW = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_UNNOTED = _NOFOLLOW | os.O_NOATIME
 _SHOWN = 5
 
 
 class ChangedWhileRead(Exception):
-    """A file went away or was written while it was looked at."""
+    """A file was removed or written while it was read."""
 
 
 class CannotRead(Exception):
-    """A file that is there and cannot be read; says why."""
+    """A file exists but cannot be read, for the reason given."""
 
 
 @dataclass
 class Trouble:
-    """What could not be looked at properly: how often, and the first few."""
+    """How many things could not be read properly, and the first few."""
 
     count: int = 0
     first: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Trouble:
 
 
 class Content(NamedTuple):
-    """A file as it was read: its bytes, empty of a large one, and its digest where asked for."""
+    """A file's state, its bytes (empty for a large one), and its digest if requested."""
 
     info: os.stat_result
     data: bytes
@@ -55,7 +55,7 @@ class Content(NamedTuple):
 
 
 class Reader:
-    """Opens what is below one directory, and counts whose access times it could not spare."""
+    """Opens files below one directory; ``renewed`` counts access times it could not keep."""
 
     def __init__(self) -> None:
         self.renewed = 0
@@ -63,10 +63,10 @@ class Reader:
 
     @contextmanager
     def folder(self, path: Path, relative: str) -> Iterator[Folder]:
-        """A directory to look into; not one that a link leads to, but for the one that was named.
+        """Open a directory. Only the audited directory itself may be named by a link.
 
         Raises:
-            OSError: where it cannot be opened.
+            OSError: if it cannot be opened.
         """
         flags = (_NOFOLLOW if relative else _NOFOLLOW & ~os.O_NOFOLLOW) | os.O_DIRECTORY
         try:
@@ -80,12 +80,12 @@ class Reader:
             os.close(descriptor)
 
     def open(self, name: str, owner: int, directory: int) -> int:
-        """A descriptor of a regular file."""
+        """Return a descriptor of a regular file."""
         if owner not in self._refusing:
             try:
-                return os.open(name, _UNNOTED, dir_fd=directory)
+                return os.open(name, _NOFOLLOW | os.O_NOATIME, dir_fd=directory)
             except PermissionError:
-                # O_NOATIME is for the owner; whether reading is allowed shows next.
+                # Only the owner may use O_NOATIME. The next call shows who may read the file.
                 self._refusing.add(owner)
         descriptor = os.open(name, _NOFOLLOW, dir_fd=directory)
         self.renewed += 1
@@ -94,97 +94,81 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """One open directory; names are names in it."""
+    """An open directory. Every ``name`` below is a name in this directory."""
 
     reader: Reader
     relative: str
     descriptor: int
 
     def path(self, name: str) -> str:
-        """A name as it is below the audited directory."""
+        """Return the path of a name relative to the audited directory."""
         return f"{self.relative}/{name}" if self.relative else name
 
     def look(self, name: str) -> os.stat_result | None:
-        """What a name is, or ``None`` where there is nothing."""
+        """Return what a name is, or None if it does not exist."""
         try:
             return os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
         except (OSError, ValueError):
-            return None  # or a name no file can have: too long, or with a zero in it
+            return None  # no file can have this name if it is too long or contains a zero
 
     def has(self, name: str) -> bool:
-        """Whether there is anything of that name, at a third of what a look costs."""
+        """Return whether a name exists, at a third of the cost of :meth:`look`."""
         if os.access(name, os.F_OK, dir_fd=self.descriptor, follow_symlinks=False):
             return True
-        return self.look(name) is not None  # some containers forbid to ask
+        return self.look(name) is not None  # some containers forbid access()
 
     def read(
         self, name: str, info: os.stat_result | None = None, digest: bool = False
     ) -> Content | None:
-        """A regular file, ``None`` where there is none of that name. ``info`` is what it is, for
-        who has looked already.
+        """Read a regular file; returns None if there is none of that name.
+
+        Pass ``info`` if :meth:`look` was called already.
 
         Raises:
-            CannotRead: where it may not be read.
-            ChangedWhileRead: where it is not the same file any more.
+            CannotRead: if it may not be read.
+            ChangedWhileRead: if it is no longer the file that ``info`` describes.
         """
         if info is None:
             info = self.look(name)
         if info is None or not stat.S_ISREG(info.st_mode):
             return None
         size = info.st_size
-        descriptor = self._open(name, info)
-        try:
+        with self.opened(name, info) as descriptor:
             if size > _LARGE:
-                return Content(info, b"", self._digest(descriptor) if digest else "")
+                return Content(info, b"", sha256_of(descriptor, 0, size) if digest else "")
             data = os.read(descriptor, size + 1)
             while len(data) < size and (more := os.read(descriptor, _LARGE)):
-                data += more  # a network file system may give less than was asked for
-        except OSError as error:
-            raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
-        finally:
-            os.close(descriptor)
+                data += more  # a network file system may return less than requested
         if len(data) != size:
             raise ChangedWhileRead(f"{self.path(name)} was written")
         return Content(info, data, hashlib.sha256(data).hexdigest() if digest else "")
 
     @contextmanager
     def opened(self, name: str, info: os.stat_result) -> Iterator[int]:
-        """A descriptor of a regular file, to read parts of it.
+        """Open a regular file and yield its descriptor.
 
         Raises:
             CannotRead, ChangedWhileRead: see :meth:`read`.
         """
-        descriptor = self._open(name, info)
         try:
-            yield descriptor
-        except OSError as error:
-            raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
-        finally:
-            os.close(descriptor)
-
-    def _open(self, name: str, info: os.stat_result) -> int:
-        try:
-            return self.reader.open(name, info.st_uid, self.descriptor)
+            descriptor = self.reader.open(name, info.st_uid, self.descriptor)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
         except FileNotFoundError:
             raise ChangedWhileRead(f"{self.path(name)} went away") from None
         except OSError as error:
             raise CannotRead(f"{self.path(name)}: {error.strerror}") from None
 
-    def _digest(self, descriptor: int) -> str:
-        total = hashlib.sha256()
-        while part := os.read(descriptor, _LARGE):
-            total.update(part)
-        return total.hexdigest()
-
-    def confirm(self, name: str, before: os.stat_result | None) -> None:
-        """A fault was found: make sure that nobody was writing meanwhile.
+    def confirm(self, name: str, before: os.stat_result) -> None:
+        """Make sure that no process wrote a file since it was judged.
 
         Raises:
-            ChangedWhileRead: where the file is not what it was.
+            ChangedWhileRead: if the file is no longer in the state ``before``.
         """
         now = self.look(name)
-        same = before is now if before is None or now is None else _state(before) == _state(now)
-        if not same:
+        if now is None or _state(now) != _state(before):
             raise ChangedWhileRead(f"{self.path(name)} was written")
 
 
@@ -192,6 +176,15 @@ def _state(info: os.stat_result) -> tuple[int, int, int]:
     return info.st_ino, info.st_size, info.st_mtime_ns
 
 
+def sha256_of(descriptor: int, start: int, size: int) -> str:
+    """Return the digest of ``size`` bytes of an open file from the offset ``start``."""
+    total, position, end = hashlib.sha256(), start, start + size
+    while part := os.pread(descriptor, min(_PART, end - position), position):
+        total.update(part)
+        position += len(part)
+    return total.hexdigest()
+
+
 def is_large(info: os.stat_result) -> bool:
-    """Whether a file's bytes are not kept when it is read."""
+    """Return whether :meth:`Folder.read` leaves out the bytes of a file."""
     return info.st_size > _LARGE

@@ -1,4 +1,4 @@
-"""What one pass over a directory found."""
+"""What one pass over a directory found, and what it means for each rule."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pytest_ascendcache.audit.cann import SocCache
+from pytest_ascendcache.audit.entries import Judge
 from pytest_ascendcache.audit.findings import Check, Found
-from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
+from pytest_ascendcache.audit.limits import megabytes
 from pytest_ascendcache.audit.reading import Trouble
-from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
 from pytest_ascendcache.caches.recognition import Kind
 
-Judge = SocCache | RankKernels | AkgKernels | GraphCache | StaticOutputs | InstalledKernels
+_SHOWN = 5
+_OF_CONTENTS = frozenset(
+    {
+        Check.WHOLE_ENTRIES,
+        Check.DIGESTS,
+        Check.WHOLE_OBJECTS,
+        Check.METADATA,
+        Check.NAMES_INSIDE,
+        Check.INI,
+        Check.RANK_DUPLICATES,
+        Check.ONE_TOOLCHAIN,
+    }
+)
+"""Rules about what files contain. An unreadable file leaves them undecided."""
 
 
 @dataclass
 class Audit:
-    """What one directory was found to be.
+    """The result of auditing one directory.
 
-    ``notes`` are told whatever the verdict, ``inapplicable`` says why a rule has nothing to judge
-    here. ``unlisted`` are directories and ``unread`` files that could not be read; ``changed``
-    says what other processes wrote meanwhile. ``renewed`` access times could not be kept.
+    ``units`` are the judges of its caches and ``kinds`` the caches' kinds, by relative path;
+    ``ranks`` are directories of ranks. ``notes`` are shown whatever the verdict; ``inapplicable``
+    says why a rule has nothing to judge here. ``unlisted`` are directories and ``unread`` files
+    that could not be read, ``changed`` what other processes wrote meanwhile. ``renewed`` counts
+    access times that could not be kept.
     """
 
     directory: Path
@@ -43,11 +56,43 @@ class Audit:
 
     @property
     def entries(self) -> int:
-        """Entries of all caches."""
+        """The number of entries in all caches."""
         return sum(judge.entries for judge in self.units.values())
 
     def describe(self) -> str:
-        """What was looked at, in a line."""
+        """Return one line about what was audited."""
         kinds = Counter(kind.value for kind in self.kinds.values())
         what = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
         return f"{what}; {self.entries} entries, {self.files} files"
+
+
+def undecided(result: Audit, check: Check) -> str:
+    """Return why an audit cannot decide a rule; empty if it can."""
+    found = result.found.get(check, Found())
+    so_far = f" (found so far: {found.count})" if found.count else ""
+    if result.changed.count:
+        return (
+            f"{result.directory} changed while it was read: {result.changed}{so_far}; audit it "
+            "again when nobody compiles, or audit a copy"
+        )
+    if result.unlisted.count:
+        return f"what is in {result.directory} cannot be looked into: {result.unlisted}{so_far}"
+    if result.unread.count and not found.count and check in _OF_CONTENTS:
+        count = result.unread.count
+        files = "1 file" if count == 1 else f"{count} files"
+        return f"{files} in {result.directory} cannot be read: {result.unread}"
+    return ""
+
+
+def story(result: Audit, check: Check) -> str:
+    """Return what breaks a rule, with the first few files by name; empty if nothing does."""
+    found = result.found.get(check)
+    if found is None:
+        return ""
+    size = f", {megabytes(found.bytes)}" if found.bytes else ""
+    count = "1 fault" if found.count == 1 else f"{found.count} faults"
+    lines = [f"{count}{size} in {result.directory}"]
+    lines += [f"  {each.path}: {each.detail}" for each in found.first[:_SHOWN]]
+    if found.count > _SHOWN:
+        lines.append(f"  and {found.count - _SHOWN} more")
+    return "\n".join(lines)

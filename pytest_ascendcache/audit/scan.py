@@ -1,7 +1,6 @@
-"""One pass over a directory of caches, and what it found.
+"""One pass over a directory of caches.
 
-Nothing is written, no link followed, nothing loaded; memory does not grow with the files but by
-a few bytes an entry.
+It writes nothing, follows no link and loads no code; it needs a few bytes of memory per entry.
 """
 
 from __future__ import annotations
@@ -9,30 +8,25 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_ascendcache.audit.cann import SocCache
+from pytest_ascendcache.audit.entries import Judge, reported
 from pytest_ascendcache.audit.findings import Check, Ledger, Removal
-from pytest_ascendcache.audit.graphs import GraphCache
-from pytest_ascendcache.audit.rank_kernels import AkgKernels, RankKernels
-from pytest_ascendcache.audit.reading import (
-    CannotRead,
-    ChangedWhileRead,
-    Folder,
-    Reader,
-)
-from pytest_ascendcache.audit.result import Audit, Judge
+from pytest_ascendcache.audit.mindspore import AkgKernels, GraphCache, RankKernels
+from pytest_ascendcache.audit.reading import CannotRead, ChangedWhileRead, Folder, Reader
+from pytest_ascendcache.audit.result import Audit
 from pytest_ascendcache.audit.static import InstalledKernels, StaticOutputs
-from pytest_ascendcache.audit.summary import conclude
+from pytest_ascendcache.audit.summary import Summary
 from pytest_ascendcache.audit.walk import Visit, Walk
 from pytest_ascendcache.caches.recognition import Kind, Place, split
 from pytest_ascendcache.contract import Edition
 from pytest_ascendcache.contract.editions import default
 
 _NAMED = 20
-"""Paths of one owner that are named."""
+"""How many paths of one owner are named."""
 
 _TEMPORARY = (".temp", ".tmp")
 _OF_FILES = frozenset((".json", ".o", ".so", ".h", ".info", ".mindir", ".hash", ".ini", ".run"))
@@ -45,22 +39,34 @@ def audit(
     suggest: Callable[[Removal], None] | None = None,
     edition: Edition | None = None,
 ) -> Audit:
-    """Look at every file below ``directory`` once.
+    """Read every file below ``directory`` once.
 
-    ``environment`` is where limits are looked up that no file sets (this process's own by
-    default); ``suggest`` is told of files whose removal mends something. ``edition`` of CANN's
-    documents says what ini files and variables mean.
+    ``environment`` supplies limits that no file sets (default: this process's environment).
+    ``suggest`` is called with files whose removal mends the cache. The ``edition`` of CANN's
+    documents decides what ini files and variables mean.
     """
     scan = _Scan(directory.absolute(), Ledger(suggest))
     return scan.run(os.environ if environment is None else environment, edition or default())
 
 
+_JUDGES: Mapping[Kind, type[Judge]] = {
+    Kind.KERNEL_META: RankKernels,
+    Kind.AKG: AkgKernels,
+    Kind.GRAPH_CACHE: GraphCache,
+    Kind.STATIC_OUTPUTS: StaticOutputs,
+}
+"""The judges that need nothing but the ledger."""
+
+
 class _Scan:
+    """The pass over one directory; sends each file to the judge of its cache."""
+
     def __init__(self, directory: Path, ledger: Ledger) -> None:
         self._result = Audit(directory, found=ledger.found)
         self._ledger = ledger
         self._reader = Reader()
-        self._owners: dict[int, _Owned] = {}
+        self._owners: Counter[int] = Counter()
+        self._owned: defaultdict[int, list[str]] = defaultdict(list)
 
     def run(self, environment: Mapping[str, str], edition: Edition) -> Audit:
         result = self._result
@@ -68,7 +74,8 @@ class _Scan:
         for visit in walk:
             self._directory(visit)
         self._mixed_owners()
-        conclude(result, self._ledger, self._reader, environment, time.time(), edition)
+        now = time.time()
+        Summary(result, self._ledger, self._reader, environment, now, edition).conclude()
         result.renewed = self._reader.renewed
         return result
 
@@ -78,10 +85,8 @@ class _Scan:
     def _directory(self, visit: Visit) -> None:
         place, folder = visit.place, visit.folder
         if place is None:
-            # A directory of something else is none of an audit's business.
-            return
-        info = os.fstat(folder.descriptor)
-        self._attributes(folder, "", info)
+            return  # no cache, so nothing to audit
+        self._attributes(folder, "", os.fstat(folder.descriptor))
         if place.kind is Kind.RANK:
             self._result.ranks.append(folder.relative)
         judge = self._judge(place) if place.kind.holds_entries else None
@@ -111,21 +116,13 @@ class _Scan:
         units = self._result.units
         if place.unit not in units:
             self._result.kinds[place.unit] = place.kind
-            units[place.unit] = self._new_judge(place)
+            if place.kind is Kind.SOC:
+                units[place.unit] = SocCache(self._ledger, seen=self._seen)
+            elif place.kind is Kind.STATIC_INSTALLED:
+                units[place.unit] = InstalledKernels(self._ledger, unit=place.unit)
+            else:
+                units[place.unit] = _JUDGES[place.kind](self._ledger)
         return units[place.unit]
-
-    def _new_judge(self, place: Place) -> Judge:
-        if place.kind is Kind.SOC:
-            return SocCache(self._ledger, self._seen)
-        if place.kind is Kind.KERNEL_META:
-            return RankKernels(self._ledger)
-        if place.kind is Kind.AKG:
-            return AkgKernels(self._ledger)
-        if place.kind is Kind.GRAPH_CACHE:
-            return GraphCache(self._ledger)
-        if place.kind is Kind.STATIC_OUTPUTS:
-            return StaticOutputs(self._ledger)
-        return InstalledKernels(self._ledger, place.unit)
 
     def _entry(self, folder: Folder, name: str, judge: Judge | None) -> None:
         info = folder.look(name)
@@ -142,22 +139,18 @@ class _Scan:
         if judge is None:
             return
         try:
-            judge.file(folder, name, info)
+            with reported(self._ledger):
+                judge.file(folder, name, info)
         except CannotRead as error:
             self._result.unread.add(str(error))
         except ChangedWhileRead as error:
             self._result.changed.add(str(error))
 
     def _seen(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Count a file, and look at what is not in it."""
-        result = self._result
-        result.files += 1
-        result.bytes += info.st_size
-        owned = self._owners.get(info.st_uid)
-        if owned is None or owned.count < _NAMED or info.st_mode & stat.S_IWOTH:
-            self._attributes(folder, name, info)
-        else:  # as nearly all are
-            owned.count += 1
+        """Count a file and check its owner and mode."""
+        self._result.files += 1
+        self._result.bytes += info.st_size
+        self._attributes(folder, name, info)
 
     def _no_file(self, path: str, info: os.stat_result) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -167,38 +160,26 @@ class _Scan:
         self._ledger.add(Check.PLAIN_FILES, path, detail, 0, remove)
 
     def _attributes(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Owner and permissions, of a file of a cache or, without a name, of its directory."""
+        """Check owner and mode of a cache's file or, without a name, of its directory."""
         if info.st_mode & stat.S_IWOTH:
             what, size = ("the file", info.st_size) if name else ("the directory", 0)
             mode = stat.S_IMODE(info.st_mode)
             detail = f"{what} has mode {mode:04o}: everybody can put code into it"
             self._ledger.add(Check.PRIVATE_MODES, _path(folder, name), detail, size)
-        owned = self._owners.get(info.st_uid)
-        if owned is None:
-            owned = self._owners[info.st_uid] = _Owned()
-        owned.count += 1
-        if owned.count <= _NAMED:
-            owned.first.append(_path(folder, name))
+        self._owners[info.st_uid] += 1
+        if self._owners[info.st_uid] <= _NAMED:
+            self._owned[info.st_uid].append(_path(folder, name))
 
     def _mixed_owners(self) -> None:
-        """Whose files are fewer is told: they keep the others from renewing, and from removing."""
-        if len(self._owners) < 2:
-            return
-        most = max(self._owners, key=lambda each: self._owners[each].count)
-        of_most = self._owners[most].count
-        for owner, owned in self._owners.items():
-            if owner != most:
-                detail = f"is one of {owned.count} of user {owner}; {of_most} are of user {most}"
-                for path in owned.first:
-                    self._ledger.add(Check.ONE_OWNER, path, detail)
+        """Report the files of every owner but the one with most of them.
 
-
-@dataclass
-class _Owned:
-    """Files and directories of one user: how many, and the first."""
-
-    count: int = 0
-    first: list[str] = field(default_factory=list)
+        Other users can neither renew their access times nor remove them.
+        """
+        (most, of_most), *others = self._owners.most_common() or [(0, 0)]
+        for owner, count in others:
+            detail = f"is one of {count} of user {owner}; {of_most} are of user {most}"
+            for path in self._owned[owner]:
+                self._ledger.add(Check.ONE_OWNER, path, detail)
 
 
 def _path(folder: Folder, name: str) -> str:

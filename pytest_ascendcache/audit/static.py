@@ -5,22 +5,22 @@ Source: facts ``static-kernel`` sections 1, 2.5 and 3.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
-from pytest_ascendcache.audit.entries import Files, check_object, leading_out, read_metadata
-from pytest_ascendcache.audit.findings import Check, Ledger
-from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.audit.entries import Files, Judge, check_object, read_metadata
+from pytest_ascendcache.audit.findings import Check
+from pytest_ascendcache.audit.reading import Folder, sha256_of
 from pytest_ascendcache.caches.recognition import split
 
 _RECORDS = re.compile(r"\d+(?:_debug|_opcompile\w*)?")
 """Folders of operator information, by process id."""
 
 _WORK = re.compile(r".+_extent|opcdump_\d{12}|tmp_\d{12}")
-"""What a compile has beside its results while it runs."""
+"""Directories that a compile has next to its results while it runs."""
 
 _HEAD = 1 << 16
 _REST = re.compile(rb"#!.*\nsha256=([0-9a-f]{64})\n")
@@ -29,30 +29,19 @@ _REST = re.compile(rb"#!.*\nsha256=([0-9a-f]{64})\n")
 _SHA = re.compile(rb'^SHA="([0-9a-f]{64})"', re.MULTILINE)
 _SIZE = re.compile(rb'^filesizes="(\d+)"', re.MULTILINE)
 _LINES = re.compile(rb'^skip="?(\d+)"?|head -n "?(\d+)"? "\$0"', re.MULTILINE)
-_PART = 1 << 20
 
 
-@dataclass
-class StaticOutputs:
-    """One compile's outputs: records of operators, and the packages made of them."""
-
-    ledger: Ledger
-    entries: int = 0
+class StaticOutputs(Judge):
+    """Judges the outputs of a compile: operator information, and the packages made of it."""
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Judge one file.
-
-        Raises:
-            CannotRead, ChangedWhileRead: where it cannot be.
-        """
-        inside = PurePosixPath(folder.relative).name
         suffix = split(name)[1]
         if suffix == ".run":
             self.entries += 1
-            self._package(folder, name, info)
-        elif suffix == ".json" and _RECORDS.fullmatch(inside):
+            _check_package(folder, name, info)
+        elif suffix == ".json" and _RECORDS.fullmatch(PurePosixPath(folder.relative).name):
             self.entries += 1
-            read_metadata(Files(self.ledger, folder, (name,)), name)
+            read_metadata(Files(folder, (name,)), name)
 
     def directory(self, folder: Folder, name: str) -> None:
         """Judge a directory by its name."""
@@ -60,111 +49,76 @@ class StaticOutputs:
             detail = "a compile's working directory: it was interrupted, or ran with -l debug"
             self.ledger.add(Check.LEFTOVERS, folder.path(name), detail)
 
-    def _package(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """Hold a self-extracting package against the size and digest in its own head."""
-        files = Files(self.ledger, folder, (name,))
-        if not info.st_size:
-            files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
-            return
-        with folder.opened(name, info) as descriptor:
-            head = os.pread(descriptor, _HEAD, 0)
-            said = _own_digest(head, info.st_size)
-            if said is None:
-                return  # packed by something else; nothing to compare with
-            expected, start, size = said
-            digest = _digest(descriptor, start, size)
-        missing = start + size - info.st_size
-        if missing > 0:
-            files.blame(Check.WHOLE_OBJECTS, name, f"is cut: {missing} bytes are missing", info)
-        elif digest != expected:
-            detail = f"sha256 of the payload is {digest[:12]}..., its head says {expected[:12]}..."
-            files.blame(Check.DIGESTS, name, detail, info)
+
+def _check_package(folder: Folder, name: str, info: os.stat_result) -> None:
+    """Compare a self-extracting package with the size and digest in its head."""
+    files = Files(folder, (name,))
+    if not info.st_size:
+        raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
+    with folder.opened(name, info) as descriptor:
+        recorded = _recorded_digest(os.pread(descriptor, _HEAD, 0), info.st_size)
+        if recorded is None:
+            return  # another tool's package: its head has nothing to compare with
+        expected, start, size = recorded
+        digest = sha256_of(descriptor, start, size)
+    missing = start + size - info.st_size
+    if missing > 0:
+        detail = f"is cut: {missing} bytes are missing"
+        raise files.blame(Check.WHOLE_OBJECTS, name, detail, info)
+    if digest != expected:
+        detail = f"sha256 of the payload is {digest[:12]}..., its head says {expected[:12]}..."
+        raise files.blame(Check.DIGESTS, name, detail, info)
 
 
-def _own_digest(head: bytes, size: int) -> tuple[str, int, int] | None:
-    """What a package says of itself: the digest, where what it is of begins, and its bytes."""
+def _recorded_digest(head: bytes, size: int) -> tuple[str, int, int] | None:
+    """Return the digest in a package's head, and the offset and bytes of the part it covers."""
     if (rest := _REST.match(head)) is not None:
         return rest[1].decode(), rest.end(), size - rest.end()
     sha, payload, lines = _SHA.search(head), _SIZE.search(head), _LINES.search(head)
     if sha is None or payload is None or lines is None:
         return None
-    return sha[1].decode(), _offset(head, int(lines[1] or lines[2])), int(payload[1])
-
-
-def _offset(head: bytes, lines: int) -> int:
-    """Bytes of the first lines."""
-    position = 0
-    for _ in range(lines):
-        position = head.find(b"\n", position) + 1
-    return position
-
-
-def _digest(descriptor: int, start: int, size: int) -> str:
-    total, position = hashlib.sha256(), start
-    while part := os.pread(descriptor, min(_PART, start + size - position), position):
-        total.update(part)
-        position += len(part)
-    return total.hexdigest()
+    behind_script = head.split(b"\n", int(lines[1] or lines[2]))[-1]
+    return sha[1].decode(), len(head) - len(behind_script), int(payload[1])
 
 
 @dataclass
-class InstalledKernels:
-    """``static_kernel/ai_core``: packages of kernels, and one index of all of them a SoC."""
+class InstalledKernels(Judge):
+    """Judges ``static_kernel/ai_core``: packages of kernels, and one index of them per SoC."""
 
-    ledger: Ledger
+    _: KW_ONLY
     unit: str
-    entries: int = 0
     has_index: bool = False
 
     def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
-        """See :meth:`StaticOutputs.file`."""
         stem, suffix = split(name)
         inside = folder.relative.removeprefix(self.unit).strip("/")
         if name == "binary_info_config.json":
             self.has_index = True
-            self._index(folder, name)
+            self._index(folder, name, "../" * (inside.count("/") + 1))
         elif name == "config.ini" and not inside:
             self._packages(folder, name)
         elif suffix == ".o" and folder.look(f"{stem}.json") is None:
-            files = Files(self.ledger, folder, (f"{stem}.json", name))
-            files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
+            files = Files(folder, (f"{stem}.json", name))
+            raise files.blame(Check.WHOLE_ENTRIES, name, "its metadata is missing", info)
         elif suffix == ".json" and inside.count("/") == 2:
             self.entries += 1
-            self._kernel(folder, stem)
+            _check_kernel(folder, stem)
 
-    def _kernel(self, folder: Folder, stem: str) -> None:
-        name, object_name = f"{stem}.json", f"{stem}.o"
-        # A package is one thing to its index: nothing is suggested for removal.
-        files = Files(self.ledger, folder, ())
-        read = read_metadata(files, name)
-        if read is None:
+    def _index(self, folder: Folder, name: str, up: str) -> None:
+        index = read_metadata(Files(folder, ()), name)
+        if index is None:
             return
-        content, metadata = read
-        if outside := leading_out(metadata):
-            files.blame(Check.NAMES_INSIDE, name, outside, content.info)
-        elif folder.look(object_name) is None:
-            files.blame(Check.WHOLE_ENTRIES, name, f"{object_name} is missing", content.info)
-        elif isinstance(metadata.get("sha256"), str):
-            check_object(files, object_name, metadata["sha256"])
-
-    def _index(self, folder: Folder, name: str) -> None:
-        files = Files(self.ledger, folder, ())
-        read = read_metadata(files, name)
-        if read is None:
-            return
-        content, index = read
-        up = "../" * (folder.relative.removeprefix(self.unit).strip("/").count("/") + 1)
-        for path in _named_kernels(index):
+        for path in _named_kernels(index.fields):
             plain = PurePosixPath(path)
             if plain.is_absolute() or ".." in plain.parts:
                 detail = f"binPath {path[:100]!r} leads out of the installation"
-                files.blame(Check.NAMES_INSIDE, name, detail, content.info)
+                index.blame(Check.NAMES_INSIDE, detail).report(self.ledger)
             elif folder.look(up + path) is None:
-                detail = f"names {path[:150]}, which is not there"
-                files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)
+                detail = f"names {path[:150]}, which does not exist"
+                index.blame(Check.WHOLE_ENTRIES, detail).report(self.ledger)
 
     def _packages(self, folder: Folder, name: str) -> None:
-        files = Files(self.ledger, folder, ())
+        files = Files(folder, ())
         content = folder.read(name)
         if content is None:
             return
@@ -173,19 +127,32 @@ class InstalledKernels:
         for package in filter(None, listed[1].split(",") if listed else ()):
             if "/" in package or package == "..":
                 detail = f"load_priority names {package[:100]!r}, which leads to another directory"
-                files.blame(Check.NAMES_INSIDE, name, detail, content.info)
+                check = Check.NAMES_INSIDE
             elif folder.look(package) is None:
                 detail = f"load_priority names {package[:100]}, which is not installed"
-                files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)
+                check = Check.WHOLE_ENTRIES
+            else:
+                continue
+            files.blame(check, name, detail, content.info).report(self.ledger)
 
 
-def _named_kernels(index: dict[str, object]) -> list[str]:
-    """The paths of every kernel an index names, each once."""
-    kernels = [
-        kernel
-        for operator in index.values()
-        if isinstance(operator, dict) and isinstance(operator.get("staticList"), list)
-        for kernel in operator["staticList"]
-    ]
-    paths = [each.get("binPath") for each in kernels if isinstance(each, dict)]
+def _check_kernel(folder: Folder, stem: str) -> None:
+    # The index names the package as a whole, so no removal of single files is suggested.
+    files = Files(folder, ())
+    metadata = read_metadata(files, f"{stem}.json")
+    if metadata is None:
+        return
+    metadata.require_plain_names()
+    if folder.look(f"{stem}.o") is None:
+        raise metadata.blame(Check.WHOLE_ENTRIES, f"{stem}.o is missing")
+    if isinstance(digest := metadata.fields.get("sha256"), str):
+        check_object(files, f"{stem}.o", digest)
+
+
+def _named_kernels(index: dict[str, Any]) -> list[str]:
+    """Return the path of every kernel that an index names, without repetitions."""
+    operators = (each for each in index.values() if isinstance(each, dict))
+    lists = (each.get("staticList") for each in operators)
+    kernels = (kernel for each in lists if isinstance(each, list) for kernel in each)
+    paths = (each.get("binPath") for each in kernels if isinstance(each, dict))
     return list(dict.fromkeys(each for each in paths if isinstance(each, str)))

@@ -1,4 +1,4 @@
-"""Every directory below one, with what is kept in it. Names are streamed, never gathered."""
+"""Walks a tree and recognises the caches in it. Names are streamed, never gathered."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from pytest_ascendcache.audit.reading import Folder, Reader
 from pytest_ascendcache.caches.recognition import Place, recognise
 
 _PEEK = 256
-"""Names that decide what a directory is whose own name says nothing."""
+"""How many names decide what a directory is if its own name does not."""
 
 _DEEPEST = 5
-"""Levels of directories that are no cache below which no cache is looked for."""
+"""How many levels below a directory that is no cache are searched for caches."""
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One directory: its place, that of the directory above it, and what is in it. ``enter`` has
-    to be told of each directory that is met among the entries."""
+    """One directory: what it is, and what is in it. Call ``enter`` with the name of each
+    directory among the ``entries``."""
 
     place: Place | None
-    above: Place | None
     folder: Folder
     entries: Iterator[os.DirEntry[str]]
     enter: Callable[[str], None]
@@ -32,10 +31,10 @@ class Visit:
 
 @dataclass
 class Walk:
-    """Goes through a tree. ``failed`` is told of directories that cannot be looked into, and
-    ``changed`` of those that were written while they were.
+    """Visits a directory and all directories below it.
 
-    Every :class:`Visit` has to be used before the next one is asked for.
+    ``failed`` is called with directories that cannot be read, ``changed`` with those that were
+    written meanwhile. Use each :class:`Visit` before asking for the next one.
     """
 
     root: Path
@@ -65,29 +64,28 @@ class Walk:
         before = os.fstat(folder.descriptor).st_mtime_ns
         with os.scandir(folder.descriptor) as listing:
             first = list(itertools.islice(listing, _PEEK))
-            place = recognise(
-                self.root / folder.relative, folder.relative, above, [each.name for each in first]
-            )
+            names = [each.name for each in first]
+            place = recognise(self.root / folder.relative, folder.relative, above, names)
             deeper = 0 if place is not None else depth + 1
 
             def enter(name: str) -> None:
                 if deeper <= _DEEPEST:
                     waiting.append((folder.path(name), place, deeper))
 
-            content = itertools.chain(first, listing)
-            yield Visit(place, above, folder, content, enter)
-            for each in content:  # what nobody asked for may have directories in it
-                if each.is_dir(follow_symlinks=False):
-                    enter(each.name)
+            entries = itertools.chain(first, listing)
+            yield Visit(place, folder, entries, enter)
+            for entry in entries:  # what the visitor left may contain directories
+                if entry.is_dir(follow_symlinks=False):
+                    enter(entry.name)
         if os.fstat(folder.descriptor).st_mtime_ns != before:
             self.changed(f"files came or went in {folder.relative or self.root}")
 
 
 def holds_a_cache(root: Path) -> bool:
-    """Whether there is a file or directory in some place of a known layout.
+    """Return whether any directory of a known cache has something in it.
 
     Raises:
-        OSError: where ``root`` cannot be looked into.
+        OSError: if no cache is found and a directory cannot be read.
     """
     problems: list[OSError] = []
     walk = Walk(root, Reader(), lambda _, error: problems.append(error), lambda _: None)

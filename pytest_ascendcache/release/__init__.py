@@ -1,7 +1,6 @@
-"""The release gate: what a model's release consists of, and what is wrong with it.
+"""The release gate: what a model's release consists of, and what is wrong with its files.
 
-This room reads ``release.toml`` and the files it names, and judges them as far as files go;
-nothing is compiled here.
+This room reads ``release.toml`` and the files that it names. It compiles nothing.
 """
 
 from pytest_ascendcache.release.configuration import (
@@ -16,6 +15,8 @@ from pytest_ascendcache.release.kernels import (
     copy_cache,
     copy_kernels,
     outdated_kernels,
+    rank_directories,
+    rank_problems,
     soc_directory,
 )
 from pytest_ascendcache.release.manifest import (
@@ -36,7 +37,6 @@ from pytest_ascendcache.release.precision import (
     unknown_nodes,
 )
 from pytest_ascendcache.release.problem import Problem, story
-from pytest_ascendcache.release.ranks import rank_directories, rank_problems
 from pytest_ascendcache.release.samples import (
     SamplesError,
     float32_outputs,

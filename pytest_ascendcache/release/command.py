@@ -1,7 +1,9 @@
 """An ATC command line, read into options and environment.
 
 Source: facts ``cann-operator-cache`` sections 6.3 and 6.6 (ATC reads its flags with gflags:
-``--key=value``, ``--key value``, one dash or two).
+``--key=value``, ``--key value``, one dash or two). Names of options: the option tables of ATC's
+documentation, and the flags that the published graph engine (``api/atc/atc_flags.cc``) and its
+predecessors define.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pytest_ascendcache.release.atc_options import ATC_OPTIONS
 from pytest_ascendcache.words import nearest
 
 CACHE_MODE, CACHE_DIR = "op_compiler_cache_mode", "op_compiler_cache_dir"
@@ -22,28 +23,62 @@ OP_BANK, MODEL_BANK = "op_bank_path", "mdl_bank_path"
 SINGLE_OP, SOC = "singleop", "soc_version"
 MODEL, OUTPUT, INPUT_SHAPE = "model", "output", "input_shape"
 
+_NAMES = """
+ac_parallel_enable aicore_num allow_hf32 atomic_clean_policy auto_tune_mode buffer_optimize
+build_config cal_conf check_report cluster_config compress_weight_conf
+compression_optimize_conf core_type customize_dtypes debug_dir deterministic
+deterministic_level device_id disable_reuse_memory display_model_info
+distributed_cluster_build dump_mode dynamic_batch_size dynamic_dims dynamic_image_size
+enable_attr_compression enable_compress_weight enable_graph_parallel
+enable_scope_fusion_passes enable_single_stream enable_small_channel export_compile_stat
+external_weight framework fusion_switch_file graph_parallel_option_path
+h2d_overlapped_with_compute hccl_sub_comm_config host_env_cpu host_env_os input_format
+input_fp16_nodes input_hint_shape input_shape input_shape_range insert_op_conf
+is_input_adjust_hw_layout is_output_adjust_hw_layout is_weight_clip jit_compile json
+keep_dtype log mdl_bank_path mode model model_relation_config modify_mixlist om
+oo_constant_folding oo_dead_code_elimination oo_level op_bank_path op_bank_update
+op_compiler_cache_dir op_compiler_cache_mode op_debug_config op_debug_level op_name_map
+op_precision_mode op_select_implmode optimization_switch optypelist_for_implmode out_nodes
+output output_type precision_mode precision_mode_v2 quant_dumpable raw_ge_options
+raw_ge_options_ignore_unsupported save_original_model shape_generalized_build_mode
+shard_model_dir singleop soc_version sparsity static_model_ops_lower_limit status_check
+target tiling_schedule_optimize virtual_type weight
+"""
+
+ATC_OPTIONS = frozenset(_NAMES.split())
+"""ATC's options without dashes, so that a misspelled one is not taken for a default.
+
+A release of ATC may have others, which ``other_options`` in ``release.toml`` names.
+"""
+
+INPUT_FILES = (
+    *("model", "weight", "insert_op_conf", "fusion_switch_file", "modify_mixlist", "keep_dtype"),
+    *("compress_weight_conf", "compression_optimize_conf", "op_name_map"),
+)
+"""Options that name a file ATC reads, and that no rule of a release judges on its own."""
+
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 _SHELL = {"&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"}
 
 
 class CommandError(ValueError):
-    """A command line that cannot be read; the text says what, and what to write instead."""
+    """A command line cannot be read; says what is wrong and what to write instead."""
 
 
 @dataclass(frozen=True)
 class AtcCommand:
-    """Options by name without dashes, and the variables set before the program's name."""
+    """Options by name without dashes, and variables that are set before the program's name."""
 
     options: Mapping[str, str]
     environment: Mapping[str, str]
 
 
 def parse_command(text: str | Iterable[str], variables: Mapping[str, str]) -> AtcCommand:
-    """Read a command line, or its words; ``$NAME`` is replaced from ``variables``.
+    """Parse a command line, or its words, with ``$NAME`` replaced from ``variables``.
 
     Raises:
-        CommandError: naming the word that is wrong.
+        CommandError: names the word that is wrong.
     """
     words = _words(text)
     environment: dict[str, str] = {}
@@ -89,15 +124,15 @@ def _next_option(words: list[str]) -> tuple[str, str]:
 
 
 def option_name(text: str) -> str:
-    """An option's name as this package writes it: without leading dashes, words with ``_``."""
+    """Return an option's name without leading dashes, and with ``_`` for ``-``."""
     return text.lstrip("-").replace("-", "_")
 
 
 def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Refuse an option that ATC does not have; ``others`` names those of a newer ATC.
+    """Refuse options that ATC does not have; ``others`` are options of a newer ATC.
 
     Raises:
-        CommandError: naming the option, and the nearest one that ATC has.
+        CommandError: names the option, and the most similar one of ATC.
     """
     for name in sorted(set(options) - ATC_OPTIONS - set(others)):
         if near := nearest(name, ATC_OPTIONS):
@@ -109,10 +144,10 @@ def check_names(options: Iterable[str], others: Iterable[str] = ()) -> None:
 
 
 def expanded(text: str, variables: Mapping[str, str]) -> str:
-    """A text with ``$NAME`` and ``${NAME}`` replaced, as a shell does.
+    """Replace ``$NAME`` and ``${NAME}`` in a text, as a shell does.
 
     Raises:
-        CommandError: for a variable that is not set.
+        CommandError: if a variable is not set.
     """
 
     def value(match: re.Match[str]) -> str:

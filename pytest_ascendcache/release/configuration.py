@@ -1,4 +1,4 @@
-"""How a release is compiled: cache mode, debug switches, and settings that say the same.
+"""How a release is compiled: cache mode, debug switches, and settings that contradict each other.
 
 Source: document C (``--op_compiler_cache_mode``): parameter constraints, ``op_cache.ini`` and
 the environment variables; facts ``cann-operator-cache`` sections 1.1, 1.6, 3.2 and 4.4.
@@ -13,10 +13,7 @@ from pathlib import Path
 
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.contract import CacheMode
-from pytest_ascendcache.contract.aging import (
-    CacheLimits,
-    expected_limits,
-)
+from pytest_ascendcache.contract.aging import CacheLimits, expected_limits
 from pytest_ascendcache.contract.editions import Edition, default, foreign_names
 from pytest_ascendcache.contract.options import DEFAULT_CACHE_MODE
 from pytest_ascendcache.release import command as atc
@@ -25,38 +22,34 @@ from pytest_ascendcache.release.kernels import kernel_cache
 from pytest_ascendcache.release.problem import Problem
 
 RELEASE_MODES = (CacheMode.DISABLE, CacheMode.FORCE)
-"""Document C: what the cache mode should be when a model is released."""
+"""The cache modes that document C recommends for releasing a model."""
 
 DEBUGGING = {
     "NPU_COLLECT_PATH": "it turns op_debug_config on and the cache off",
     "ASCEND_OP_COMPILE_SAVE_KERNEL_META": "kernels with debug information get into the cache",
 }
-"""Variables that bring debugging in, and what they do (facts, sections 1.6 and 3.2)."""
+"""Variables that turn debugging on, and what they do (facts, sections 1.6 and 3.2)."""
 
 _REFUSED = re.compile(r"[^A-Za-z0-9._/\u0080-\U0010ffff-]")
-"""What ATC does not take in the path of a cache (E40023)."""
+"""A character that ATC refuses in the path of a cache (E40023)."""
 
 
 def cache_mode_problems(release: Release) -> list[Problem]:
-    """The cache mode is one for a release."""
-    given = release.options.get(atc.CACHE_MODE, DEFAULT_CACHE_MODE.value)
-    if given in [mode.value for mode in RELEASE_MODES]:
+    """Report a cache mode that is not one for releases."""
+    mode = release.options.get(atc.CACHE_MODE, DEFAULT_CACHE_MODE.value)
+    if mode in [each.value for each in RELEASE_MODES]:
         return []
-    return [
-        Problem(
-            f"--{atc.CACHE_MODE}={given}",
-            "disable, or force to remove what earlier compiles left and compile anew",
-        )
-    ]
+    wanted = "disable, or force to remove what earlier compiles left and compile anew"
+    return [Problem(f"--{atc.CACHE_MODE}={mode}", wanted)]
 
 
 def is_forced(release: Release) -> bool:
-    """Whether the release is compiled under force."""
+    """Return whether the release is compiled under force."""
     return release.options.get(atc.CACHE_MODE) == CacheMode.FORCE.value
 
 
 def debug_problems(release: Release) -> list[Problem]:
-    """No debug switch is on: with one, the cache mode is ignored."""
+    """Report debug switches that are on: with one, ATC ignores the cache mode."""
     found = []
     level = release.options.get(atc.DEBUG_LEVEL, "0")
     if level != "0":
@@ -72,8 +65,10 @@ def debug_problems(release: Release) -> list[Problem]:
 
 
 def contradictions(release: Release, edition: Edition | None = None) -> list[Problem]:
-    """Options, environment and ini files that do not say the same, or that nothing reads in an
-    edition of CANN's documents."""
+    """Report options, variables and ini files that contradict each other.
+
+    Settings that CANN does not read in this edition of its documents are reported too.
+    """
     edition = edition or default()
     return [
         *(_twice(release, atc.CACHE_DIR, CACHE_PATH) if edition.cache_path else ()),
@@ -85,18 +80,17 @@ def contradictions(release: Release, edition: Edition | None = None) -> list[Pro
 
 
 def _twice(release: Release, option: str, variable: str) -> Iterator[Problem]:
-    """An option and a variable for the same thing; the option is preferred silently."""
+    """Report an option and a variable of different values: ATC silently prefers the option."""
     one, other = release.options.get(option, ""), release.environment.get(variable, "")
     if one and other and release.place(one) != release.place(other):
         yield Problem(f"--{option}={one}, but {variable}={other}", "one of the two, or the same")
 
 
 def _refused_path(release: Release, edition: Edition) -> Iterator[Problem]:
-    variable = release.environment.get(CACHE_PATH, "") if edition.cache_path else ""
-    for origin, text in (
-        (f"--{atc.CACHE_DIR}", release.options.get(atc.CACHE_DIR, "")),
-        (CACHE_PATH, variable),
-    ):
+    paths = {f"--{atc.CACHE_DIR}": release.options.get(atc.CACHE_DIR, "")}
+    if edition.cache_path:
+        paths[CACHE_PATH] = release.environment.get(CACHE_PATH, "")
+    for origin, text in paths.items():
         if refused := _REFUSED.search(text):
             yield Problem(
                 f"{origin}={text} contains {refused[0]!r}",
@@ -112,7 +106,7 @@ def _unread(release: Release, edition: Edition) -> Iterator[Problem]:
 
 
 def _foreign(where: str, names: Iterable[str], edition: Edition) -> Iterator[Problem]:
-    """Names of limits that are another edition's."""
+    """Report names of limits that belong to another edition."""
     foreign = foreign_names(edition)
     for name in names:
         if name in foreign:
@@ -124,55 +118,41 @@ def _foreign(where: str, names: Iterable[str], edition: Edition) -> Iterator[Pro
 def _limits(release: Release, edition: Edition) -> Iterator[Problem]:
     given = release.environment
     environment = {key: given[key] for key in edition.variables if key in given}
-    unset, asked = CacheLimits(), expected_limits(None, environment, edition)
+    unset, effective = CacheLimits(), expected_limits(None, environment, edition)
     size_name, ratio_name = edition.variables
-    for key, value, used, unit in (
-        (size_name, asked.megabytes, unset.megabytes, ""),
-        (ratio_name, asked.ratio, unset.ratio, edition.ratio_unit),
+    sizes = "MB from 1 on, or -1 for no aging"
+    for key, value, used, unit, wanted in (
+        (size_name, effective.megabytes, unset.megabytes, "", sizes),
+        (ratio_name, effective.ratio, unset.ratio, edition.ratio_unit, "1 to 100, a percentage"),
     ):
         text = environment.get(key, str(value))
         if value == used and text.strip().removesuffix(unit) != str(used):
-            yield Problem(
-                f"{key}={text} is no value for it, so {used} is used",
-                "1 to 100, a percentage"
-                if key == ratio_name
-                else "MB from 1 on, or -1 for no aging",
-            )
+            yield Problem(f"{key}={text} is no value for it, so {used} is used", wanted)
     for cache in release.caches:
-        yield from _ini_limits(cache, environment, edition)
+        directory = kernel_cache(cache)
+        # The vendor keeps op_cache.ini in the first place, the document puts it into the second.
+        for place in (directory, directory.parent) if directory is not None else ():
+            yield from _ini_limits(place / "op_cache.ini", environment, edition)
 
 
-def _ini_limits(cache: Path, environment: dict[str, str], edition: Edition) -> Iterator[Problem]:
-    """What ini files in effect say beside the environment; others are the audit's to judge."""
-    for path in _ini_files(cache):
-        ini = _read_ini(path)
-        yield from _foreign(f"{path}: ", sorted(ini), edition)
-        limits = expected_limits(ini, {}, edition)
-        if limits == _literal(ini, edition):
-            yield from _unlike_environment(path, limits, environment, edition)
-
-
-def _unlike_environment(
-    path: Path, limits: CacheLimits, environment: dict[str, str], edition: Edition
-) -> Iterator[Problem]:
-    asked = expected_limits(None, environment, edition)
+def _ini_limits(path: Path, environment: dict[str, str], edition: Edition) -> Iterator[Problem]:
+    """Compare an ini file that is in effect with the environment; audits judge the others."""
+    ini = _read_ini(path)
+    yield from _foreign(f"{path}: ", sorted(ini), edition)
+    limits = expected_limits(ini, {}, edition)
+    if limits != _literal(ini, edition):
+        return
+    effective = expected_limits(None, environment, edition)
     size_name, ratio_name = edition.variables
-    for key, there, here in (
-        (size_name, limits.megabytes, asked.megabytes),
-        (ratio_name, limits.ratio, asked.ratio),
+    for key, in_file, in_environment in (
+        (size_name, limits.megabytes, effective.megabytes),
+        (ratio_name, limits.ratio, effective.ratio),
     ):
-        if key in environment and there != here:
+        if key in environment and in_file != in_environment:
             yield Problem(
-                f"{path} says {there}, but {key}={environment[key]}",
+                f"{path} says {in_file}, but {key}={environment[key]}",
                 "one of the two, or the same: the file is preferred, for all users of the cache",
             )
-
-
-def _ini_files(cache: Path) -> list[Path]:
-    """``op_cache.ini`` where the vendor keeps it, and where the document puts it."""
-    directory = kernel_cache(cache)
-    places = (directory, directory.parent) if directory is not None else ()
-    return [each / "op_cache.ini" for each in places if (each / "op_cache.ini").is_file()]
 
 
 def _read_ini(path: Path) -> dict[str, str]:
@@ -185,7 +165,7 @@ def _read_ini(path: Path) -> dict[str, str]:
 
 
 def _literal(ini: dict[str, str], edition: Edition) -> CacheLimits | None:
-    """The limits as they are written, where they are numbers."""
+    """Return the limits as the file spells them; None unless both are numbers."""
     try:
         return CacheLimits(*(int(ini[key]) for key in edition.ini)) if edition.ini else None
     except (KeyError, ValueError):

@@ -1,7 +1,7 @@
 """``release.toml``: what a model's release consists of.
 
-Reading checks that the file says what it means; whether the release is any good is for the
-checks. Paths count from the directory of the file.
+Reading refuses unknown keys and wrong values; the suite's checks judge the release itself.
+Relative paths count from the directory of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.files import read_text
 from pytest_ascendcache.operators import OperatorSpec, SingleOpError, read_single_op
 from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.atc_options import INPUT_FILES
 from pytest_ascendcache.words import instead, nearest
 
 CUSTOM_OPP, OPP, TUNE_BANK = "ASCEND_CUSTOM_OPP_PATH", "ASCEND_OPP_PATH", "TUNE_BANK_PATH"
@@ -27,7 +26,7 @@ KERNEL_OPTIONS = (
     *("precision_mode", "precision_mode_v2", "deterministic", "deterministic_level"),
     *("aicore_num", "allow_hf32", "jit_compile"),
 )
-"""Options that change kernels and that ATC takes for single operators too."""
+"""Options that change kernels and that ATC also accepts for single operators."""
 
 _KERNEL_ENVIRONMENT = (OPP, CUSTOM_OPP, TUNE_BANK)
 """Variables that change kernels. Those of caching and debugging are judged, not passed on."""
@@ -40,32 +39,28 @@ _KEYS = (
     *("inputs", "tolerance"),
 )
 
-_ALL_KEYS = f"the keys are {', '.join(_KEYS)}."
-
 DEFAULT_TOLERANCE = 0.05
-"""How far outputs may be from those of a float32 run, as a share of the largest of them."""
+"""How far outputs may be from those of a float32 run, as a share of the largest output."""
 
 _MOST_CARDS = 65_536
-"""More cards than any one job runs on: a larger number is a slip of the hand."""
-
-
-def _placed(directory: Path, text: str) -> Path:
-    return Path(os.path.abspath(directory / text))  # noqa: PTH100 - links are to stay
+"""More cards than any one job runs on: a larger number is a typing error."""
 
 
 class ReleaseFileError(ValueError):
-    """A release file that cannot be used; one sentence with the file, the key and the value."""
+    """A release file cannot be used: one sentence with the file, the key and the value."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """One release. ``toolchain`` compiles it: a name, the absolute path of an ATC-compatible
-    command, or empty. ``options`` are ATC's by name without dashes; ``operators`` what is compiled
-    to see which kernels it gets; ``caches`` directories that go with it; ``cards`` how many
-    devices it runs on. ``precision_file`` is the file that is kept with it, and
-    ``knowledge_base`` the files or directories tuning comes from. ``inputs`` are sample inputs of
-    its model (.npz), ``tolerance`` how far its outputs may be from those of a float32 run, as a
-    share of the largest."""
+    """One release, as its file describes it. All paths are absolute.
+
+    ``toolchain`` is the name or path of an ATC-compatible command, or empty. ``options`` are ATC's
+    by name without dashes. ``operators`` are compiled one by one to see which kernels they get.
+    ``precision_file`` is kept with the release, ``knowledge_base`` has the files or directories
+    with tuning results, ``caches`` are directories that are released too, and ``cards`` is the
+    number of devices. ``inputs`` (.npz) are sample inputs of the model; its outputs may be off
+    from a float32 run by ``tolerance``, a share of the largest output.
+    """
 
     path: Path
     name: str
@@ -82,54 +77,45 @@ class Release:
     inputs: Path | None = None
     tolerance: float = DEFAULT_TOLERANCE
 
+    def place(self, text: str) -> Path:
+        """Make a path absolute; ``..`` is resolved, links are not."""
+        return _placed(self.path, text)
+
     @property
     def model(self) -> Path | None:
-        """The model that its command converts, where it converts one."""
-        given = self.options.get(atc.MODEL, "")
-        return self.place(given) if given else None
+        """The model that the release's command converts, if it converts one."""
+        model = self.options.get(atc.MODEL, "")
+        return self.place(model) if model else None
 
     @property
     def conversion_options(self) -> dict[str, str]:
-        """The options of its command as they stand, with absolute paths; where the result and the
-        cache are is left out, and so are operators that are compiled one by one."""
+        """The options to convert the model with: all but those of output, cache and operators."""
         left_out = (atc.OUTPUT, atc.CACHE_DIR, atc.CACHE_MODE, atc.SINGLE_OP)
-        given = {key: value for key, value in self.options.items() if key not in left_out}
-        for key, value in given.items():
-            if key in (*_FILES, *INPUT_FILES, atc.DEBUG_CONFIG) or (
-                os.sep in value and self.place(value).exists()
-            ):
-                given[key] = str(self.place(value)) if value else value
-        return {**given, **self.kernel_options}
+        options = {key: value for key, value in self.options.items() if key not in left_out}
+        for key, value in options.items():
+            is_file = key in (*_FILES, *atc.INPUT_FILES, atc.DEBUG_CONFIG)
+            if value and (is_file or (os.sep in value and self.place(value).exists())):
+                options[key] = str(self.place(value))
+        return {**options, **self.kernel_options}
 
     @property
     def conversion_environment(self) -> dict[str, str]:
-        """The variables its command is given; that of the cache's place is left out."""
-        given = {key: value for key, value in self.environment.items() if key != CACHE_PATH}
-        return {**given, **self.kernel_environment}
-
-    @property
-    def directory(self) -> Path:
-        """Where the release file is, and what is kept with it."""
-        return self.path.parent
-
-    def place(self, text: str) -> Path:
-        """A path of the release file, made absolute; ``..`` is resolved, links are not."""
-        return _placed(self.directory, text)
+        """The variables to convert the model with: all but that of the cache's place."""
+        kept = {key: value for key, value in self.environment.items() if key != CACHE_PATH}
+        return {**kept, **self.kernel_environment}
 
     @property
     def kernel_options(self) -> dict[str, str]:
-        """The options kernels depend on, with absolute paths."""
-        given = {key: self.options[key] for key in KERNEL_OPTIONS if self.options.get(key)}
-        for key in _FILES:
-            if key in given:
-                given[key] = str(self.place(given[key]))
-        if self.precision_file is not None and atc.PRECISION_FILE in given:
-            given[atc.PRECISION_FILE] = str(self.precision_file)
-        return given
+        """The options that kernels depend on."""
+        options = {key: self.options[key] for key in KERNEL_OPTIONS if self.options.get(key)}
+        options |= {key: str(self.place(options[key])) for key in _FILES if key in options}
+        if self.precision_file is not None and atc.PRECISION_FILE in options:
+            options[atc.PRECISION_FILE] = str(self.precision_file)
+        return options
 
     @property
     def kernel_environment(self) -> dict[str, str]:
-        """The variables kernels depend on, with absolute paths."""
+        """The variables that kernels depend on."""
         return {
             key: os.pathsep.join(
                 str(self.place(each)) for each in self.environment[key].split(os.pathsep) if each
@@ -139,11 +125,15 @@ class Release:
         }
 
 
+def _placed(file: Path, text: str) -> Path:
+    return Path(os.path.abspath(file.parent / text))  # noqa: PTH100 - links are to stay
+
+
 def read_release(path: Path, variables: Mapping[str, str]) -> Release:
-    """Read a release file; ``variables`` are those of the process, for ``$NAME`` in the command.
+    """Read a release file. ``variables`` replace ``$NAME`` in the command and the tables.
 
     Raises:
-        ReleaseFileError: for a file that cannot be read, an unknown key, a wrong value.
+        ReleaseFileError: for a file that cannot be read, an unknown key or a wrong value.
     """
     path = path.absolute()
     try:
@@ -162,7 +152,7 @@ def read_release(path: Path, variables: Mapping[str, str]) -> Release:
 
 
 class _Wrong(ValueError):
-    """What is wrong with one value."""
+    """Says what is wrong with one value."""
 
 
 @dataclass(frozen=True)
@@ -172,45 +162,43 @@ class _Reader:
     variables: Mapping[str, str]
 
     def release(self) -> Release:
-        _known(self.content)
+        for key in self.content:
+            if key not in _KEYS:
+                hint = instead(key, _KEYS, f"the keys are {', '.join(_KEYS)}.")
+                raise _Wrong(f"the key '{key}' is unknown; {hint}")
         options, environment = self._command()
-        precision = self._paths("precision_file") or self._of_option(options, atc.PRECISION_FILE)
-        if len(precision) > 1:
-            raise _Wrong("'precision_file' is a list; a release has one precision file.")
-        banks = self._of_option(options, atc.OP_BANK) + self._of_option(options, atc.MODEL_BANK)
-        manifest = self._paths("manifest")
-        if len(manifest) > 1:
-            raise _Wrong("'manifest' is a list; a release has one manifest.")
+        precision = self._path("precision_file", "a release has one precision file.")
+        loaded = self._named(options, atc.PRECISION_FILE)
+        banks = self._named(options, atc.OP_BANK, atc.MODEL_BANK)
         return Release(
             path=self.path,
-            name=self._text("name") or self.path.absolute().parent.name or "release",
+            name=self._text("name") or self.path.parent.name or "release",
             soc=self._soc(options),
             options=options,
             environment=environment,
             operators=self._operators(options),
-            precision_file=precision[0] if precision else None,
-            knowledge_base=self._paths("knowledge_base") or self._banks(banks, environment),
+            precision_file=precision or (loaded[0] if loaded else None),
+            knowledge_base=self._paths("knowledge_base")
+            or banks
+            or self._named(environment, TUNE_BANK),
             caches=self._paths("caches"),
             cards=self._cards(),
-            manifest=manifest[0] if manifest else None,
+            manifest=self._path("manifest", "a release has one manifest."),
             toolchain=self._toolchain(),
             inputs=self._inputs(),
             tolerance=self._tolerance(),
         )
 
     def _inputs(self) -> Path | None:
-        """The sample inputs, a file that is there."""
-        given = self._paths("inputs")
-        if len(given) > 1:
-            raise _Wrong("'inputs' is a list; write one .npz file.")
-        if given and given[0].exists() and not given[0].is_file():
-            raise _Wrong(f"'inputs': {given[0]} is no regular file; write an .npz file.")
-        if given and not given[0].is_file():
+        inputs = self._path("inputs", "write one .npz file.")
+        if inputs is not None and not inputs.is_file():
+            if inputs.exists():
+                raise _Wrong(f"'inputs': {inputs} is no regular file; write an .npz file.")
             raise _Wrong(
-                f"'inputs': there is no file {given[0]}; write an .npz file with an array "
+                f"'inputs': there is no file {inputs}; write an .npz file with an array "
                 "for each input of the model."
             )
-        return given[0] if given else None
+        return inputs
 
     def _tolerance(self) -> float:
         value = self.content.get("tolerance", DEFAULT_TOLERANCE)
@@ -221,23 +209,24 @@ class _Reader:
         return float(value)
 
     def _command(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return options and environment, each from the command line and from its table."""
         environment = self._table("environment", self.variables)
-        given = self.content.get("atc", "")
-        if not isinstance(given, str) and not _is_texts(given):
-            raise _Wrong(f"'atc' is {given!r}; write the command line as a text.")
+        line = self.content.get("atc", "")
+        if not isinstance(line, str) and not _is_texts(line):
+            raise _Wrong(f"'atc' is {line!r}; write the command line as a text.")
         variables = {**self.variables, **environment}
-        command = atc.parse_command(given, variables)
+        command = atc.parse_command(line, variables)
         table = self._table("options", variables)
         options = {atc.option_name(key): value for key, value in table.items()}
-        for text, table, what in (
+        for in_line, in_table, what in (
             (command.options, options, "option"),
             (command.environment, environment, "variable"),
         ):
-            for key in sorted(set(text) & set(table)):
-                if text[key] != table[key]:
+            for key in sorted(in_line.keys() & in_table.keys()):
+                if in_line[key] != in_table[key]:
                     raise _Wrong(
-                        f"the {what} {key} is {text[key]!r} in 'atc' and {table[key]!r} in its "
-                        "table; write it once."
+                        f"the {what} {key} is {in_line[key]!r} in 'atc' and {in_table[key]!r} in "
+                        "its table; write it once."
                     )
         options = {**command.options, **options}
         atc.check_names(options, self._texts("other_options"))
@@ -245,18 +234,17 @@ class _Reader:
         return options, {**command.environment, **environment}
 
     def _check_inputs(self, options: Mapping[str, str]) -> None:
-        """What ATC reads is there: without it nothing is converted."""
-        for option in INPUT_FILES:
-            if not options.get(option):
-                continue
+        """Refuse an option that names no file: ATC would convert nothing without it."""
+        for option in filter(options.get, atc.INPUT_FILES):
             path = self._place(options[option])
-            if path.exists() and not path.is_file():
+            if path.is_file():
+                continue
+            if path.exists():
                 raise _Wrong(f"--{option}={options[option]}: {path} is no regular file.")
-            if not path.is_file():
-                there = path.parent.iterdir() if path.parent.is_dir() else ()
-                near = nearest(path.name, [each.name for each in there if each.is_file()])
-                hint = f"did you mean {near}?" if near else "paths count from the release file."
-                raise _Wrong(f"--{option}={options[option]}: there is no file {path}; {hint}")
+            siblings = path.parent.iterdir() if path.parent.is_dir() else ()
+            near = nearest(path.name, [each.name for each in siblings if each.is_file()])
+            hint = f"did you mean {near}?" if near else "paths count from the release file."
+            raise _Wrong(f"--{option}={options[option]}: there is no file {path}; {hint}")
 
     def _toolchain(self) -> str:
         text = self._text("toolchain")
@@ -271,7 +259,7 @@ class _Reader:
         return soc or option
 
     def _operators(self, options: Mapping[str, str]) -> tuple[OperatorSpec, ...]:
-        files = self._paths("operators") or self._of_option(options, atc.SINGLE_OP)
+        files = self._paths("operators") or self._named(options, atc.SINGLE_OP)
         try:
             return tuple(operator for path in files for operator in read_single_op(path))
         except SingleOpError as error:
@@ -279,23 +267,18 @@ class _Reader:
 
     def _cards(self) -> int:
         cards = self.content.get("cards", 1)
-        if type(cards) is not int or cards < 1:
-            raise _Wrong(f"'cards' is {cards!r}; write how many devices it runs on, 1 or more.")
-        if cards > _MOST_CARDS:
-            raise _Wrong(
-                f"'cards' is {cards}; write how many devices it runs on, {_MOST_CARDS} at most."
-            )
+        if type(cards) is not int or not 1 <= cards <= _MOST_CARDS:
+            is_large = type(cards) is int and cards > _MOST_CARDS
+            limit = f"{_MOST_CARDS} at most" if is_large else "1 or more"
+            raise _Wrong(f"'cards' is {cards!r}; write how many devices it runs on, {limit}.")
         return cards
 
-    def _banks(self, options: tuple[Path, ...], environment: Mapping[str, str]) -> tuple[Path, ...]:
-        bank = environment.get(TUNE_BANK, "")
-        return options or ((self._place(bank),) if bank else ())
-
-    def _of_option(self, options: Mapping[str, str], name: str) -> tuple[Path, ...]:
-        return (self._place(options[name]),) if options.get(name) else ()
+    def _named(self, values: Mapping[str, str], *names: str) -> tuple[Path, ...]:
+        """Return the paths that options or variables of these names give, if they are set."""
+        return tuple(self._place(values[name]) for name in names if values.get(name))
 
     def _place(self, text: str) -> Path:
-        return _placed(self.path.parent, text)
+        return _placed(self.path, text)
 
     def _text(self, key: str) -> str:
         value = self.content.get(key, "-")
@@ -308,6 +291,12 @@ class _Reader:
         if not _is_texts(value):
             raise _Wrong(f"'{key}' is {value!r}; write a list of texts.")
         return [atc.option_name(each) for each in value]
+
+    def _path(self, key: str, wanted: str) -> Path | None:
+        paths = self._paths(key)
+        if len(paths) > 1:
+            raise _Wrong(f"'{key}' is a list; {wanted}")
+        return paths[0] if paths else None
 
     def _paths(self, key: str) -> tuple[Path, ...]:
         value = self.content.get(key, [])
@@ -328,9 +317,3 @@ class _Reader:
 
 def _is_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _known(content: Mapping[str, Any]) -> None:
-    for key in content:
-        if key not in _KEYS:
-            raise _Wrong(f"the key '{key}' is unknown; {instead(key, _KEYS, _ALL_KEYS)}")

@@ -1,7 +1,7 @@
 """``ascendcache-release-init``: writes a ``release.toml`` to begin with.
 
-``ascendcache-release-init [-o FILE] [--] [ATC COMMAND LINE...]``. What the command line says is
-filled in; the rest are comments that explain each key.
+``ascendcache-release-init [-o FILE] [--] [ATC COMMAND LINE...]``. It fills in what the command line
+says; comments explain the other keys.
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ from pytest_ascendcache.release.file import CACHE_PATH, CUSTOM_OPP, OPP, TUNE_BA
 from pytest_ascendcache.words import pytest_command
 
 _RECORDED = (CACHE_PATH, ENV_SIZE, ENV_RATIO, OPP, CUSTOM_OPP, TUNE_BANK, *DEBUGGING)
-"""Variables a compile depends on: those that are set now are written down."""
+"""Variables that a compile depends on; the file records those that are set."""
 
 _TEMPLATE = """\
 # A model's release. It is judged by:
 #   pytest --ascend-release={file}
-# Relative paths, those of the command line too, count from the directory of this file.
+# Relative paths, also in the command line, count from the directory of this file.
 
 name = {name}
 
-# What compiles it: atc where set_env.sh puts it on PATH, or the path of one. Without a toolchain,
-# here or as --ascend-toolchain, every rule that compiles stays undecided.
+# The compiler: atc, which set_env.sh puts on PATH, or the path of one. Without a toolchain, here or
+# as --ascend-toolchain, every rule that compiles stays undecided.
 {toolchain}
 
 # How the model is converted: the whole atc command line, or a table [options] without dashes.
 {atc}
 
-# The chip, where the command line has no --soc_version.
+# The chip, if the command line has no --soc_version.
 {soc}
 
-# Beside the model that the command converts: operators to be compiled one by one, in ATC's
-# single-operator JSON, a file or a list of files. With neither, every rule that compiles stays
+# Operators to compile one by one, besides the model that the command converts: a file or a list of
+# files in ATC's single-operator JSON. Without a model and operators, every rule that compiles stays
 # undecided.
 {operators}
 
-# What the model is run with: an .npz file with an array for each input. Without one, inputs are
-# made for its shapes. Outputs may be off from a float32 run by this share of the largest one.
+# Sample inputs of the model: an .npz file with an array for each input. Without one, inputs are
+# generated for its shapes. Outputs may be off from a float32 run by this share of the largest one.
 # inputs = "samples.npz"
 # tolerance = 0.05
 
-# The precision file kept with the model, where it is not what --op_precision_mode names.
+# The precision file kept with the model, if it is not the one that --op_precision_mode names.
 # precision_file = "model.ini"
 
-# Caches that go with the model or are used by it: a directory of --op_compiler_cache_dir,
-# MindSpore's directory of rank_0, rank_1, ...; they are audited, and never changed.
+# Caches that are released with the model or used by it: a directory of --op_compiler_cache_dir, or
+# MindSpore's directory of rank_0, rank_1, ... They are audited and never changed.
 {caches}
 
-# On how many cards it runs.
+# The number of cards it runs on.
 cards = 1
 
 # The golden kernel manifest; --ascend-manifest-update writes it once the kernels are approved.
 {manifest}
 
-# The tuning knowledge base, where it is not what --op_bank_path or TUNE_BANK_PATH names.
+# The tuning knowledge base, if it is not the one that --op_bank_path or TUNE_BANK_PATH names.
 # knowledge_base = "bank"
 
-# Variables the model is converted with: they are taken from here, not from the shell of the day.
+# Variables the model is converted with; those of the shell are ignored.
 [environment]
 {environment}
 """
@@ -77,17 +77,16 @@ cards = 1
 _IS_SETTING = re.compile(r"[A-Za-z_]\w*=")
 """``NAME=value`` before the program of a command line."""
 
-
 _REFERENCE = "ascendcache-atc"
 """The embedded toolchain's command."""
 
 
 class InitError(ValueError):
-    """Why no file was written; one sentence."""
+    """Says in one sentence why no file was written."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; exit status 0, or 2 where nothing was written."""
+    """Entry point; returns exit status 0, or 2 if nothing was written."""
     parser = argparse.ArgumentParser(
         prog="ascendcache-release-init",
         description="Writes a release file for pytest --ascend-release, with comments.",
@@ -100,19 +99,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         metavar="ATC COMMAND LINE",
         help="the command that converts the model, e.g. -- atc --model=bert.onnx ...",
     )
-    given = parser.parse_args(argv)
-    words = given.command[1:] if given.command[:1] == ["--"] else given.command
+    options = parser.parse_args(argv)
+    file, words = options.o, options.command
+    if words[:1] == ["--"]:
+        del words[0]
     try:
         if len(words) == 1 and any(each.isspace() for each in words[0]):
             words = shlex.split(words[0])
         toolchain = found_toolchain(words, os.environ)
-        text = template(given.o, words, os.environ, toolchain)
-        _write(Path(given.o), text)
+        _write(Path(file), template(file, words, os.environ, toolchain))
     except ValueError as error:  # CommandError, and the shell's quoting
         print(f"ascendcache-release-init: {error}", file=sys.stderr)
         return 2
-    judging = [*pytest_command(), f"--ascend-release={given.o}"]
-    print(f"{given.o} is written. Look through it, then judge the release:")
+    judging = [*pytest_command(), f"--ascend-release={file}"]
+    print(f"{file} is written. Look through it, then judge the release:")
     if toolchain:
         print(f"  {shlex.join(judging)}")
     else:
@@ -126,9 +126,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
-    """The atc to be judged: the program of the command line if it is a path or the reference's own
-    command, ``atc`` where it is on PATH, else that of the toolkit the environment names; empty
-    where there is none."""
+    """Return the atc to judge; empty if there is none.
+
+    It is the program of the command line if that is a path or the reference's command, otherwise
+    ``atc`` on PATH, otherwise that of the toolkit that the environment names.
+    """
     program = next((each for each in words if not _IS_SETTING.match(each)), "")
     if program == _REFERENCE:
         return "reference"
@@ -144,10 +146,10 @@ def found_toolchain(words: Sequence[str], variables: Mapping[str, str]) -> str:
 def template(
     file: str, words: Sequence[str], variables: Mapping[str, str], toolchain: str = ""
 ) -> str:
-    """The text of a release file, with what a command line and the environment say.
+    """Return the text of a release file, filled from a command line and the environment.
 
     Raises:
-        CommandError: for a command line that cannot be read, or an option that atc does not have.
+        CommandError: if the command line cannot be read, or atc does not have one of its options.
     """
     command = atc.parse_command(words, variables)
     options = command.options
@@ -172,12 +174,12 @@ def template(
 
 
 def _line(is_known: bool, text: str) -> str:
-    """A line, as a suggestion where its value is not known."""
+    """Return a line, as a comment unless its value is known."""
     return text if is_known else f"# {text}"
 
 
 def _name(options: Mapping[str, str]) -> str:
-    """The model's name as the command line has it, else the directory's."""
+    """Return the name of the command line's model, or of the current directory."""
     for key in ("model", atc.SINGLE_OP):
         if stem := Path(options.get(key, "")).stem:
             return stem
@@ -185,12 +187,12 @@ def _name(options: Mapping[str, str]) -> str:
 
 
 def _text(value: str) -> str:
-    """A TOML string; JSON's are a part of TOML's but for one character."""
+    """Quote a TOML string. JSON's strings are TOML's except for one character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _command(words: Sequence[str]) -> str:
-    """The command line, one option a line."""
+    """Return the key ``atc`` with the command line, one option per line."""
     lines: list[str] = []
     for word in words:
         quoted = shlex.quote(word)
@@ -207,8 +209,8 @@ def _command(words: Sequence[str]) -> str:
 def _write(path: Path, text: str) -> None:
     if path.name != str(path):
         raise InitError(
-            f"-o {path} is not in this directory; a release file belongs where atc is started, for "
-            "relative paths count from it."
+            f"-o {path} is not in this directory; a release file belongs where atc is started, "
+            "because relative paths count from it."
         )
     try:
         content = text.encode()

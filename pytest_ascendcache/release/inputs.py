@@ -1,4 +1,4 @@
-"""What a release's conversion reads: the conversion stands for as long as none of it changes."""
+"""The files that converting a release's model reads; a conversion is valid until one changes."""
 
 from __future__ import annotations
 
@@ -11,56 +11,57 @@ from functools import lru_cache
 from pathlib import Path
 
 from pytest_ascendcache.release import command as atc
-from pytest_ascendcache.release.atc_options import INPUT_FILES
 from pytest_ascendcache.release.file import Release
 
 _ONNX = "5"
 """``--framework`` of ONNX."""
 
 _LOCATION = re.compile(rb"\x0a\x08location\x12(?:([\x01-\x7f])|([\x80-\xff])([\x01-\x7f]))")
-"""How a tensor of ONNX names the file its elements are in: two fields of a protobuf message, with
-the length of the name in one byte or in two."""
+"""How an ONNX tensor names the file with its elements: two fields of a protobuf message, the
+second with a length of one byte or of two."""
 
 _PIECE = 1 << 20
 _LARGE = 64 << 20
-"""Bytes that take longer to read than the clock of a file system takes to move on."""
+"""Bytes that take longer to read than one tick of a file system's clock."""
 
 
 def read_digests(release: Release) -> dict[str, str]:
-    """Digests of the files that the release's command names, by path; those of an ONNX model's
-    external data too.
+    """Return the digests, by path, of the files that the release's command reads.
+
+    They include an ONNX model's external data.
 
     Raises:
         OSError: for a file that cannot be read; its ``filename`` says which.
     """
-    options, found = release.conversion_options, dict[str, str]()
-    named = {atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK, atc.DEBUG_CONFIG, *INPUT_FILES}
+    options, files = release.conversion_options, list[Path]()
+    named = {atc.PRECISION_FILE, atc.OP_BANK, atc.MODEL_BANK, atc.DEBUG_CONFIG, *atc.INPUT_FILES}
     for key, value in options.items():
         path = Path(value)
-        if not path.is_absolute() or not (key in named or path.is_file()):
-            continue
-        for each in _files(path):
-            found[str(each)] = file_sha256(each)
+        if path.is_absolute() and (key in named or path.is_file()):
+            files += files_of(path)
     if release.model is not None and options.get("framework") == _ONNX:
-        for path in _external(release.model):
-            found[str(path)] = file_sha256(path)
-    return found
+        files += _external(release.model)
+    return {str(path): file_sha256(path) for path in files}
 
 
 def package_stamps(release: Release) -> dict[str, str]:
-    """Sizes and times of the files in directories that variables name, packages of operators among
-    them; byte code, which Python writes there as it runs, is left out."""
+    """Return sizes and times, by path, of the files in directories that variables name.
+
+    Packages of operators are such directories. Byte code is left out: Python writes it as it runs.
+    """
     found: dict[str, str] = {}
     for value in release.conversion_environment.values():
         for text in value.split(os.pathsep):
             if os.path.isabs(text):  # noqa: PTH117 - a text that need not be a path
-                files = (each for each in _files(Path(text)) if each.suffix != ".pyc")
-                found |= {str(each): _stamp(each) for each in files}
+                for path in files_of(Path(text)):
+                    if path.suffix != ".pyc":
+                        info = path.stat()
+                        found[str(path)] = f"{info.st_size} bytes of {info.st_mtime_ns}"
     return found
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """A regular file, or every one below a directory, in order."""
+def files_of(path: Path) -> Iterator[Path]:
+    """Yield a regular file, or every regular file below a directory in order."""
     if path.is_dir():
         yield from (each for each in sorted(path.rglob("*")) if each.is_file())
     elif path.is_file():
@@ -68,10 +69,10 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _external(model: Path) -> list[Path]:
-    """Files beside an ONNX model that have elements of its tensors, where they exist.
+    """Return the existing files with the elements of an ONNX model's tensors.
 
-    They are found by how their names are written; the model itself is not parsed, which is cheap
-    for one of 2 GB and needs no package.
+    The model is searched for their names instead of being parsed: this is cheap for a model of
+    2 GB and needs no package.
     """
     info = model.stat()
     names = _locations(model, info.st_size, info.st_mtime_ns, info.st_ino)
@@ -95,27 +96,20 @@ def _locations(model: Path, size: int, *_: int) -> tuple[str, ...]:
 
 
 def file_sha256(path: Path) -> str:
-    """Digest of a file of any size. A large one that has not been written since is not read again:
-    its time moves on while it is read, so a later change shows."""
+    """Return the digest of a file of any size.
+
+    A large file is read again only if its time, size or inode changed. Reading it takes longer
+    than a tick of the clock, so a change after reading has another time.
+    """
     info = path.stat()
-    if info.st_size < _LARGE:
-        return _sha256(path)
-    return _large_sha256(path, info.st_size, info.st_mtime_ns, info.st_ino)
+    read = _sha256.__wrapped__ if info.st_size < _LARGE else _sha256
+    return read(path, info.st_size, info.st_mtime_ns, info.st_ino)
 
 
 @lru_cache(maxsize=64)
-def _large_sha256(path: Path, *_: int) -> str:
-    return _sha256(path)
-
-
-def _sha256(path: Path) -> str:
+def _sha256(path: Path, *_: int) -> str:
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_PIECE):
             digest.update(chunk)
     return digest.hexdigest()
-
-
-def _stamp(path: Path) -> str:
-    info = path.stat()
-    return f"{info.st_size} bytes of {info.st_mtime_ns}"

@@ -1,6 +1,8 @@
-"""Directories of kernels that go with a release: where they are, and how old.
+"""The caches that go with a release: where their kernels are, how old, and of which cards.
 
-Source: facts ``cann-operator-cache`` sections 1.1 and 1.2; ``mindspore-incremental`` section 1.
+Source: facts ``cann-operator-cache`` sections 1.1 and 1.2; ``mindspore-incremental`` section 1;
+document M (MindSpore incremental build): a rank whose cache is missing compiles while the others
+wait for it.
 """
 
 from __future__ import annotations
@@ -14,18 +16,21 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pytest_ascendcache.caches import read_entries
+from pytest_ascendcache.caches.recognition import rank_number
 from pytest_ascendcache.caches.snapshot import read_quietly
 from pytest_ascendcache.release.file import Release
 from pytest_ascendcache.release.problem import Problem, names
 
 _KERNEL_CACHE = "kernel_cache"
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""How links fail that lead to no file."""
+"""The errors of a link that leads to no file."""
 
 
 def kernel_cache(cache: Path) -> Path | None:
-    """The directory with one directory per SoC: below ``cache``, ``cache`` itself, or above a
-    SoC's directory. ``None`` where there is none, as in MindSpore's caches."""
+    """Return the directory that has one directory per SoC; None if MindSpore filled the cache.
+
+    It may be below ``cache``, ``cache`` itself, or the parent if ``cache`` is a SoC's directory.
+    """
     for candidate in (cache / _KERNEL_CACHE, cache, cache.parent):
         if candidate.name == _KERNEL_CACHE and candidate.is_dir():
             return candidate
@@ -33,7 +38,7 @@ def kernel_cache(cache: Path) -> Path | None:
 
 
 def soc_directory(cache: Path, soc: str) -> Path | None:
-    """Where ``cache`` keeps the entries of a SoC; ``None`` where it keeps none."""
+    """Return the directory with a SoC's entries; None if ``cache`` has none."""
     above = kernel_cache(cache)
     directory = cache / soc if above is None else above / soc
     if above is None and not directory.is_dir() and cache.name == soc:
@@ -42,18 +47,20 @@ def soc_directory(cache: Path, soc: str) -> Path | None:
 
 
 def copy_kernels(release: Release, cache: Path, root: Path) -> bool:
-    """Copy what of a cache serves the release's operators to a new cache directory ``root``.
+    """Copy the entries of the release's operator types to a new cache directory ``root``.
 
-    Only entries of its operator types are taken, and files that say what the cache is; links
-    are not. Returns whether there is a cache of the SoC at all.
+    Files that describe the cache are copied too, links are not. Returns whether ``cache`` has
+    entries of the release's SoC at all.
     """
     types = tuple(f"te_{each.lower()}_" for each in {one.type for one in release.operators})
     return _copy_entries(release, cache, root, types)
 
 
 def copy_cache(release: Release, cache: Path, root: Path) -> bool:
-    """Copy every entry of the release's SoC to a new cache directory ``root``: which of them a
-    model's fused operators need, their names do not tell."""
+    """Copy every entry of the release's SoC to a new cache directory ``root``.
+
+    Their names do not tell which of them a model's fused operators need.
+    """
     return _copy_entries(release, cache, root, ("",))
 
 
@@ -75,7 +82,7 @@ def _copy_entries(release: Release, cache: Path, root: Path, beginnings: tuple[s
 
 
 def _copy(path: Path, directory: Path) -> None:
-    """Copy a file with its times. Those of the original stay: aging goes by them."""
+    """Copy a file with its times, and keep the original's access time, which aging uses."""
     target = directory / path.name
     with target.open("wb") as file:
         file.writelines(read_quietly(path))
@@ -83,13 +90,13 @@ def _copy(path: Path, directory: Path) -> None:
 
 
 def outdated_kernels(release: Release) -> list[Problem]:
-    """Entries that are older than the knowledge base: no force since it changed.
+    """Report entries older than the knowledge base: nobody compiled with force since it changed.
 
-    Force removes every entry and compiles anew, so after one all entries are newer. Times are
-    compared in whole seconds, as reuse by CANN keeps no more of them.
+    Force removes every entry and compiles again, so that all entries are newer. Times are compared
+    in whole seconds, because CANN drops the rest when it reuses an entry.
 
     Raises:
-        FileNotFoundError: for a knowledge base that is not there or has no file.
+        FileNotFoundError: if a knowledge base does not exist or has no file.
     """
     newest = max(map(_newest, release.knowledge_base))
     found = []
@@ -123,8 +130,10 @@ def _older(directory: Path, second: int) -> Iterator[tuple[int, str]]:
 
 
 def _newest(bank: Path) -> tuple[int, Path]:
-    """The last change of any file of a knowledge base, in whole seconds, and which it is. A link
-    is what it leads to; one that leads nowhere holds nothing."""
+    """Return when a knowledge base last changed, in whole seconds, and the file that changed.
+
+    A link counts as the file that it leads to, and not at all if it leads to none.
+    """
     changed = []
     for path in _files(bank) if bank.is_dir() else [bank]:
         try:
@@ -141,7 +150,7 @@ def _newest(bank: Path) -> tuple[int, Path]:
 
 
 def _files(directory: Path) -> Iterator[Path]:
-    """All files below a directory, each directory once, linked ones too."""
+    """Yield all files below a directory; linked directories count too, but only once."""
 
     def refuse(error: OSError) -> None:
         raise error
@@ -158,3 +167,36 @@ def _files(directory: Path) -> Iterator[Path]:
 
 def _when(second: int) -> str:
     return datetime.fromtimestamp(second, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def rank_directories(cache: Path) -> dict[int, Path]:
+    """Return MindSpore's directories ``rank_<n>`` in a cache, by number."""
+    if not cache.is_dir():
+        return {}
+    ranks = {each: rank_number(each.name) for each in cache.iterdir() if each.is_dir()}
+    return {rank: path for path, rank in ranks.items() if rank is not None}
+
+
+def rank_problems(release: Release) -> list[Problem]:
+    """Report caches by rank that lack kernels of a card, or have those of an unknown card."""
+    found = []
+    for cache in release.caches:
+        ranks = rank_directories(cache)
+        if not ranks:
+            continue
+        cards = range(release.cards)
+        with_kernels = {n for n, path in ranks.items() if any(path.glob("kernel_meta/*.o"))}
+        without = [f"rank_{rank}" for rank in cards if rank not in with_kernels]
+        others = [f"rank_{rank}" for rank in sorted(ranks) if rank not in cards]
+        if without:
+            found.append(
+                Problem(
+                    f"{cache} has no kernels of {names(without)}: that card compiles while the "
+                    "others wait for it, HCCL_CONNECT_TIMEOUT seconds at most",
+                    f"a cache of each of {release.cards} cards",
+                )
+            )
+        if others:
+            wanted = f"caches of {release.cards} cards only"
+            found.append(Problem(f"{cache} has {names(others)}", wanted))
+    return found

@@ -1,8 +1,8 @@
 """The golden kernel manifest: which kernels a release was approved with.
 
-A JSON object: ``schema``; ``toolchain`` (name and version), ``soc`` and ``options``, a digest of
-everything else kernels depend on, for a manifest says nothing of kernels of another toolchain or
-of other options; ``kernels``, by operator: digest and size (bytes) of the object.
+It is a JSON object. ``kernels`` has the digest and size (bytes) of each operator's object. It holds
+only for the same ``toolchain`` (name and version), ``soc`` and ``options``, a digest of everything
+else that kernels depend on. ``schema`` is the version of this format.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.singleop import single_op_document
 from pytest_ascendcache.release import command as atc
 from pytest_ascendcache.release.file import Release
-from pytest_ascendcache.release.inputs import file_sha256
+from pytest_ascendcache.release.inputs import file_sha256, files_of
 from pytest_ascendcache.release.problem import Problem
 
 SCHEMA = 1
 
 
 class ManifestError(Exception):
-    """A manifest nothing can be compared with, or that cannot be written."""
+    """A manifest cannot be compared with, or cannot be written."""
 
 
 @dataclass(frozen=True)
 class KernelDigest:
-    """A kernel: digest and size (bytes) of its object; ``operator`` describes it to people."""
+    """Digest and size (bytes) of a kernel's object; ``operator`` describes it to people."""
 
     operator: str
     sha256: str
@@ -46,8 +46,10 @@ class KernelDigest:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Kernels by operator (see :func:`distinct_operators`), and what they depend on; ``model`` has
-    those of the converted model by the names of their functions, where it was converted."""
+    """Kernels by operator (see :func:`distinct_operators`), and what they depend on.
+
+    ``model`` has the kernels of the converted model by function name, if there is a model.
+    """
 
     toolchain: str
     version: str
@@ -57,7 +59,7 @@ class Manifest:
     model: Mapping[str, KernelDigest] | None = None
 
     def unlike(self, other: Manifest) -> str:
-        """Why the kernels of two manifests cannot be compared; empty where they can."""
+        """Return why the kernels of two manifests cannot be compared; empty if they can."""
         for what, mine, theirs in (
             ("toolchain", self.toolchain, other.toolchain),
             ("toolchain version", self.version, other.version),
@@ -70,37 +72,39 @@ class Manifest:
         return ""
 
     def model_problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
-        """Where the kernels of the model converted now are not those of the manifest."""
-        found, golden = [], self.model or {}
-        for name in sorted({*golden, *now}):
-            if name not in golden:
+        """Return how the kernels of the model converted now differ from the manifest's."""
+        found = []
+        for name, golden, kernel in _differences(self.model or {}, now):
+            if golden is None:
                 found.append(Problem(f"the model has the kernel {name}", "not in manifest"))
-            elif name not in now:
-                found.append(Problem(f"the model has no kernel {name}", _shown(golden[name])))
-            elif _bytes(golden[name]) != _bytes(now[name]):
-                found.append(Problem(f"{name}: {_shown(now[name])}", _shown(golden[name])))
+            elif kernel is None:
+                found.append(Problem(f"the model has no kernel {name}", _shown(golden)))
+            else:
+                found.append(Problem(f"{name}: {_shown(kernel)}", _shown(golden)))
         return found
 
     def problems(self, now: Mapping[str, KernelDigest]) -> list[Problem]:
-        """Where the kernels compiled now are not those of the manifest."""
+        """Return how the kernels compiled now differ from the manifest's."""
         found = []
-        for key in sorted({*self.kernels, *now}):
-            golden, kernel = self.kernels.get(key), now.get(key)
-            if golden is None and kernel is not None:
+        for key, golden, kernel in _differences(self.kernels, now):
+            if kernel is None:
+                wanted = f"a kernel of {golden.operator}" if golden else ""
+                found.append(Problem(f"no operator of the release is {key}", wanted))
+            elif golden is None:
                 found.append(Problem(f"{kernel.operator} ({key}) is compiled", "not in manifest"))
-            elif kernel is None and golden is not None:
-                found.append(
-                    Problem(
-                        f"no operator of the release is {key}", f"a kernel of {golden.operator}"
-                    )
-                )
-            elif golden is not None and kernel is not None and _bytes(golden) != _bytes(kernel):
+            else:
                 found.append(Problem(f"{kernel.operator}: {_shown(kernel)}", _shown(golden)))
         return found
 
 
-def _bytes(kernel: KernelDigest) -> tuple[str, int]:
-    return (kernel.sha256, kernel.size)
+def _differences(
+    golden: Mapping[str, KernelDigest], now: Mapping[str, KernelDigest]
+) -> Iterator[tuple[str, KernelDigest | None, KernelDigest | None]]:
+    """Yield the keys whose objects differ, each with the golden and the present kernel."""
+    for key in sorted({*golden, *now}):
+        one, other = golden.get(key), now.get(key)
+        if one is None or other is None or (one.sha256, one.size) != (other.sha256, other.size):
+            yield key, one, other
 
 
 def _shown(kernel: KernelDigest) -> str:
@@ -111,26 +115,24 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9._-]{1,120}")
 
 
 def distinct_operators(release: Release) -> dict[str, OperatorSpec]:
-    """The operators that are different kernels, by a key made of what the kernel depends on.
+    """Return one operator per kernel, by a key made of what the kernel depends on.
 
-    That is type, tensors and attributes, and the name where the precision file gives a mode to
-    an operator by its name. A name that can be no file's is left out where it does not matter,
-    for ATC delivers kernels under their names.
+    That is type, tensors and attributes, and the name if the precision file gives the operator a
+    mode by name. ATC names delivered files after operators, so another name is dropped if no file
+    can have it.
     """
     file = release.precision_file
     named = _modes(file).by_name if file is not None and file.is_file() else {}
     found: dict[str, OperatorSpec] = {}
     for operator in release.operators:
-        key = _key(operator) + (f"-{operator.name}" if operator.name in named else "")
-        if operator.name not in named and not _FILE_NAME.fullmatch(operator.name):
+        text = json.dumps(single_op_document([operator.named("")]), sort_keys=True)
+        key = f"{operator.type}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        if operator.name in named:
+            key += f"-{operator.name}"
+        elif not _FILE_NAME.fullmatch(operator.name):
             operator = operator.named("")
         found.setdefault(key, operator)
     return found
-
-
-def _key(operator: OperatorSpec) -> str:
-    text = json.dumps(single_op_document([operator.named("")]), sort_keys=True)
-    return f"{operator.type}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 def _modes(path: Path) -> ModeTable:
@@ -138,12 +140,12 @@ def _modes(path: Path) -> ModeTable:
 
 
 def options_digest(release: Release) -> str:
-    """Digest of what its kernels depend on beside toolchain, SoC and operators.
+    """Return a digest of what kernels depend on apart from toolchain, SoC and operators.
 
-    Files count by what they say, so that a release may be moved and commented.
+    Files count by content, so that a release may be moved, and its precision file commented.
 
     Raises:
-        OSError: where one of the files cannot be read.
+        OSError: if one of the files cannot be read.
     """
     options: dict[str, Any] = dict(release.kernel_options)
     if release.precision_file is not None and atc.PRECISION_FILE in options:
@@ -157,31 +159,17 @@ def options_digest(release: Release) -> str:
 
 
 def _content(path: Path) -> dict[str, str]:
-    """Digests of a file, or of every file of a directory, by name."""
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    return {
-        "" if each == path else each.relative_to(path).as_posix(): file_sha256(each)
-        for each in files
-    }
-
-
-def _check_manifest(path: Path) -> None:
-    """Whatever is there under a manifest's name and is none is not to be lost."""
-    try:
-        content = json.loads(read_text(path))
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict) or "kernels" not in content:
-        raise ManifestError(
-            f"{path} is no manifest and is left as it is; name another file, or remove it."
-        )
+    """Return the digests of a directory's files by relative path, or of one file by ``""``."""
+    if not path.is_dir():
+        return {"": file_sha256(path)}
+    return {each.relative_to(path).as_posix(): file_sha256(each) for each in files_of(path)}
 
 
 def read_manifest(path: Path) -> Manifest:
     """Read a manifest.
 
     Raises:
-        ManifestError: naming the file and what is wrong with it.
+        ManifestError: names the file and what is wrong with it.
     """
     try:
         content = json.loads(read_text(path))
@@ -207,29 +195,30 @@ def read_manifest(path: Path) -> Manifest:
         {key: KernelDigest(**fields) for key, fields in content.get(part, {}).items()}
         for part in ("kernels", "model")
     )
-    toolchain = content["toolchain"]
     return Manifest(
-        *(toolchain["name"], toolchain["version"], content["soc"], content["options"]),
-        kernels,
-        model if "model" in content else None,
+        toolchain=content["toolchain"]["name"],
+        version=content["toolchain"]["version"],
+        soc=content["soc"],
+        options=content["options"],
+        kernels=kernels,
+        model=model if "model" in content else None,
     )
 
 
 def _damage(content: Mapping[str, Any]) -> str:
-    """What a manifest lacks, in words; empty where it is whole."""
+    """Return what is wrong with a manifest's content; empty if nothing is."""
     for key, kind in (("toolchain", dict), ("soc", str), ("options", str), ("kernels", dict)):
         if not isinstance(content.get(key), kind):
             return f"'{key}' is missing or of another type"
     for key in ("name", "version"):
         if not isinstance(content["toolchain"].get(key), str):
             return f"'toolchain.{key}' is missing or of another type"
-    wanted = {"operator": str, "sha256": str, "size": int}
     model = content.get("model", {})
     if not isinstance(model, dict):
         return "'model' is of another type"
+    wanted = {"operator": str, "sha256": str, "size": int}
     for name, fields in [*content["kernels"].items(), *model.items()]:
-        whole = isinstance(fields, dict) and fields.keys() == wanted.keys()
-        if not whole or not all(type(fields[key]) is kind for key, kind in wanted.items()):
+        if not isinstance(fields, dict) or {k: type(v) for k, v in fields.items()} != wanted:
             return f"the kernel '{name}' has not just {', '.join(wanted)}"
     return ""
 
@@ -240,8 +229,9 @@ def update_manifest(
     kernels: Mapping[str, KernelDigest] | None = None,
     model: Mapping[str, KernelDigest] | None = None,
 ) -> None:
-    """Write the kernels of operators or of the model into a manifest. The other part is kept where
-    it is of the same circumstances; one process at a time reads and writes it.
+    """Write the kernels of operators or of the model into a manifest.
+
+    The other part is kept if it is comparable. Concurrent updates wait for each other.
 
     Raises:
         ManifestError: as :func:`read_manifest` and :func:`write_manifest`.
@@ -250,22 +240,17 @@ def update_manifest(
         golden = read_manifest(path) if path.exists() else now
         if golden.unlike(now):
             golden = now
-        write_manifest(
-            path,
-            replace(
-                now,
-                kernels=golden.kernels if kernels is None else kernels,
-                model=golden.model if model is None else model,
-            ),
-        )
+        kernels = golden.kernels if kernels is None else kernels
+        model = golden.model if model is None else model
+        write_manifest(path, replace(now, kernels=kernels, model=model))
 
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """No other process updates a manifest in this directory meanwhile.
+    """Hold the lock under which one process at a time updates manifests in a directory.
 
     Raises:
-        ManifestError: where the directory cannot be locked.
+        ManifestError: if the directory cannot be opened.
     """
     place = destination(path).parent
     try:
@@ -273,7 +258,7 @@ def _alone(path: Path) -> Iterator[None]:
     except OSError as error:
         raise ManifestError(f"the manifest {path} cannot be written ({error.strerror}).") from None
     try:
-        # NFS locks no directories. Writing still replaces the file as a whole there.
+        # NFS cannot lock a directory. Writing still replaces the file as a whole there.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -282,13 +267,20 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write a manifest whole, or leave the one that is there.
+    """Write a manifest, as a whole or not at all.
 
     Raises:
-        ManifestError: where it cannot be written, or something else is there.
+        ManifestError: if it cannot be written, or the file exists and is not a manifest.
     """
     if path.exists():
-        _check_manifest(path)
+        try:
+            existing = json.loads(read_text(path))
+        except (OSError, ValueError, RecursionError):
+            existing = None
+        if not isinstance(existing, dict) or "kernels" not in existing:
+            raise ManifestError(
+                f"{path} is no manifest and is left as it is; name another file, or remove it."
+            )
     content = {
         "schema": SCHEMA,
         "toolchain": {"name": manifest.toolchain, "version": manifest.version},

@@ -1,8 +1,8 @@
-"""Which names of nodes a release's model has, read from the model's file alone.
+"""Finds names of nodes in the file of a release's model, without parsing it.
 
-A network file keeps a name whole: as a field of a protocol buffer, which is its length and its
-bytes, or in quotes, where the file is text. So no package is needed that reads the format, and
-the formats that nothing here can read are looked through, too.
+A network file contains each name in one piece: as a field of a protocol buffer, which is a length
+and the bytes, or in quotes if the file is text. The search needs no package for the format, and
+works for formats that no package here can read.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Collection, Iterator
 from pytest_ascendcache.release.file import Release
 
 _NAME = {"3": b"\x0a", "5": b"\x1a"}
-"""How the field of a node's name begins, by ``--framework``: TensorFlow's and ONNX's. Where it is
-not known, any field with these bytes counts."""
+"""The first byte of the field with a node's name, by ``--framework``: of TensorFlow and ONNX. For
+others any field counts that has the name's bytes."""
 _TYPE = {"5": b"\x22"}
-"""The same for a node's type. Atc numbers ONNX nodes that have no name, so a type and any number
-count as a name."""
+"""The same for a node's type. ATC calls ONNX nodes without a name by type and number, so a type
+with any number counts as a name."""
 _NUMBERED = re.compile(r"(.+)_\d+")
 _AT_ONCE = 1 << 24
-"""Bytes of a model that are looked through at once."""
+"""Bytes of a model that are searched at once."""
 
 
 def nodes_among(release: Release, names: Collection[str]) -> frozenset[str]:
-    """Those of the names that nodes of the model have.
+    """Return those names that nodes of the model have.
 
     Raises:
-        OSError: for a model that cannot be read.
+        OSError: if the model cannot be read.
     """
     if release.model is None or not names:
         return frozenset()
@@ -39,15 +39,13 @@ def nodes_among(release: Release, names: Collection[str]) -> frozenset[str]:
     with release.model.open("rb") as file:
         while len(found) < len(wanted) and (read := file.read(_AT_ONCE)):
             part = before + read
-            for name in wanted.keys() - found:
-                if any(text in part for text in wanted[name]):
-                    found.add(name)
+            found |= {name for name in wanted if any(text in part for text in wanted[name])}
             before = part[-longest:]
     return frozenset(found)
 
 
 def _spellings(name: str, framework: str) -> Iterator[bytes]:
-    """What a file holds that has a node of this name."""
+    """Yield the byte strings of which a file has one if it has a node of this name."""
     yield _NAME.get(framework, b"") + _field(name)
     for quote in ("'", '"'):
         yield f"{quote}{name}{quote}".encode(errors="replace")
@@ -57,7 +55,7 @@ def _spellings(name: str, framework: str) -> Iterator[bytes]:
 
 
 def _field(text: str) -> bytes:
-    """The length of a text as a protocol buffer writes it, and the text."""
+    """Encode a text as a protocol buffer does: its length, then its bytes."""
     data = text.encode(errors="replace")
     length, coded = len(data), bytearray()
     while length > 0x7F:

@@ -1,7 +1,7 @@
-"""Which implementation of an operator a release gets: by a file that is kept with it.
+"""The precision file of a release, which chooses an implementation mode for each operator.
 
-Source: document I (``--op_select_implmode``), recommended configuration; for the syntax of its
-files facts ``cann-operator-cache`` sections 5.1 and 5.2.
+Source: document I (``--op_select_implmode``), recommended configuration; for the syntax of the
+file facts ``cann-operator-cache`` sections 5.1 and 5.2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEPT = "a precision file beside the release file, loaded with --op_precision_mo
 
 
 def debugging_option_problems(release: Release) -> list[Problem]:
-    """``--op_select_implmode`` and its list of types are for debugging only."""
+    """Report ``--op_select_implmode`` and its list of types, which are only for debugging."""
     return [
         Problem(f"--{name}={release.options[name]}", f"no such option, but {_KEPT}")
         for name in (atc.SELECT_MODE, atc.MODE_TYPES)
@@ -31,7 +31,7 @@ def debugging_option_problems(release: Release) -> list[Problem]:
 
 
 def kept_file_problems(release: Release) -> list[Problem]:
-    """The precision file is loaded, is there, and goes with the release."""
+    """Report a precision file that is not loaded, does not exist or is not in the release."""
     loaded, path = release.options.get(atc.PRECISION_FILE, ""), release.precision_file
     if path is None:
         return [Problem("no precision file: the modes are whatever CANN's tables say", _KEPT)]
@@ -41,13 +41,14 @@ def kept_file_problems(release: Release) -> list[Problem]:
         return [Problem(f"--{atc.PRECISION_FILE}={loaded}, but the release has {path.name}", _KEPT)]
     if not path.is_file():
         return [Problem(f"there is no file {path}", _KEPT)]
-    if not path.resolve().is_relative_to(release.directory.resolve()):
-        return [Problem(f"{path.resolve()} is outside of {release.directory}", _KEPT)]
+    directory = release.path.parent
+    if not path.resolve().is_relative_to(directory.resolve()):
+        return [Problem(f"{path.resolve()} is outside of {directory}", _KEPT)]
     return []
 
 
 def has_two_implementations(release: Release, tables: ImplModeTables) -> bool:
-    """Whether any of its operators has; without operators that is taken for granted."""
+    """Return whether any operator has two implementations; True if there are no operators."""
     return not release.operators or any(map(tables.has_two, release.operators))
 
 
@@ -60,13 +61,13 @@ class _Line:
 
 
 def precision_file_problems(text: str, release: Release, tables: ImplModeTables) -> list[Problem]:
-    """Lines of a precision file that will not do what they say; CANN drops them silently.
+    """Report lines of a precision file that have no effect: CANN drops them silently.
 
-    A mode has to be one that ``all_ops_impl_mode.ini`` lists for the type, or the line one that
-    the installation's own tables have: some of those are not in that list.
+    A line is right if ``all_ops_impl_mode.ini`` lists its mode for the type, or if one of the
+    installation's own tables has the same line: that list is incomplete.
 
     Raises:
-        OSError: for a model that cannot be read.
+        OSError: if the model cannot be read.
     """
     types, found = _types(release), list[Problem]()
     named = {line.key for line in _lines(text, []) if line.by_name}
@@ -93,17 +94,17 @@ def precision_file_problems(text: str, release: Release, tables: ImplModeTables)
 
 
 def unknown_nodes(text: str, release: Release) -> list[str]:
-    """Names of nodes that neither an operator nor the model has, in the order of the lines.
+    """Return names of nodes that neither an operator nor the model has, in line order.
 
-    Whether such a line takes effect cannot be told from files: a fusion may make the node.
+    Files cannot tell whether such a line takes effect: a fusion may create the node.
 
     Raises:
-        OSError: for a model that cannot be read.
+        OSError: if the model cannot be read.
     """
-    named = [line.key for line in _lines(text, []) if line.by_name]
-    left = [each for each in named if each not in _types(release)]
-    known = nodes_among(release, left)
-    return [] if release.model is None else [each for each in left if each not in known]
+    types = _types(release)
+    names = [line.key for line in _lines(text, []) if line.by_name and line.key not in types]
+    known = nodes_among(release, names)
+    return [] if release.model is None else [each for each in names if each not in known]
 
 
 def _types(release: Release) -> dict[str, str]:
@@ -111,7 +112,7 @@ def _types(release: Release) -> dict[str, str]:
 
 
 def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
-    """The lines that say something; what is none of the syntax goes to ``found``."""
+    """Yield the lines that assign a mode; lines with wrong syntax are added to ``found``."""
     by_name = False
     for number, line in enumerate(text.split("\n"), start=1):
         content = line.strip()
@@ -124,22 +125,18 @@ def _lines(text: str, found: list[Problem]) -> Iterator[_Line]:
         if separator and key and mode:
             yield _Line(number, by_name, key, mode)
         else:
-            found.append(
-                Problem(
-                    f"line {number} is {content!r}",
-                    "<operator type>=<mode>, [ByOpType] or [ByNodeName]",
-                )
-            )
+            wanted = "<operator type>=<mode>, [ByOpType] or [ByNodeName]"
+            found.append(Problem(f"line {number} is {content!r}", wanted))
 
 
 def _wrong_name(
     line: _Line, release: Release, tables: ImplModeTables, is_type: bool
 ) -> Iterator[Problem]:
-    """What is wrong with a line for a node that no operator is named like."""
+    """Report a wrong line about a node whose name no operator has."""
     if release.model is None:
         if types := _types(release):
-            told = f"line {line.number}: no operator is named {line.key!r}"
-            yield Problem(told, _nearest(line.key, types))
+            found = f"line {line.number}: no operator is named {line.key!r}"
+            yield Problem(found, _nearest(line.key, types))
     elif is_type:
         yield Problem(
             f"line {line.number}: {line.key!r} is a type, and the line is below [ByNodeName]",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding: what the release has, and what it should have."""
+    """One problem: what was observed in the release, and what is expected."""
 
     found: str
     wanted: str
@@ -18,7 +18,7 @@ class Problem:
 
 
 def story(problems: Sequence[Problem], shown: int = 8) -> str:
-    """All of them as a failing check tells them; of many, the first."""
+    """Return the first problems as the message of a failing check."""
     lines = [str(each) for each in problems[:shown]]
     if len(problems) > shown:
         lines.append(f"and {len(problems) - shown} more")
@@ -26,6 +26,6 @@ def story(problems: Sequence[Problem], shown: int = 8) -> str:
 
 
 def names(items: Sequence[str], shown: int = 3) -> str:
-    """A few of many names, in one line."""
+    """Return the first few names in one line."""
     more = f" and {len(items) - shown} more" if len(items) > shown else ""
     return ", ".join(items[:shown]) + more

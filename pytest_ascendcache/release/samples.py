@@ -1,6 +1,6 @@
-"""What a release's model is run with, and what it should give: sample inputs, a float32 run.
+"""Sample inputs for a release's model, and the outputs of a float32 run to compare with.
 
-Both need numpy, a run also the package onnx; neither is imported before it is needed.
+Both need numpy, and a run the package onnx too; neither is imported before it is needed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ _SEED = 20
 
 
 class SamplesError(Exception):
-    """Why nothing can be run; one sentence."""
+    """Says in one sentence why the model cannot be run."""
 
 
 def sample_inputs(release: Release) -> Arrays:
-    """The release's own inputs, or some made for the shapes of its ONNX model.
+    """Return the release's own inputs, or generate some for the shapes of its ONNX model.
 
-    Made ones are the same every time: normal numbers, and whole numbers: for what indexes a table
-    those from its first row to its last, both among them, else 0 and 1, which are masks.
+    Generated inputs are the same every time. Floating-point inputs are normally distributed.
+    Whole numbers are row numbers if the input indexes a table, the first and the last row among
+    them; otherwise 0 and 1, as in a mask.
 
     Raises:
-        SamplesError: for a file that cannot be read, or a model whose inputs cannot be told.
+        SamplesError: if a file cannot be read, or the model does not tell its inputs.
     """
     if release.inputs is not None:
         return _read(release.inputs)
@@ -61,7 +62,7 @@ def sample_inputs(release: Release) -> Arrays:
 
 
 def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
-    """``--input_shape``, as far as it can be read: ``name:1,16;other:1,3,224,224``."""
+    """Parse ``--input_shape``, such as ``name:1,16;other:1,3,224,224``; skips unreadable parts."""
     found = {}
     for part in text.split(";"):
         name, separator, extents = part.strip().rpartition(":")
@@ -72,11 +73,10 @@ def asked_shapes(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def float32_outputs(release: Release, inputs: Mapping[str, NDArray[Any]]) -> Arrays:
-    """What the ONNX model gives for these inputs by its own definition, in float32: computed by
-    onnxruntime where it is installed, else by the package onnx, which takes longer.
+    """Run the ONNX model in float32 with onnxruntime, or with the slower package onnx.
 
     Raises:
-        SamplesError: where neither can run it.
+        SamplesError: if neither can run it.
     """
     proto = _onnx(release)
     names = [each.name for each in proto.graph.output]
@@ -91,9 +91,9 @@ def float32_outputs(release: Release, inputs: Mapping[str, NDArray[Any]]) -> Arr
 
             session = ReferenceEvaluator(path)
         values = session.run(names, dict(inputs))
-    except Exception as error:  # either may say anything of a model, and none of it is a verdict
-        said = " ".join(str(error).split())[:200]
-        raise SamplesError(f"{path} cannot be run in float32 ({said}).") from None
+    except Exception as error:  # either may raise anything, and none of it is a verdict
+        reason = " ".join(str(error).split())[:200]
+        raise SamplesError(f"{path} cannot be run in float32 ({reason}).") from None
     return dict(zip(names, values, strict=True))
 
 
@@ -123,20 +123,19 @@ def _onnx(release: Release) -> Any:
         ) from None
     try:
         return onnx.load(str(release.model), load_external_data=False)
-    except Exception as error:  # protobuf's own, which differs between its implementations
+    except Exception as error:  # protobuf's error differs between its implementations
         raise SamplesError(f"{release.model} cannot be read ({error}).") from None
 
 
 def _largest(dtype: str) -> int:
-    """The largest number of a type that is no floating-point one."""
+    """Return the largest number of an integer type; 1 for bool."""
     import numpy as np
 
     return int(np.iinfo(dtype).max) if np.dtype(dtype).kind in "iu" else 1
 
 
 def _rows(graph: Any) -> dict[str, int]:
-    """The inputs that do nothing but index tables of the model, with how many rows the shortest of
-    these has."""
+    """Return the inputs that only index tables of the model, with the rows of the shortest."""
     tables = {each.name: tuple(each.dims) for each in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute:
@@ -152,7 +151,7 @@ def _rows(graph: Any) -> dict[str, int]:
 
 
 def _inputs(graph: Any) -> list[tuple[str, str, tuple[int, ...]]]:
-    """Name, numpy type and shape of every input that is no weight; -1 is any extent."""
+    """Return name, numpy type and shape of every input but weights; -1 is a dynamic extent."""
     import onnx
 
     weights = {each.name for each in graph.initializer}

@@ -1,4 +1,4 @@
-"""Audits of existing caches: what is found in them, and what an audit leaves behind."""
+"""Audits of existing caches: what they find, and that they leave no trace."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ SCENES = [
 
 
 def look(directory: Path, edition: str = "8.0.RC3") -> Audit:
-    """An audit with no settings in the environment, by an edition of CANN's documents."""
+    """Audit a directory by an edition of CANN's documents, without settings in the environment."""
     return audit(directory, environment=NOTHING, edition=named(edition))
 
 
 @pytest.fixture
 def unprivileged(tmp_path: Path) -> Iterator[Path]:
-    """A directory of an ordinary user, although root runs the test."""
+    """A directory of an ordinary user, even if root runs the test."""
     if os.geteuid():
         yield tmp_path
         return
@@ -62,7 +62,7 @@ def unprivileged(tmp_path: Path) -> Iterator[Path]:
 
 
 def broken(result: Audit) -> set[str]:
-    """Ids of the rules that found fault."""
+    """Return the ids of the broken rules."""
     return {check.value for check in result.found}
 
 
@@ -88,11 +88,11 @@ def test_an_audit_leaves_no_trace(tmp_path: Path) -> None:
     cache.entries[1].object.unlink()
     (cache.soc / "link").symlink_to("/etc/hostname")
     for path in tmp_path.rglob("*"):
-        # Older than its other times: any mount but noatime would renew it.
+        # An access time older than the other times is renewed by any mount but noatime.
         os.utime(path, (1, path.lstat().st_mtime), follow_symlinks=False)
     before = Snapshot.take(tmp_path)
     directories = {path: path.stat().st_atime_ns for path in tmp_path.rglob("*") if path.is_dir()}
-    # Taking a snapshot looks into directories.
+    # Taking a snapshot renews access times of directories.
     for path in directories:
         os.utime(path, (1, path.stat().st_mtime))
     look(tmp_path)
@@ -173,19 +173,19 @@ def test_findings_are_counted_beyond_those_that_are_named(tmp_path: Path) -> Non
     found = result.found[Check.WHOLE_ENTRIES]
     assert (found.count, len(found.first)) == (150, 100)
     assert [each.path for each in found.first] == sorted(each.path for each in found.first)
-    told = story(result, Check.WHOLE_ENTRIES).splitlines()
-    assert told[0].startswith("150 faults, ")
-    assert told[-1] == "  and 145 more"
+    lines = story(result, Check.WHOLE_ENTRIES).splitlines()
+    assert lines[0].startswith("150 faults, ")
+    assert lines[-1] == "  and 145 more"
 
 
 @pytest.mark.parametrize("name", ["te_add\n\x1b[31m.json", "te_\udcff.json", "te_新.json"])
-def test_any_name_can_be_told(name: str, tmp_path: Path) -> None:
+def test_any_name_can_be_shown(name: str, tmp_path: Path) -> None:
     cache = kernel_cache(tmp_path)
     put(cache.soc / name, b"[]")
     result = look(tmp_path)
-    told = story(result, Check.METADATA)
-    assert len(told.splitlines()) == 2
-    assert told.encode()  # a lone surrogate could not be
+    text = story(result, Check.METADATA)
+    assert len(text.splitlines()) == 2
+    assert text.encode()  # fails for a lone surrogate
     json.dumps([each.as_dict() for each in result.found[Check.METADATA].first])
 
 
@@ -305,7 +305,7 @@ def test_what_would_age_is_what_the_document_says() -> None:
     assert set(aging.oldest) <= expected.must_go
 
 
-def test_what_would_age_is_told(tmp_path: Path) -> None:
+def test_what_would_age_is_reported(tmp_path: Path) -> None:
     cache = kernel_cache(tmp_path)
     put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
     entry = cache.entries[1]
@@ -332,7 +332,7 @@ def test_memory_does_not_grow_with_the_cache(tmp_path: Path) -> None:
     small = peak()
     for number in range(500, 3000):
         cann_entry(directory, number)
-    assert peak() - small < 2500 * 100  # bytes; a name alone has more than that
+    assert peak() - small < 2500 * 100  # bytes; a name alone needs more than that
 
 
 @pytest.mark.parametrize("content", ["", "README", "deep/a/b/c/d/e/f/kernel_cache"])
@@ -411,7 +411,7 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problems"),
     [
         ("[op_compiler_cache]\nmax_op_cache_size=20\nremain_cache_size_ratio=50\n", ()),
         ("[op_compiler_cache] # limits=8\nversion=1\n", ()),
@@ -438,5 +438,5 @@ def test_where_asking_for_a_name_is_forbidden_objects_count_once(
         ),
     ],
 )
-def test_limits_that_nothing_reads_are_named(text: str, said: tuple[str, ...]) -> None:
-    assert read_ini(text.encode()).problems == said
+def test_limits_that_nothing_reads_are_named(text: str, problems: tuple[str, ...]) -> None:
+    assert read_ini(text.encode()).problems == problems

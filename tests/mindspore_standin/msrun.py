@@ -1,6 +1,7 @@
-"""As much of ``msrun`` as checks use: starts ranks, logs them, and ends all where one fails.
+"""The part of ``msrun`` that checks use: it starts ranks, logs them, and ends all if one fails.
 
-``STANDIN_FAULT``: ``unnamed-rank`` does not say which, ``forgets-ranks`` ends none.
+With ``STANDIN_FAULT=unnamed-rank`` it does not say which rank failed; with ``forgets-ranks`` it
+ends none.
 """
 
 import os
@@ -10,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-given = dict(each[2:].partition("=")[::2] for each in sys.argv[1:] if each.startswith("--"))
+options = dict(each[2:].partition("=")[::2] for each in sys.argv[1:] if each.startswith("--"))
 command = [each for each in sys.argv[1:] if not each.startswith("--")]
-size, logs = int(given["worker_num"]), Path(given["log_dir"])
+size, logs = int(options["worker_num"]), Path(options["log_dir"])
 logs.mkdir(parents=True, exist_ok=True)
 fault = os.environ.get("STANDIN_FAULT", "")
 
@@ -20,7 +21,7 @@ ranks = {}
 
 
 def end(*_):
-    """The ranks that are left wait for one that has failed, and will never know."""
+    """End the remaining ranks, which would wait for the failed one."""
     if fault != "forgets-ranks":
         for each in ranks:
             os.kill(each, signal.SIGKILL)
@@ -30,17 +31,12 @@ def end(*_):
 signal.signal(signal.SIGALRM, end)
 with tempfile.TemporaryDirectory() as meeting:
     for rank in range(size):
-        environment = {
-            **os.environ,
-            "RANK_ID": str(rank),
-            "RANK_SIZE": str(size),
-            "STANDIN_MEETING": meeting,
-        }
+        own = {"RANK_ID": str(rank), "RANK_SIZE": str(size), "STANDIN_MEETING": meeting}
+        environment = {**os.environ, **own}
         with (logs / f"worker_{rank}.log").open("wb") as log:
-            started = subprocess.Popen(
-                ["python", *command], env=environment, stdout=log, stderr=log
-            )
-        ranks[started.pid] = rank
+            argv = ["python", *command]
+            process = subprocess.Popen(argv, env=environment, stdout=log, stderr=log)
+        ranks[process.pid] = rank
         print(f"Start worker process with rank id:{rank}", flush=True)
     code = 0
     while ranks:
@@ -53,5 +49,5 @@ with tempfile.TemporaryDirectory() as meeting:
             print(f"Worker {lost} exited abnormally with {how}.", flush=True)
         if how < 0 or fault == "forgets-ranks":
             end()
-        signal.setitimer(signal.ITIMER_REAL, 2)  # others may still say why, or succeed
+        signal.setitimer(signal.ITIMER_REAL, 2)  # other ranks may still print a reason, or succeed
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""Every attack is made on every room, or a reason is written down."""
+"""Every attack has a check in every room, or a reason why not."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ATTACKS = tomllib.loads((SUITE / "attacks.toml").read_text(encoding="utf-8"))["a
 CELLS = [(each["name"], room, each.get(room, "")) for each in ATTACKS for room in ROOMS]
 
 
-@pytest.mark.parametrize(("attack", "room", "said"), CELLS, ids=lambda each: each[:30])
-def test_a_cell_names_a_check_or_a_reason(attack, room, said):
-    if said.startswith("none: "):
-        assert len(said) > 15, f"{attack} on {room}: say why nothing makes it"
+@pytest.mark.parametrize(("attack", "room", "entry"), CELLS, ids=lambda each: each[:30])
+def test_a_cell_names_a_check_or_a_reason(attack, room, entry):
+    if entry.startswith("none: "):
+        assert len(entry) > 15, f"{attack} on {room}: say why no check makes it"
         return
-    file, _, check = said.partition("::")
+    file, _, check = entry.partition("::")
     assert (SUITE / file).is_file(), f"{attack} on {room}: no {file}"
     assert f"def {check}(" in (SUITE / file).read_text(encoding="utf-8"), f"no check {check}"
 

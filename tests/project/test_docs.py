@@ -1,4 +1,4 @@
-"""The documentation is true: the rule reference is current, links lead somewhere, examples run."""
+"""The documentation is true: generated pages are current, links exist, examples run."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     offline = ["--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*pip, "wheel", *offline, "--wheel-dir", place, source], check=True)
     (wheel,) = place.glob("*.whl")
-    # A wheel is installed by being unpacked; its commands are not asked for here.
+    # Unpacking a wheel installs it, except for its commands, which these tests do not use.
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(place / "site")
     return place / "site"
@@ -88,7 +88,7 @@ def test_the_example_project_runs_on_an_installed_wheel(
 ) -> None:
     project = tmp_path / "project"
     shutil.copytree(DOCS / "example", project, ignore=shutil.ignore_patterns("__pycache__"))
-    # Where the plugin is installed from the repository too, the wheel comes first.
+    # The wheel must come first if the plugin is installed from the repository too.
     (project / "where.py").write_text(
         "import pytest_ascendcache, sys\n"
         f"assert pytest_ascendcache.__file__.startswith({str(installed)!r})\n",

@@ -1,4 +1,4 @@
-"""CI recipes: they parse, their shell is shell, and their command lines are ours."""
+"""CI recipes: they parse, their shell has no syntax errors, their command lines collect checks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STEPS = {
 
 
 def _commands() -> Iterator[Any]:
-    """Every command line of pytest in the recipes: its arguments."""
+    """Yield the arguments of every command line of pytest in the recipes."""
     for name, steps in STEPS.items():
         for number, step in enumerate(steps):
             for line in step.replace("\\\n", " ").splitlines():
@@ -63,7 +63,7 @@ def _commands() -> Iterator[Any]:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository as the recipes expect it: a release, a cache, and atc on PATH."""
+    """A repository as the recipes expect it, with a release, a cache, and atc on PATH."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     path = pytester.path
     for each in (ROOT / "fixtures/release-operators").iterdir():
@@ -128,7 +128,7 @@ def test_the_install_line_builds_the_plugin_from_its_repository(tmp_path: Path) 
     for words in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "All"]):
         subprocess.run(["git", *words], cwd=repository, check=True)
     target = tmp_path / "installed"
-    # Without a network: what the plugin needs is here already.
+    # Without a network: the plugin's dependencies are installed already.
     offline = {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
     place = {"PIP_TARGET": str(target), "PYTEST_ASCENDCACHE": f"git+file://{repository}"}
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"

@@ -1,4 +1,4 @@
-"""The imports keep to ARCHITECTURE.md: a room imports only rooms above it."""
+"""Imports follow ARCHITECTURE.md: a room imports only rooms above it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ORDER = (
     "qualification",
     "plugin",
 )
-"""A room imports only rooms before it, and of those only what ``NEVER`` leaves."""
+"""A room imports only rooms before it, except for those that ``NEVER`` names."""
 
 NEVER = {
     "contract": {"combinations"},
@@ -45,7 +45,7 @@ NEVER = {
     "reports": {"toolchains", "processes", "observation", "faults", "ranks", "conformance"},
     "reference": {*ORDER} - {"words", "operators", "reference"},
 }
-"""What a room must not know although it stands before it."""
+"""Rooms that a room must not import although they come before it."""
 
 ALLOWED = {
     room: {*ORDER[:number]} - NEVER.get(room, set()) - {"reference"}
@@ -58,12 +58,11 @@ MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-"""Every module of the package by name, the plugin's included."""
+"""Every module of the package by name."""
 
 SPELLED_OUT = {
     "pytest_ascendcache.conformance": "pytest rewrites its asserts, so it is named before import",
-    # CANN's cache code calls a compiler of kernels, and the reference's programs are one: they are
-    # started as commands are.
+    # CANN's cache code needs a compiler of kernels; it starts the reference's programs as commands.
     "pytest_ascendcache.reference.atc": "toolchains/cann_cache has it compile kernels",
     "pytest_ascendcache.reference.run": "toolchains/cann_cache has it run kernels",
 }
@@ -71,7 +70,7 @@ SPELLED_OUT = {
 
 
 def _imported(path: Path) -> set[str]:
-    """Modules of the package a file imports: at its top, in functions, and for types alone."""
+    """Return the modules of the package that a file imports anywhere, even only for types."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -105,7 +104,7 @@ def test_no_import_is_hidden_in_a_string() -> None:
 
 
 def _spelled_out(path: Path) -> list[str]:
-    """Strings of a file, docstrings aside, that name a module of the package or import one."""
+    """Return strings of a file, except docstrings, that name or import a module of the package."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     statements = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)]
     docstrings = {id(each) for each in statements}
@@ -142,8 +141,8 @@ def test_the_architecture_names_every_room() -> None:
     ids=lambda path: path.parent.name,
 )
 def test_every_fixture_of_the_suite_reaches_its_checks(path: Path) -> None:
-    """Modules of the suite take what ``__all__`` names: an ``autouse`` fixture that it lacks would
-    be left out, and nobody would ask for it."""
+    """Modules of the suite import what ``__all__`` names. Without an entry there, an ``autouse``
+    fixture would be left out, and no check would notice."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     made = [
         each.name

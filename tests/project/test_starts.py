@@ -1,8 +1,7 @@
-"""The table of what checks cost: ``ci/starts`` writes it, and it knows every check of MindSpore."""
+"""The table of what checks cost, which ``ci/starts`` writes, and its entries for MindSpore."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -14,22 +13,17 @@ import pytest
 import pytest_ascendcache
 from pytest_ascendcache.conformance.costs import TOGETHER, UNKNOWN, asleep_of, runs_of
 from pytest_ascendcache.reports.files import SCHEMA
+from tests.project.conftest import CiModule
 
-ROOT = Path(__file__).parents[2]
 SUITE = Path(pytest_ascendcache.__file__).parent / "conformance"
 GRAPH, OPERATORS = "mindspore-graph-cache", "mindspore-operator-cache"
 FOLDERS = {GRAPH: ("common", "graph_cache"), OPERATORS: ("common", "operator_cache")}
 
 
 @pytest.fixture
-def starts() -> ModuleType:
+def starts(ci_module: CiModule) -> ModuleType:
     """``ci/starts.py``."""
-    spec = importlib.util.spec_from_file_location("starts", ROOT / "ci/starts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return ci_module("starts")
 
 
 @pytest.mark.parametrize("toolchain", FOLDERS)
@@ -58,7 +52,7 @@ def _check(name: str, starts: int, waited: float, asleep: float = 0.0) -> dict[s
     return {"check": check, "seconds": waited, "evidence": evidence}
 
 
-def test_a_report_is_told_in_short_runs_and_seconds_asleep(
+def test_a_report_becomes_short_runs_and_seconds_asleep(
     starts: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = [_check(f"test_short[{number}]", 2, 1.0) for number in range(20)]

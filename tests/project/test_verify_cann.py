@@ -1,8 +1,7 @@
-"""What ``ci/verify-cann`` says of two reports, and how it orders mutation."""
+"""``ci/verify-cann``: how it compares two reports, and how it orders and counts mutants."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import shutil
 import subprocess
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-_CI = Path(__file__).parents[2] / "ci/cann"
+from tests.project.conftest import CI, CiModule
 
 _DIFFERENCE = '[[difference]]\nrule = "a/rule"\ncheck = "test_b*"\nreason = "as it is"\n'
 
@@ -20,8 +19,8 @@ _DIFFERENCE = '[[difference]]\nrule = "a/rule"\ncheck = "test_b*"\nreason = "as 
 def _agreement(
     directory: Path, differences: str, real: str, profile: str
 ) -> subprocess.CompletedProcess[str]:
-    """The verdicts of ``test_a`` agree; those of ``test_b[x]`` are given."""
-    shutil.copy(_CI / "agreement.py", directory)
+    """Compare two reports that agree on ``test_a`` and have these verdicts of ``test_b[x]``."""
+    shutil.copy(CI / "cann/agreement.py", directory)
     (directory / "differences.toml").write_text(differences, encoding="utf-8")
     for name, verdict in (("real", real), ("profile", profile)):
         checks = [
@@ -38,6 +37,12 @@ def _agreement(
     )
 
 
+@pytest.fixture
+def cann(ci_module: CiModule) -> CiModule:
+    """Import a module of ``ci/cann``."""
+    return lambda name: ci_module(f"cann/{name}")
+
+
 @pytest.mark.parametrize(
     ("differences", "real", "profile", "code", "says"),
     [
@@ -46,7 +51,7 @@ def _agreement(
         ("difference = []", "fail", "pass", 1, "test_b[x]: broken by only CANN's code"),
         ("difference = []", "pass", "warn", 1, "test_b[x]: broken by only the profile"),
         (_DIFFERENCE, "pass", "warn", 0, "in 1 of 2 checks"),
-        (_DIFFERENCE, "pass", "pass", 1, "explained but the same: a/rule test_b*"),
+        (_DIFFERENCE, "pass", "pass", 1, "explained, but the verdicts agree: a/rule test_b*"),
     ],
 )
 def test_a_difference_needs_a_reason_and_a_reason_a_difference(
@@ -57,10 +62,9 @@ def test_a_difference_needs_a_reason_and_a_reason_a_difference(
     assert says in ended.stdout
 
 
-def test_mutants_of_all_files_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where one file has nearly all of them."""
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+def test_mutants_of_all_files_take_turns(cann: CiModule) -> None:
+    """Files take turns even if one has nearly all mutants."""
+    mutation = cann("mutation")
     long, short = mutation.TARGETS[5], mutation.TARGETS[0]
     made = [mutation.Mutant(long, line, "constant", "a", "b") for line in range(50)]
     made += [mutation.Mutant(short, line, "constant", "a", "b") for line in range(2)]
@@ -71,16 +75,15 @@ def test_mutants_of_all_files_take_turns(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cann: CiModule, tmp_path: Path
 ) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+    mutation = cann("mutation")
     names = []
     for moved in ("", "\n\n"):
         for file in mutation.TARGETS:
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file).write_text(f"{moved}if (a == b) {{\n}}\nif (a == b) {{\n}}\n")
-        # The first is not executed: the second keeps its name all the same.
+        # The first line is not executed, which must not change the second one's name.
         executed = {mutation.TARGETS[0]: {3 + len(moved)}}
         names += [str(each) for each in mutation.mutants(tmp_path, executed)]
     name = "te_cache_manager.cc: if (a == b) {  ->  if (a != b) { (the 2. of them)"
@@ -88,13 +91,12 @@ def test_a_mutant_has_a_name_of_its_own_wherever_its_line_moves(
 
 
 def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
-    monkeypatch: pytest.MonkeyPatch,
+    cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was not decided, or breaks on the original too, has noticed nothing."""
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
-    judging = importlib.import_module("judging")
-    mutants = importlib.import_module("mutants")
+    """An undecided check, or one that fails on the original too, has noticed nothing."""
+    mutation = cann("mutation")
+    judging = cann("judging")
+    mutants = cann("mutants")
     made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(6)]
     looked_at = [
         mutation.Survivor(str(made[2]), "equivalent", "nothing changes"),
@@ -109,13 +111,10 @@ def test_survivors_that_change_nothing_promised_are_left_out_of_the_share(
     assert tally.share({"a doubtful one"}).endswith("1 of 5 (20%)")
 
 
-def test_answers_are_kept_as_far_as_they_hold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
-    judging = importlib.import_module("judging")
-    mutants = importlib.import_module("mutants")
+def test_answers_are_kept_as_far_as_they_hold(cann: CiModule, tmp_path: Path) -> None:
+    mutation = cann("mutation")
+    judging = cann("judging")
+    mutants = cann("mutants")
     made = [mutation.Mutant("a.cc", line, "constant", f"{line};", ";") for line in range(3)]
     quick, whole, older = judging.Way("9.1", True), judging.Way("9.1"), judging.Way("9.0")
     kept = mutants.Kept(tmp_path / "made/kept.jsonl", quick)
@@ -129,26 +128,24 @@ def test_answers_are_kept_as_far_as_they_hold(
 
 
 def test_telling_checks_come_first_and_rules_that_a_file_is_about(
-    monkeypatch: pytest.MonkeyPatch,
+    cann: CiModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    ordering = importlib.import_module("ordering")
-    told, dull = "cache_mode/test_a.py::test_told", "cache_mode/test_a.py::test_dull"
-    killed = {"a-defect": [SimpleNamespace(check=told)]}
+    ordering = cann("ordering")
+    telling, dull = "cache_mode/test_a.py::test_telling", "cache_mode/test_a.py::test_dull"
+    killed = {"a-defect": [SimpleNamespace(check=telling)]}
     monkeypatch.setattr(ordering.matrix, "read", lambda: killed)
     aging, force = "aging/bad-values", "cache-mode/parallel-force"
-    rules = {dull: aging, told: aging, "far.py::test_b": force, "far.py::test_c": force}
+    rules = {dull: aging, telling: aging, "far.py::test_b": force, "far.py::test_c": force}
     order = ordering.order(rules, ["far.py::test_c", "gone.py::test_d"], ["aging/"], only=False)
-    assert order == ["far.py::test_c", told, dull, "far.py::test_b"]
-    assert ordering.order(rules, [], ["aging/"], only=True) == [told, dull]
+    assert order == ["far.py::test_c", telling, dull, "far.py::test_b"]
+    assert ordering.order(rules, [], ["aging/"], only=True) == [telling, dull]
 
 
-def test_survivors_of_the_list_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(_CI)
-    mutation = importlib.import_module("mutation")
+def test_survivors_of_the_list_have_a_verdict_and_a_reason(cann: CiModule) -> None:
+    mutation = cann("mutation")
     files = {Path(each).name for each in mutation.TARGETS}
     for name, survivor in mutation.survivors().items():
         assert survivor.why
         assert name.partition(": ")[0] in files
-    with pytest.raises(ValueError, match="'perhaps' is none of equivalent"):
+    with pytest.raises(ValueError, match="'perhaps' is not one of equivalent"):
         mutation.Survivor("a", "perhaps", "so")

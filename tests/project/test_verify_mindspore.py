@@ -2,102 +2,64 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from pytest_ascendcache.contract.toml import tomllib
+from tests.project.conftest import CI, PYTHON, Checkout, CiModule
 
-ROOT = Path(__file__).parents[2]
-TOP_TEN = tomllib.loads((ROOT / "ci/mindspore/top_ten.toml").read_text(encoding="utf-8"))["finding"]
-
-PYTHON = """\
-#!/bin/sh
-case "$*" in
-  *sys.version_info*) exit 0 ;;
-  --version) echo "Python 3.11.0" ;;
-  "-m venv "*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
-  *"pip install"*mindspore==9.9*) exit 1 ;;
-  *"pip install"*) ;;
-  *) echo "started: $*" ;;
-esac
-"""
-"""A stand-in for every Python: it makes environments and installs without a network."""
+TOP_TEN = tomllib.loads((CI / "mindspore/top_ten.toml").read_text(encoding="utf-8"))["finding"]
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    (tmp_path / "ci").mkdir()
-    for name in ("setup", "verify-mindspore"):
-        shutil.copy(ROOT / "ci" / name, tmp_path / "ci")
+def checkout(tmp_path: Path) -> Checkout:
+    """A checkout with a list of known deviations, and a .venv that is set up."""
+    checkout = Checkout(tmp_path, "verify-mindspore")
     lists = tmp_path / "pytest_ascendcache/contract/deviations"
     lists.mkdir(parents=True)
     (lists / "mindspore-2.10.0.toml").touch()
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "python").write_text(PYTHON)
-    (tmp_path / "python").chmod(0o755)
-    compare = tmp_path / ".venv/bin/ascendcache-compare"
-    compare.parent.mkdir(parents=True)
-    compare.write_text('#!/bin/sh\necho "compared: $*"\n')
-    compare.chmod(0o755)
-    shutil.copy(tmp_path / "python", tmp_path / ".venv/bin/python")
-    return tmp_path
+    checkout.program(".venv/bin/ascendcache-compare", '#!/bin/sh\necho "compared: $*"\n')
+    checkout.program(".venv/bin/python", PYTHON)
+    return checkout
 
 
-def _verify(checkout: Path, *arguments: str, status: int = 0) -> str:
-    python = str(checkout / "python")
-    done = subprocess.run(
-        [checkout / "ci/verify-mindspore", *arguments],
-        env={**os.environ, "PYTHON": python, "MINDSPORE_PYTHON": python},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == status, done.stdout
-    return done.stdout.replace(str(checkout), "")
-
-
-def test_it_says_how_long_it_takes_before_it_begins(checkout: Path) -> None:
-    told = _verify(checkout)
-    before, _, after = told.partition("judging MindSpore 2.10.0: everything, about ")
+def test_it_says_how_long_it_takes_before_it_begins(checkout: Checkout) -> None:
+    output = checkout.run("verify-mindspore")
+    before, _, after = output.partition("judging MindSpore 2.10.0: everything, about ")
     assert "started: -m pytest" not in before
     assert "minutes" in after.splitlines()[0]
     assert "--ascend-mindspore-other" not in after
 
 
-def test_two_releases_find_each_others_caches_and_are_compared(checkout: Path) -> None:
-    told = _verify(checkout, "2.10.0", "2.9.0", "-k", "damaged")
+def test_two_releases_find_each_others_caches_and_are_compared(checkout: Checkout) -> None:
+    output = checkout.run("verify-mindspore", "2.10.0", "2.9.0", "-k", "damaged")
     new, old = "/.venv-mindspore/bin/python", "/.venv-mindspore-2.9.0/bin/python"
     for judged, other in ((new, old), (old, new)):
-        assert f"--ascend-mindspore={judged} --ascend-mindspore-other={other}" in told
-    assert "nothing is listed of 2.9.0; what 2.10.0 is known to do" in told
-    assert "judging MindSpore 2.10.0 2.9.0: what -k damaged selects" in told
+        assert f"--ascend-mindspore={judged} --ascend-mindspore-other={other}" in output
+    assert "there is no list of known deviations of 2.9.0; that of 2.10.0" in output
+    assert "judging MindSpore 2.10.0 2.9.0: what -k damaged selects" in output
     tables = r"reports.releases .*mindspore-releases.md( \S+-(2.10.0|2.9.0)-1.json){4}"
-    assert re.search(tables, told)
+    assert re.search(tables, output)
 
 
-def test_findings_are_repeated_of_the_first_release_alone(checkout: Path) -> None:
-    told = _verify(checkout, "2.10.0", "2.9.0", "--findings")
-    (page,) = re.findall(r"reports.findings --output (.*)", told)
+def test_findings_are_repeated_of_the_first_release_alone(checkout: Checkout) -> None:
+    output = checkout.run("verify-mindspore", "2.10.0", "2.9.0", "--findings")
+    (page,) = re.findall(r"reports.findings --output (.*)", output)
     assert page.startswith("docs/findings/mindspore-2.10.0.md --setting ")
     assert "2.9.0-1.json" not in page
-    assert "--output docs/findings/mindspore-releases.md" in told
+    assert "--output docs/findings/mindspore-releases.md" in output
     assert (
         "scripts.py /.venv-mindspore/bin/python /build/mindspore/setting.md --setting 2.10.0 2.9.0"
-        in told
+        in output
     )
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("2.9.0", "2.9.0"), "2.9.0 is named twice; name each release once."),
         (("--scripts", "-x"), "--scripts takes no other arguments, not '-x'; leave them out."),
@@ -105,24 +67,12 @@ def test_findings_are_repeated_of_the_first_release_alone(checkout: Path) -> Non
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
-    checkout: Path, arguments: tuple[str, ...], said: str
+    checkout: Checkout, arguments: tuple[str, ...], message: str
 ) -> None:
-    assert said in _verify(checkout, *arguments, status=2)
+    assert message in checkout.run("verify-mindspore", *arguments, status=2)
 
 
 # --- the scripts of the page ----------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def scripts() -> ModuleType:
-    """``ci/mindspore/scripts.py``."""
-    spec = importlib.util.spec_from_file_location("scripts", ROOT / "ci/mindspore/scripts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["scripts"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.mark.parametrize("finding", TOP_TEN, ids=lambda each: each["title"][:30])
@@ -140,15 +90,16 @@ def test_ten_findings_are_told() -> None:
 
 
 def test_the_page_has_all_of_an_error_and_says_what_was_not_seen(
-    scripts: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ci_module: CiModule, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    scripts = ci_module("mindspore/scripts")
     fields = {each: each for each in ("impact", "expected", "source", "fix", "harm", "cache")}
-    told = "\n".join(f"{key} = '{value}'" for key, value in fields.items())
+    rest = "\n".join(f"{key} = '{value}'" for key, value in fields.items())
     findings = tmp_path / "findings.toml"
     findings.write_text(
-        f"[[finding]]\ntitle = 'one'\n{told}\nshows = 'ERROR.*broken'\n"
+        f"[[finding]]\ntitle = 'one'\n{rest}\nshows = 'ERROR.*broken'\n"
         "script = 'echo \"[ERROR] it is broken\" >&2; echo below $PWD'\n"
-        f"[[finding]]\ntitle = 'two'\n{told}\nshows = 'never'\nscript = 'exit 3'\n"
+        f"[[finding]]\ntitle = 'two'\n{rest}\nshows = 'never'\nscript = 'exit 3'\n"
     )
     page = tmp_path / "page.md"
     assert scripts.main([sys.executable, str(page), f"--findings={findings}"]) == 1

@@ -1,4 +1,4 @@
-"""The project speaks plain English: words of its former dialect do not come back."""
+"""The project is written in plain English: words of its former dialect do not come back."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ INSTEAD = {
     "without a word": "and printed nothing; silently",
     "so far as": "as long as; to the extent that",
 }
-"""Patterns of words that nobody would miss, and what to write instead."""
+"""Patterns of dialect, and what to write instead."""
 
 SUFFIXES = (".py", ".md", ".toml", ".j2", ".js", ".yml", ".sh")
 QUOTES = ("docs/findings/", "CHANGELOG.md", "tests/project/test_wording.py")
-"""Places whose words are quotations, or history."""
+"""Files that quote others, or record history."""
 
 
 def _files() -> list[Path]:

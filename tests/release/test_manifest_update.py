@@ -1,4 +1,4 @@
-"""Several checks that update one golden manifest: none loses what another wrote."""
+"""Checks that update the same golden manifest at once: no update is lost."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def test_an_update_waits_for_another_and_keeps_what_it_wrote(
     def second() -> None:
         monkeypatch.setattr(fcntl, "flock", lambda *given: (has_come.set(), lock(*given)))
         update_manifest(path, NOW, model={"te_add": OTHER})
-        has_come.set()  # also where nothing was locked
+        has_come.set()  # even if nothing was locked
 
     write, threads = module.write_manifest, []
 
     def held(place: Path, manifest: Manifest) -> None:
-        """The first has read, and does not write before the second waits for it, or is through."""
+        """Hold the first update between reading and writing until the second one waits or ends."""
         monkeypatch.setattr(module, "write_manifest", write)
         threads.append(threading.Thread(target=second))
         threads[0].start()

@@ -35,14 +35,14 @@ _PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class Judged:
-    """A run of the gate: its exit status, what it printed, and the checks of its report."""
+    """A run of the gate: its exit status, its output, and its JSON report."""
 
     code: int
     output: str
     report: dict[str, Any]
 
     def verdicts(self, release: str) -> dict[str, set[str]]:
-        """Verdicts of the checks of one release, by rule."""
+        """Return the verdicts of one release's checks, by rule."""
         found: dict[str, set[str]] = {}
         for check in self.report["checks"]:
             if check["check"].endswith(f"[{release}]"):
@@ -56,7 +56,7 @@ def _prepare(directory: Path, *variants: str) -> None:
 
 
 def _gate(warm: WarmPytest, directory: Path, *words: str) -> Judged:
-    """A run in a directory, which has no pytest configuration."""
+    """Run the gate in a directory without a pytest configuration."""
     output, report = directory / "stdout", directory / "report.json"
     given = ("-p", "no:cacheprovider", *words, f"--ascend-report={report}")
     code = warm.run(given, directory, output, directory / "stderr", _PATIENCE)
@@ -66,7 +66,7 @@ def _gate(warm: WarmPytest, directory: Path, *words: str) -> Judged:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with the caches of its cards."""
+    """The example with filled caches of its cards."""
     directory = tmp_path_factory.mktemp("example") / "bert"
     shutil.copytree(EXAMPLE, directory)
     (directory / "pytest.ini").touch()
@@ -76,7 +76,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def example(prepared: Path, pytester: pytest.Pytester) -> Path:
-    """A copy of it as it was shipped."""
+    """A copy of the prepared example as it is shipped."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     for name in ("cards", *(each.name for each in EXAMPLE.iterdir())):
         pytester.run("cp", "-rp", str(prepared / name), str(pytester.path / name))
@@ -85,7 +85,7 @@ def example(prepared: Path, pytester: pytest.Pytester) -> Path:
 
 @pytest.fixture(scope="module")
 def variants(prepared: Path, warm_pytest: WarmPytest) -> list[str]:
-    """The names of the wrong variants, which are there with the manifest that was approved."""
+    """Writes the approved manifest and every wrong variant; their names."""
     rules = ("--ascend-rule=release/model-manifest", "--ascend-rule=release/manifest")
     _gate(warm_pytest, prepared, *_releases(), "--ascend-manifest-update", *rules)
     assert len(json.loads((prepared / "kernels.json").read_text())["model"]) == 19
@@ -99,8 +99,10 @@ def _releases(*variants: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def judged(prepared: Path, variants: list[str], warm_pytest: WarmPytest) -> Judged:
-    """The example by every rule, and each variant by the rules that it breaks: in one run, for
-    what releases have in common is converted once."""
+    """The example judged by every rule, and each variant by the rules that it breaks.
+
+    One run judges them all, so that releases share their conversions.
+    """
     collected = _gate(
         warm_pytest, prepared, *_releases(*variants), "-q", "--collect-only", "--color=no"
     )
@@ -117,7 +119,7 @@ def judged(prepared: Path, variants: list[str], warm_pytest: WarmPytest) -> Judg
 
 
 def _functions() -> dict[str, str]:
-    """The rules of the gate's checks, by the names of their functions."""
+    """Return the rule of each check of the gate, by the name of its function."""
     texts = (
         path.read_text(encoding="utf-8")
         for path in (ROOT / "pytest_ascendcache/conformance/release").glob("test_*.py")
@@ -136,13 +138,13 @@ def test_the_example_passes(judged: Judged) -> None:
     assert set(verdicts) == GATE
     not_applicable = {"release/knowledge-base-applied", "release/every-card-has-a-cache"}
     assert {rule for rule, each in verdicts.items() if each != {"pass"}} == not_applicable
-    for told in (
+    for line in (
         "bert-small, new cache: 19 of 19 kernels served",
         "bert-small, a conversion from */cards/1: 19 of 19 kernels served",
         "bert-small: 2 of 2 cards converted at once",
         "Release bert-small keeps all 15 rules that were judged; compiled with the embedded*",
     ):
-        assert re.search(re.escape(told).replace(r"\*", ".*"), judged.output), told
+        assert re.search(re.escape(line).replace(r"\*", ".*"), judged.output), line
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -165,23 +167,25 @@ def test_the_page_of_the_variants_is_what_they_give(
 
 
 def _page(judged: Judged, directory: Path) -> str:
-    """The page that shows each variant with what the gate says of it. What depends on the machine
-    is left out: digests, sizes of kernels, times."""
+    """Return the page with the gate's messages about each variant.
+
+    Digests, sizes of kernels and times are left out, because they depend on the machine.
+    """
     parts = [_HEAD]
     for name, variant in VARIANTS.items():
         parts.append(f"\n## {name}\n\n{variant.what[0].upper()}{variant.what[1:]}.\n\n```\n")
         checks = [each for each in judged.report["checks"] if each["check"].endswith(f"[{name}]")]
         checks = [each for each in checks if each["verdict"] != "pass"]
-        told = dict.fromkeys(
-            f"{check['verdict']}  {check['rule']}\n{_told(check['message'], directory)}\n"
+        messages = dict.fromkeys(
+            f"{check['verdict']}  {check['rule']}\n{_shown(check['message'], directory)}\n"
             for check in sorted(checks, key=lambda each: variant.rules.index(each["rule"]))
         )
-        parts += told
+        parts += messages
         parts.append("```\n")
     return "".join(parts)
 
 
-def _told(message: str, directory: Path) -> str:
+def _shown(message: str, directory: Path) -> str:
     text = message.replace(str(directory), "/home/me/bert")
     for pattern, instead in _OF_THE_MACHINE:
         text = re.sub(pattern, instead, text)
@@ -223,7 +227,7 @@ def test_a_wrong_variant_breaks_no_other_rule(
     rules = [f"--ascend-rule={each}" for each in sorted(GATE)]
     whole = _gate(warm_pytest, prepared, *_releases(*variants), *rules)
     for name in (each for each in variants if each != UNDECIDED):
-        # Where the command is refused, or a manifest is of other options, the rest is undecided.
+        # Other rules may be undecided: the command may be refused, or a manifest of other options.
         found = whole.verdicts(name)
         broken = {rule for rule, each in found.items() if each & {"fail", "warn"}}
         assert broken == set(VARIANTS[name].rules), name
@@ -244,7 +248,7 @@ def test_init_writes_a_release_whose_command_judges_it(
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
     words = shlex.split(written.stdout.splitlines()[-1])
     assert words[-1] == "--ascend-release=release.toml"
-    # The whole of it is nightly; a model from a cache and the numbers of a fresh one are here.
+    # A nightly test runs every check. Here are a model from a cache, and outputs of a fresh one.
     result = _gate(warm_pytest, example, *words[words.index("pytest") + 1 :], "-k", _CORE)
     assert result.code == 0, result.output
     verdicts = result.verdicts("model")
@@ -262,7 +266,7 @@ def test_a_stranger_judges_the_example_in_a_minute(
 ) -> None:
     for variable in ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # where no atc is
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without atc
     (example / "release.toml").unlink()
     init = [str(INIT), "--", program, *COMMAND]
     written = subprocess.run(init, cwd=example, check=True, capture_output=True, text=True)
@@ -304,7 +308,7 @@ FAILING = {
 
 
 def _failing(example: Path, wrong: dict[str, str]) -> list[str]:
-    """Releases whose command does what it should not, with one program."""
+    """Write releases whose command misbehaves; returns the options that name them."""
     program = example / "atc"
     program.write_text(_ATC.format(python=sys.executable))
     program.chmod(0o755)
@@ -323,10 +327,12 @@ def test_a_command_that_makes_no_model_decides_nothing(
     releases = _failing(example, {name: code for name, (code, _) in FAILING.items()})
     result = _gate(warm_pytest, example, *releases, "-k", "test_a_new_cache_gives_the_model")
     assert result.code == pytest.ExitCode.TESTS_FAILED
-    said = {each["check"]: (each["verdict"], each["message"]) for each in result.report["checks"]}
-    assert len(said) == len(FAILING)
+    messages = {
+        each["check"]: (each["verdict"], each["message"]) for each in result.report["checks"]
+    }
+    assert len(messages) == len(FAILING)
     for name, (_, expected) in FAILING.items():
-        ((verdict, message),) = [each for check, each in said.items() if f"[{name}]" in check]
+        ((verdict, message),) = [each for check, each in messages.items() if f"[{name}]" in check]
         assert verdict == "undecided", name
         assert re.search(expected.replace("/model.onnx", f"/{name}.onnx"), message), message
         assert len(message.splitlines()) <= 2, message
@@ -343,7 +349,7 @@ def test_a_command_that_hangs_is_ended(example: Path, warm_pytest: WarmPytest) -
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('inputs = "nowhere.npz"', "*'inputs': there is no file *nowhere.npz*"),
         ('inputs = "samples"', "*'inputs': */samples is no regular file; write an .npz file.*"),
@@ -353,7 +359,7 @@ def test_a_command_that_hangs_is_ended(example: Path, warm_pytest: WarmPytest) -
     ],
 )
 def test_bad_keys_are_one_sentence(
-    pytester: pytest.Pytester, example: Path, line: str, said: str
+    pytester: pytest.Pytester, example: Path, line: str, message: str
 ) -> None:
     release = example / "release.toml"
     (example / "samples").mkdir()
@@ -361,7 +367,7 @@ def test_bad_keys_are_one_sentence(
     release.write_text(text.replace("tolerance = 0.02", line))
     result = pytester.runpytest_subprocess(f"--ascend-release={release}")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([said])
+    result.stderr.fnmatch_lines([message])
 
 
 def _judge(pytester: pytest.Pytester, *arguments: str) -> tuple[pytest.RunResult, dict[str, str]]:

@@ -7,69 +7,72 @@ import os
 import shlex
 import shutil
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pytest_ascendcache.release import read_release
 
-AGING = "pytest_ascendcache/conformance/cache_mode/test_aging.py"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ATC = Path(sys.executable).with_name("ascendcache-atc")
 INIT = Path(sys.executable).with_name("ascendcache-release-init")
 
 
+@dataclass(frozen=True)
+class Gate:
+    """The example release in a directory of its own, and runs of pytest that judge it."""
+
+    pytester: pytest.Pytester
+    file: Path
+
+    def judge(self, *arguments: str) -> pytest.RunResult:
+        """Run pytest on the release."""
+        return self.pytester.runpytest_subprocess(f"--ascend-release={self.file}", *arguments)
+
+    def verdicts(self, *arguments: str) -> dict[str, str]:
+        """Judge the release, and return the verdict of each rule."""
+        self.judge("--ascend-report=report.json", *arguments)
+        report = json.loads((self.pytester.path / "report.json").read_text())
+        return {rule["id"]: rule["verdict"] for rule in report["rules"]}
+
+    def simplify(self, *changes: tuple[str, str]) -> None:
+        """Reduce the release to a single operator, and change its text."""
+        tensor = {"format": "ND", "shape": [8, 16], "type": "float16"}
+        single = {"op": "Exp", "name": "exp", "input_desc": [tensor], "output_desc": [tensor]}
+        (self.file.parent / "single.json").write_text(json.dumps([single]))
+        text = self.file.read_text()
+        for old, new in (("../bert_base_encoder_layer.json", "single.json"), *changes):
+            assert old in text
+            text = text.replace(old, new)
+        self.file.write_text(text)
+
+
 @pytest.fixture
-def release(pytester: pytest.Pytester) -> Path:
-    """The example release, in a directory of its own."""
+def gate(pytester: pytest.Pytester) -> Gate:
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     shutil.copytree(FIXTURES / "release-operators", pytester.path / "bert")
     shutil.copy(FIXTURES / "bert_base_encoder_layer.json", pytester.path)
-    return pytester.path / "bert/release.toml"
-
-
-def _small(release: Path, *changes: tuple[str, str]) -> None:
-    """Make the example one of a single operator, and change its text."""
-    single = [{"op": "Exp", "name": "exp", "input_desc": [], "output_desc": []}]
-    tensor = {"format": "ND", "shape": [8, 16], "type": "float16"}
-    single[0]["input_desc"] = single[0]["output_desc"] = [tensor]  # type: ignore[assignment]
-    (release.parent / "single.json").write_text(json.dumps(single))
-    text = release.read_text()
-    for old, new in (("../bert_base_encoder_layer.json", "single.json"), *changes):
-        assert old in text
-        text = text.replace(old, new)
-    release.write_text(text)
+    return Gate(pytester, pytester.path / "bert/release.toml")
 
 
 def _files(directory: Path) -> dict[Path, object]:
-    """Every file with all of its times."""
+    """Return every file with all of its times."""
     return {each: each.stat() for each in directory.rglob("*") if each.is_file()}
 
 
-def _judge(pytester: pytest.Pytester, release: Path, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_subprocess(f"--ascend-release={release}", *arguments)
-
-
-def _verdicts(pytester: pytest.Pytester, release: Path, *arguments: str) -> dict[str, str]:
-    _judge(pytester, release, "--ascend-report=report.json", *arguments)
-    report = json.loads((pytester.path / "report.json").read_text())
-    return {rule["id"]: rule["verdict"] for rule in report["rules"]}
-
-
-def test_the_example_passes_once_its_manifest_is_written(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    first = _judge(pytester, release)
+def test_the_example_passes_once_its_manifest_is_written(gate: Gate) -> None:
+    first = gate.judge()
     assert first.ret == pytest.ExitCode.TESTS_FAILED
     first.stdout.fnmatch_lines(
         ["why * there is no manifest *; --ascend-manifest-update writes it."]
     )
-    second = _judge(pytester, release, "--ascend-manifest-update")
+    second = gate.judge("--ascend-manifest-update")
     assert second.ret == 0
     second.stdout.fnmatch_lines(["*kernels.json was written with 17 kernels"])
-    manifest = json.loads((release.parent / "kernels.json").read_text())
+    manifest = json.loads((gate.file.parent / "kernels.json").read_text())
     assert len(manifest["kernels"]) == 17
-    third = _judge(pytester, release, "-n", "2")
+    third = gate.judge("-n", "2")
     assert third.ret == 0
     third.stdout.fnmatch_lines(
         [
@@ -83,39 +86,31 @@ def test_the_example_passes_once_its_manifest_is_written(
     )
 
 
-def test_only_the_release_is_judged_unless_more_is_named(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    pytester.makepyfile(test_mine="def test_mine(): pass")
+def test_only_the_release_is_judged_unless_more_is_named(gate: Gate) -> None:
+    gate.pytester.makepyfile(test_mine="def test_mine(): pass")
 
     def collected(*arguments: str) -> set[str]:
-        result = _judge(pytester, release, "--collect-only", "-q", *arguments)
+        result = gate.judge("--collect-only", "-q", *arguments)
         return {line.partition("::")[0] for line in result.outlines if "::" in line}
 
-    gate = "pytest_ascendcache/conformance/release/test_release.py"
-    models = gate.replace("test_release", "test_model")
-    assert collected() == {gate, models}
-    assert collected(".") == {gate, models, "test_mine.py"}
-    whole = collected("--ascend-cache")
-    assert {
-        gate,
-        "test_mine.py",
-        "pytest_ascendcache/conformance/cache_mode/test_aging.py",
-    } <= whole
+    suite = "pytest_ascendcache/conformance"
+    checks = {f"{suite}/release/test_release.py", f"{suite}/release/test_model.py"}
+    assert collected() == checks
+    assert collected(".") == {*checks, "test_mine.py"}
+    more = {"test_mine.py", f"{suite}/cache_mode/test_aging.py"}
+    assert checks | more <= collected("--ascend-cache")
 
 
-def test_a_release_under_enable_warns_and_fails_under_strict(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ("cache_mode=force", "cache_mode=enable"))
+def test_a_release_under_enable_warns_and_fails_under_strict(gate: Gate) -> None:
+    gate.simplify(("cache_mode=force", "cache_mode=enable"))
     rule = "--ascend-rule=cache-mode/release-setting"
-    advised = _judge(pytester, release, rule)
+    advised = gate.judge(rule)
     assert advised.ret == 0
     assert advised.parseoutcomes() == {"warned": 1, "deselected": 18}
     advised.stdout.fnmatch_lines(
         ["Release * keeps 0 rules; 1 recommended only and not followed (cache-mode/release-sett*"]
     )
-    result = _judge(pytester, release, rule, "--ascend-strict")
+    result = gate.judge(rule, "--ascend-strict")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
@@ -126,20 +121,18 @@ def test_a_release_under_enable_warns_and_fails_under_strict(
     )
     (repeat,) = [each for each in result.outlines if each.startswith("repeat ")]
     command = shlex.split(repeat.removeprefix("repeat"))
-    again = pytester.runpytest_subprocess(*command[command.index("pytest") + 1 :])
+    again = gate.pytester.runpytest_subprocess(*command[command.index("pytest") + 1 :])
     assert again.parseoutcomes() == {"failed": 1}
 
 
-def test_recommendations_warn_and_fail_under_strict(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ("--op_precision_mode=bert.ini", "--op_select_implmode=high_precision"))
+def test_recommendations_warn_and_fail_under_strict(gate: Gate) -> None:
+    gate.simplify(("--op_precision_mode=bert.ini", "--op_select_implmode=high_precision"))
     arguments = (
         "--ascend-rule=release/precision-file-kept",
         "--ascend-rule=release/implmode-option-off",
     )
-    assert _judge(pytester, release, *arguments).parseoutcomes() == {"warned": 2, "deselected": 17}
-    strict = _judge(pytester, release, "--ascend-strict", *arguments)
+    assert gate.judge(*arguments).parseoutcomes() == {"warned": 2, "deselected": 17}
+    strict = gate.judge("--ascend-strict", *arguments)
     assert strict.parseoutcomes() == {"failed": 2, "deselected": 17}
 
 
@@ -151,39 +144,33 @@ OTHER_CIRCUMSTANCES: list[tuple[str, object, str]] = [
 ]
 
 
-def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release)
+def test_a_manifest_of_other_circumstances_decides_nothing_and_is_kept(gate: Gate) -> None:
+    gate.simplify()
     rule = "--ascend-rule=release/manifest"
-    _judge(pytester, release, rule, "--ascend-manifest-update")
-    path = release.parent / "kernels.json"
+    gate.judge(rule, "--ascend-manifest-update")
+    path = gate.file.parent / "kernels.json"
     written = path.read_text()
-    for field, value, said in OTHER_CIRCUMSTANCES:
+    for field, value, message in OTHER_CIRCUMSTANCES:
         manifest = json.loads(written)
         holder = manifest["toolchain"] if field == "version" else manifest
         holder[field] = value
         path.write_text(json.dumps(manifest))
-        result = _judge(pytester, release, rule)
+        result = gate.judge(rule)
         assert result.parseoutcomes() == {"undecided": 1, "deselected": 18}, field
-        result.stdout.fnmatch_lines([f"why *{said}"])
+        result.stdout.fnmatch_lines([f"why *{message}"])
         assert json.loads(path.read_text()) == manifest
 
 
-def test_a_manifest_that_cannot_be_written_is_an_error(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ('"kernels.json"', '"nowhere/kernels.json"'))
-    result = _judge(pytester, release, "--ascend-manifest-update")
+def test_a_manifest_that_cannot_be_written_is_an_error(gate: Gate) -> None:
+    gate.simplify(('"kernels.json"', '"nowhere/kernels.json"'))
+    result = gate.judge("--ascend-manifest-update")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: *kernels.json *: the directory *nowhere does not exist*"])
 
 
-def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release)
-    pytester.makeconftest(
+def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(gate: Gate) -> None:
+    gate.simplify()
+    gate.pytester.makeconftest(
         """
         import sys
         from pytest_ascendcache.toolchains import atc_toolchain
@@ -192,9 +179,9 @@ def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(
             return atc_toolchain("./atc", 60.0) if name == "restless" else None
         """
     )
-    program = pytester.path / "atc"
-    # Every start compiles with other tiles than the one before.
-    bank = pytester.path / "bank"
+    program = gate.pytester.path / "atc"
+    # Every run of atc compiles with other tiles than the one before.
+    bank = gate.pytester.path / "bank"
     bank.mkdir()
     program.write_text(
         f"#!{sys.executable}\n"
@@ -209,28 +196,24 @@ def test_no_manifest_is_written_of_kernels_that_differ_from_start_to_start(
     )
     program.chmod(0o755)
     rule = "--ascend-rule=release/manifest"
-    result = _judge(
-        pytester, release, rule, "--ascend-toolchain=restless", "--ascend-manifest-update"
-    )
+    result = gate.judge(rule, "--ascend-toolchain=restless", "--ascend-manifest-update")
     result.stdout.fnmatch_lines(["why *two fresh compiles give different kernels of Exp*"])
-    assert not (release.parent / "kernels.json").exists()
+    assert not (gate.file.parent / "kernels.json").exists()
 
 
-def test_what_cannot_be_compiled_is_not_decided(pytester: pytest.Pytester, release: Path) -> None:
-    _small(release)
-    single = release.parent / "single.json"
+def test_what_cannot_be_compiled_is_not_decided(gate: Gate) -> None:
+    gate.simplify()
+    single = gate.file.parent / "single.json"
     single.write_text(single.read_text().replace('"Exp"', '"NoSuchOperator"'))
-    verdicts = _verdicts(pytester, release)
+    verdicts = gate.verdicts()
     assert verdicts["release/cached-is-fresh"] == "undecided"
     assert verdicts["release/cards-get-one-kernel"] == "undecided"
     assert verdicts["release/settings-agree"] == "pass"
 
 
-def test_without_a_named_toolchain_only_files_are_judged(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ('toolchain = "reference"', ""))
-    result = _judge(pytester, release)
+def test_without_a_named_toolchain_only_files_are_judged(gate: Gate) -> None:
+    gate.simplify(('toolchain = "reference"', ""))
+    result = gate.judge()
     assert result.parseoutcomes() == {"passed": 5, "skipped": 9, "undecided": 5}
     result.stdout.fnmatch_lines(
         [
@@ -238,28 +221,26 @@ def test_without_a_named_toolchain_only_files_are_judged(
             "Release bert-base-layer is not ready to ship: 4 rules undecided (*); nothing was *",
         ]
     )
-    files = _judge(pytester, release, "-q", "--ascend-rule=release/debug-off")
+    files = gate.judge("-q", "--ascend-rule=release/debug-off")
     assert files.ret == 0
     files.stdout.fnmatch_lines(
         ["Release bert-base-layer keeps the 1 rule *; nothing was compiled*"]
     )
 
 
-def test_a_release_without_operators_is_never_green(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ("--singleop=single.json", "--log=info"))
-    result = _judge(pytester, release)
+def test_a_release_without_operators_is_never_green(gate: Gate) -> None:
+    gate.simplify(("--singleop=single.json", "--log=info"))
+    result = gate.judge()
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["why *names no operators*", "Release bert-base-layer is not ready*; nothing was compiled*"]
     )
 
 
-def test_the_answer_names_what_compiled(pytester: pytest.Pytester, release: Path) -> None:
-    _small(release)
+def test_the_answer_names_what_compiled(gate: Gate) -> None:
+    gate.simplify()
     rules = ("--ascend-rule=release/cards-get-one-kernel", "--ascend-report=report.json")
-    result = _judge(pytester, release, *rules)
+    result = gate.judge(*rules)
     result.stdout.fnmatch_lines(
         [
             "*bert-base-layer: 2 of 2 cards compiled at once",
@@ -267,87 +248,77 @@ def test_the_answer_names_what_compiled(pytester: pytest.Pytester, release: Path
             "which says nothing about CANN.",
         ]
     )
-    report = json.loads((pytester.path / "report.json").read_text())
+    report = json.loads((gate.pytester.path / "report.json").read_text())
     assert report["answers"] == [each for each in result.outlines if each.startswith("Release ")]
 
 
-def test_one_run_compiles_releases_with_one_toolchain(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release)
-    other = release.with_name("other.toml")
-    other.write_text(release.read_text().replace('"reference"', '"atc"'))
-    refused = _judge(pytester, release, f"--ascend-release={other}")
+def test_one_run_compiles_releases_with_one_toolchain(gate: Gate) -> None:
+    gate.simplify()
+    other = gate.file.with_name("other.toml")
+    other.write_text(gate.file.read_text().replace('"reference"', '"atc"'))
+    refused = gate.judge(f"--ascend-release={other}")
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     refused.stderr.fnmatch_lines(["*names the toolchain 'reference' and *names 'atc'; judge them*"])
 
 
-def test_a_toolchain_without_tables_does_not_judge_the_precision_file(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release)
-    verdicts = _verdicts(pytester, release, f"--ascend-atc={ATC}")
+def test_a_toolchain_without_tables_does_not_judge_the_precision_file(gate: Gate) -> None:
+    gate.simplify()
+    verdicts = gate.verdicts(f"--ascend-atc={ATC}")
     assert verdicts["release/precision-file-valid"] == "not applicable"
     assert verdicts["release/cached-is-fresh"] == "pass"
 
 
-def test_tables_of_the_operator_package_the_release_names_go_first(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    tables = release.parent / "opp/built-in/op_impl/ai_core/tbe/impl_mode"
+def test_tables_of_the_operator_package_the_release_names_go_first(gate: Gate) -> None:
+    tables = gate.file.parent / "opp/built-in/op_impl/ai_core/tbe/impl_mode"
     tables.mkdir(parents=True)
     for name in ("high_precision", "high_performance"):
         (tables / f"{name}.ini").write_text(f"Exp={name}\n")
         (tables / f"{name}_for_all.ini").write_text(f"Exp={name}\n")
     (tables / "all_ops_impl_mode.ini").write_text("Exp=high_precision,high_performance\n")
-    _small(release, ("[environment]", '[environment]\nASCEND_OPP_PATH = "opp"'))
-    result = _judge(pytester, release, "--ascend-rule=release/precision-file-valid")
+    gate.simplify(("[environment]", '[environment]\nASCEND_OPP_PATH = "opp"'))
+    result = gate.judge("--ascend-rule=release/precision-file-valid")
     result.stdout.fnmatch_lines(["why *line *: no mode is supported for 'AvgPoolV2'; expected: *"])
     (tables / "high_precision.ini").unlink()
-    result = _judge(pytester, release, "--ascend-rule=release/precision-file-valid")
+    result = gate.judge("--ascend-rule=release/precision-file-valid")
     result.stdout.fnmatch_lines(["why *the implementation mode table 'high_precision' is missing"])
 
 
-def test_caches_of_a_release_are_audited_and_compiled_from(
-    pytester: pytest.Pytester, release: Path
-) -> None:
-    _small(release, ("cards = 2", 'caches = ["cache"]'))
-    compiled = pytester.run(
-        *(ATC, f"--singleop={release.parent / 'single.json'}", "--output=out"),
+def test_caches_of_a_release_are_audited_and_compiled_from(gate: Gate) -> None:
+    gate.simplify(("cards = 2", 'caches = ["cache"]'))
+    compiled = gate.pytester.run(
+        *(ATC, f"--singleop={gate.file.parent / 'single.json'}", "--output=out"),
         *("--soc_version=Ascend910B1", "--op_compiler_cache_mode=enable"),
-        *(f"--op_compiler_cache_dir={release.parent / 'cache'}",),
-        f"--op_precision_mode={release.parent / 'bert.ini'}",
+        *(f"--op_compiler_cache_dir={gate.file.parent / 'cache'}",),
+        f"--op_precision_mode={gate.file.parent / 'bert.ini'}",
     )
     assert compiled.ret == 0
-    result = _judge(
-        pytester, release, "--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh"
-    )
+    result = gate.judge("--ascend-rule=audit/digests", "--ascend-rule=release/cached-is-fresh")
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*bert-base-layer, cache: 1 of 1 kernels served"])
-    (kernel,) = (release.parent / "cache").rglob("*.o")
+    (kernel,) = (gate.file.parent / "cache").rglob("*.o")
     kernel.write_bytes(kernel.read_bytes()[:-1] + b"!")
-    before = _files(release.parent / "cache")
-    verdicts = _verdicts(pytester, release)
+    before = _files(gate.file.parent / "cache")
+    verdicts = gate.verdicts()
     assert verdicts["audit/digests"] == "fail"
     assert verdicts["release/cached-is-fresh"] == "pass"  # this toolchain does not serve it
-    assert _files(release.parent / "cache") == before
+    assert _files(gate.file.parent / "cache") == before
 
 
-def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release: Path) -> None:
-    _small(release)
-    other = release.with_name("other.toml")
-    shutil.copy(release, other)
+def test_releases_of_one_name_are_told_apart(gate: Gate) -> None:
+    gate.simplify()
+    other = gate.file.with_name("other.toml")
+    shutil.copy(gate.file, other)
     rule = ("--ascend-rule=release/debug-off", "-v")
-    result = _judge(pytester, release, f"--ascend-release={other}", *rule)
+    result = gate.judge(f"--ascend-release={other}", *rule)
     result.stdout.fnmatch_lines(
         ["*[[]bert-base-layer-1] PASSED*", "*[[]bert-base-layer-2] PASSED*"]
     )
-    twice = _judge(pytester, release, f"--ascend-release={release}", *rule)
+    twice = gate.judge(f"--ascend-release={gate.file}", *rule)
     assert twice.parseoutcomes() == {"passed": 1, "deselected": 18}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             ["--ascend-release=none.toml"],
@@ -375,22 +346,20 @@ def test_releases_of_one_name_are_told_apart(pytester: pytest.Pytester, release:
         ),
     ],
 )
-def test_bad_input_is_one_sentence(
-    pytester: pytest.Pytester, release: Path, arguments: list[str], said: str
-) -> None:
-    shutil.copy(release, release.with_name("again.toml"))
-    (pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
-    (pytester.path / "plain.toml").write_text("soc = 'A'\n")
-    (pytester.path / "nowhere.toml").write_text("soc = 'A'\ncaches = 'nowhere'\n")
-    entry = pytester.path / f"kernel_cache/A/te_exp_{'0' * 64}.json"
+def test_bad_input_is_one_sentence(gate: Gate, arguments: list[str], message: str) -> None:
+    shutil.copy(gate.file, gate.file.with_name("again.toml"))
+    (gate.pytester.path / "bad.toml").write_text("soc = 'A'\nchaches = 'x'\n")
+    (gate.pytester.path / "plain.toml").write_text("soc = 'A'\n")
+    (gate.pytester.path / "nowhere.toml").write_text("soc = 'A'\ncaches = 'nowhere'\n")
+    entry = gate.pytester.path / f"kernel_cache/A/te_exp_{'0' * 64}.json"
     entry.parent.mkdir(parents=True)
     entry.touch()
-    (pytester.path / "inside.toml").write_text(
+    (gate.pytester.path / "inside.toml").write_text(
         "soc = 'A'\ncaches = 'kernel_cache'\nmanifest = 'kernel_cache/kernels.json'\n"
     )
-    result = pytester.runpytest_subprocess(*arguments)
+    result = gate.pytester.runpytest_subprocess(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
 COMMAND = (
@@ -399,26 +368,22 @@ COMMAND = (
 )
 
 
-def test_init_writes_a_release_that_can_be_judged(pytester: pytest.Pytester, release: Path) -> None:
-    _small(release)
-    shutil.copy(release.parent / "single.json", pytester.path)
-    (pytester.path / "it's.onnx").touch()
-    result = pytester.run(INIT, "--", "TUNE_BANK_PATH=bank", *COMMAND)
+def test_init_writes_a_release_that_can_be_judged(gate: Gate) -> None:
+    gate.simplify()
+    shutil.copy(gate.file.parent / "single.json", gate.pytester.path)
+    (gate.pytester.path / "it's.onnx").touch()
+    result = gate.pytester.run(INIT, "--", "TUNE_BANK_PATH=bank", *COMMAND)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         ["release.toml is written.*", "*pytest --ascend-release=release.toml*"]
     )
-    written = read_release(pytester.path / "release.toml", {})
+    written = read_release(gate.pytester.path / "release.toml", {})
     assert written.name == "it's"
     assert written.options["model"] == "it's.onnx"
     assert written.environment["TUNE_BANK_PATH"] == "bank"
     assert [each.type for each in written.operators] == ["Exp"]
-    verdicts = _verdicts(
-        pytester,
-        pytester.path / "release.toml",
-        "--ascend-rule=release/debug-off",
-        "--ascend-rule=release/precision-file-kept",
-    )
+    rules = ("--ascend-rule=release/debug-off", "--ascend-rule=release/precision-file-kept")
+    verdicts = Gate(gate.pytester, gate.pytester.path / "release.toml").verdicts(*rules)
     assert verdicts["release/debug-off"] == "pass"
     assert verdicts["release/precision-file-kept"] == "warn"
 
@@ -466,7 +431,7 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "release.toml exists and is left as it is; give another name with -o."),
         (["-o", "some/where.toml"], "-o some/where.toml is not in this directory; *"),
@@ -481,13 +446,13 @@ def test_init_without_a_command_line_explains_every_key(pytester: pytest.Pyteste
     ],
 )
 def test_init_writes_nothing_over_anything(
-    pytester: pytest.Pytester, arguments: list[str | bytes], said: str
+    pytester: pytest.Pytester, arguments: list[str | bytes], message: str
 ) -> None:
     (pytester.path / "release.toml").write_text("mine")
     before = sorted(each.name for each in pytester.path.iterdir())
     result = pytester.run(INIT, *arguments)  # type: ignore[arg-type]  # bytes are arguments too
     assert result.ret == 2
-    result.stderr.fnmatch_lines([f"ascendcache-release-init: {said}"])
+    result.stderr.fnmatch_lines([f"ascendcache-release-init: {message}"])
     (pytester.path / "stdout").unlink()
     (pytester.path / "stderr").unlink()
     assert sorted(each.name for each in pytester.path.iterdir()) == before

@@ -67,7 +67,7 @@ def test_a_command_line_is_read(text: str, options: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("atc --soc_version", "--soc_version has no value; write --soc_version=<value>"),
         ("atc --soc_version --log=info", "--soc_version has no value"),
@@ -78,15 +78,15 @@ def test_a_command_line_is_read(text: str, options: dict[str, str]) -> None:
         ("atc --model=$NOWHERE", "$NOWHERE is not set; set it in [environment]"),
     ],
 )
-def test_a_bad_command_line_is_refused_in_one_sentence(text: str, said: str) -> None:
+def test_a_bad_command_line_is_refused_in_one_sentence(text: str, message: str) -> None:
     with pytest.raises(CommandError) as refused:
         parse_command(text, {})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).endswith((".", "?"))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("nam = 'x'", "the key 'nam' is unknown; did you mean 'name'?"),
         ("cache = 'x'", "did you mean 'caches'?"),
@@ -128,12 +128,12 @@ def test_a_bad_command_line_is_refused_in_one_sentence(text: str, said: str) -> 
     ],
 )
 def test_a_bad_release_file_is_refused_in_one_sentence(
-    tmp_path: Path, text: str, said: str
+    tmp_path: Path, text: str, message: str
 ) -> None:
     with pytest.raises(ReleaseFileError) as refused:
         _read(tmp_path, text)
     assert str(refused.value).startswith(str(tmp_path / "release.toml"))
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_release_file_that_is_not_there_says_how_to_get_one(tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_debug_switches(
 
 
 @pytest.mark.parametrize(
-    ("options", "environment", "said"),
+    ("options", "environment", "text"),
     [
         ({}, {}, ""),
         ({"op_compiler_cache_dir": "c"}, {"ASCEND_CACHE_PATH": "/r/./c"}, ""),
@@ -238,10 +238,10 @@ def test_debug_switches(
         ({}, {"REMAIN_CACHE_SIZE_RATIO": "50"}, "which is no longer read"),
     ],
 )
-def test_what_contradicts(options: dict[str, str], environment: dict[str, str], said: str) -> None:
+def test_what_contradicts(options: dict[str, str], environment: dict[str, str], text: str) -> None:
     found = story(contradictions(_release(options, environment)))
-    assert said in found
-    assert bool(found) is bool(said)
+    assert text in found
+    assert bool(found) is bool(text)
 
 
 def test_an_edition_without_the_variable_does_not_compare_it() -> None:
@@ -252,7 +252,7 @@ def test_an_edition_without_the_variable_does_not_compare_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("documented", "vendor", "environment", "said"),
+    ("documented", "vendor", "environment", "message"),
     [
         (("200", "50"), None, {}, ""),
         (("200", "50"), ("200", "50"), {"ASCEND_MAX_OP_CACHE_SIZE": "200"}, ""),
@@ -266,7 +266,7 @@ def test_ini_files_beside_the_environment(
     documented: tuple[str, str] | None,
     vendor: tuple[str, str] | None,
     environment: dict[str, str],
-    said: str,
+    message: str,
 ) -> None:
     below = tmp_path / "cache/kernel_cache"
     below.mkdir(parents=True)
@@ -279,8 +279,8 @@ def test_ini_files_beside_the_environment(
     path = tmp_path / "release.toml"
     release = Release(path, "r", "A", {}, environment, caches=(below.parent,))
     found = story(contradictions(release))
-    assert said in found
-    assert bool(found) is bool(said)
+    assert message in found
+    assert bool(found) is bool(message)
 
 
 TABLES = ImplModeTables.read(
@@ -295,7 +295,7 @@ TABLES = ImplModeTables.read(
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", ""),
         ("# comment\n\nExp=high_precision\r\n[ByNodeName]\nlayer_sqrt = keep_fp16\n", ""),
@@ -316,11 +316,11 @@ TABLES = ImplModeTables.read(
         ("[ByNodeName]\nlayer_sqrt=high_performance", "is not supported for Sqrt"),
     ],
 )
-def test_lines_of_a_precision_file(text: str, said: str) -> None:
+def test_lines_of_a_precision_file(text: str, message: str) -> None:
     release = Release(Path("/r/release.toml"), "r", "A", {}, operators=(EXP, SQRT))
     found = story(precision_file_problems(text, release, TABLES))
-    assert said in found
-    assert bool(found) is bool(said)
+    assert message in found
+    assert bool(found) is bool(message)
 
 
 _ONNX = b"\x12\x0bSoftmaxProb\x1a\x12layer0/att/Softmax\x22\x07Softmax"
@@ -364,8 +364,8 @@ def test_names_of_a_precision_file_are_looked_for_in_the_model(
     text = f"[ByNodeName]\n{name}=high_precision\n"
     assert unknown_nodes(text, release) == ([] if found else [name])
     assert story(precision_file_problems(text, release, TABLES)) == ""
-    said = story(precision_file_problems(text.replace("ion", "oin"), release, TABLES))
-    assert "'high_precisoin' is not supported for any type" in said
+    message = story(precision_file_problems(text.replace("ion", "oin"), release, TABLES))
+    assert "'high_precisoin' is not supported for any type" in message
 
 
 def test_a_name_may_begin_in_one_part_of_a_large_model_and_end_in_the_next(tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_a_type_below_the_names_is_told(tmp_path: Path) -> None:
     options = {"model": str(model), "framework": "5"}
     release = Release(tmp_path / "release.toml", "r", "A", options)
     text = "[ByNodeName]\nExp=high_precision"
-    said = story(precision_file_problems(text, release, TABLES))
-    assert "line 2: 'Exp' is a type, and the line is below [ByNodeName]" in said
+    message = story(precision_file_problems(text, release, TABLES))
+    assert "line 2: 'Exp' is a type, and the line is below [ByNodeName]" in message
     model.write_bytes(b"\x1a\x03Exp")
     assert story(precision_file_problems(text, release, TABLES)) == ""
 
@@ -487,7 +487,7 @@ def test_what_is_no_manifest_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "there is no manifest"),
         ("{", "is not JSON"),
@@ -505,17 +505,17 @@ def test_what_is_no_manifest_is_not_overwritten(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, said: str) -> None:
+def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
     path = tmp_path / "kernels.json"
     if content is not None:
         path.write_text(content)
     with pytest.raises(ManifestError, match=str(path)) as refused:
         read_manifest(path)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "message"),
     [
         (MANIFEST, ""),
         (Manifest("atc", "8.2", "A", "0" * 64, {}), "toolchain version '8.1', and '8.2' is judged"),
@@ -524,9 +524,9 @@ def test_a_bad_manifest_is_refused(tmp_path: Path, content: str | None, said: st
         (Manifest("atc", "8.1", "A", "1" * 64, {}), "other options"),
     ],
 )
-def test_manifests_of_other_circumstances_are_not_compared(now: Manifest, said: str) -> None:
-    assert said in MANIFEST.unlike(now)
-    assert bool(MANIFEST.unlike(now)) is bool(said)
+def test_manifests_of_other_circumstances_are_not_compared(now: Manifest, message: str) -> None:
+    assert message in MANIFEST.unlike(now)
+    assert bool(MANIFEST.unlike(now)) is bool(message)
 
 
 def test_how_kernels_differ_from_the_manifest() -> None:

@@ -1,4 +1,4 @@
-"""Finished conversions: used again after an interruption, as long as they are whole and stand."""
+"""Conversions that an interrupted run finished are reused if they are whole and still valid."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
 EXAMPLE = Path(__file__).parents[2] / "fixtures/release"
 KEY = {"options": {"model": "model.onnx"}}
 
-# Each conversion is written down as it begins. The third, into the warm cache, leaves half a model
-# and a spoilt cache, and ends the run.
+# Records each conversion as it begins. The third, into the warm cache, leaves half a model and a
+# damaged cache, and ends the run.
 _INTERRUPTED = """
 import os, pathlib, signal
 from pytest_ascendcache.toolchains.atc import AtcToolchain
@@ -80,7 +80,7 @@ def test_a_gate_that_was_interrupted_goes_on(pytester: pytest.Pytester, name: st
             "*bert-small: 2 of them are an interrupted run's, which took * s for them",
         ]
     )
-    # It is over: what a later run judges is converted anew.
+    # The run is complete, so a later run converts again.
     assert not kept.exists()
 
 
@@ -91,7 +91,7 @@ def test_conversions_are_kept_where_atc_can_work(pytester: pytest.Pytester) -> N
         re.sub("caches = .*", "", (EXAMPLE / "release.toml").read_text())
     )
     (pytester.path / "taken.jsonl.conversions").touch()
-    for journal, said in (
+    for journal, message in (
         ("my run.jsonl", "* conversions are kept in *, which contains ' ', and ATC does not *"),
         ("taken.jsonl", "*taken.jsonl.conversions, which is no directory; name another file."),
     ):
@@ -99,7 +99,7 @@ def test_conversions_are_kept_where_atc_can_work(pytester: pytest.Pytester) -> N
             "--ascend-release=release.toml", f"--ascend-resume={journal}"
         )
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([said])
+        result.stderr.fnmatch_lines([message])
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def shelf(tmp_path: Path) -> ConversionShelf:
 
 
 def _later(shelf: ConversionShelf) -> ConversionShelf:
-    """The same directory as another run of pytest sees it."""
+    """Return the shelf as a later run of pytest sees it."""
     return ConversionShelf(shelf.directory, "run 2", outlives=True)
 
 
@@ -118,7 +118,7 @@ def _request(place: Place) -> ConvertRequest:
 
 
 def _converted(place: Place, text: bytes = b"a model") -> Made:
-    """A conversion that succeeded, and left its model and a cache."""
+    """Make a successful conversion, with a model and a cache."""
     request = _request(place)
     model = request.output.with_suffix(".om")
     model.parent.mkdir(parents=True)
@@ -131,7 +131,7 @@ def _converted(place: Place, text: bytes = b"a model") -> Made:
 
 
 def _keep(shelf: ConversionShelf) -> Path:
-    """A conversion on a shelf; its place."""
+    """Keep a conversion on a shelf; returns its directory."""
     with shelf.place("new-cache", KEY) as place:
         place.begin()
         place.keep("cold", [_converted(place)], others_follow=True)

@@ -1,4 +1,4 @@
-"""Sample inputs of a release's model, and shapes as ``--input_shape`` says them."""
+"""Sample inputs of a release's model, and shapes from ``--input_shape``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that stand in for software nobody has here."""
+"""Commands that stand in for software that this machine does not have."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _OPP = Path(pytest_ascendcache.__file__).parent / "reference/opp"
 
 
 def install_atc(toolkit: Path, *socs: str, server: Path | None = None) -> Path:
-    """Lay out a toolkit around the stand-in ``atc``, for these chips; its program.
+    """Lay out a toolkit around the stand-in ``atc`` for these chips; returns its program.
 
-    ``server`` is the socket of a warm server (:mod:`standins.warm`) that runs it.
+    ``server`` is the socket of a warm process (``warm_atc.py``) that runs it.
     """
     program = toolkit / "bin/atc"
     program.parent.mkdir(parents=True)

@@ -1,10 +1,10 @@
-"""A stand-in for a real atc: the reference behind the manners of an installed toolkit.
+"""A stand-in for a real atc: the reference with the manners of an installed toolkit.
 
-It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs
-where ``ASCEND_PROCESS_LOG_PATH`` says, and finds its operator package beside itself. ``STANDIN``
-in the environment adds bad manners, separated by blanks: ``noisy`` (megabytes of anything),
-``lasts:SECONDS`` (no less, all told), ``crash``, ``hang``, ``endless``; each with ``@TEXT`` only
-where the command line has that text. ``STANDIN_DEFECT`` is a seeded defect of the reference.
+It takes models as well as single operators, ignores ``--op_debug_config`` for the latter, logs to
+``ASCEND_PROCESS_LOG_PATH``, and finds its operator package next to itself. The variable ``STANDIN``
+adds bad manners, separated by blanks: ``noisy`` (megabytes of output), ``lasts:SECONDS`` (runs at
+least so long), ``crash``, ``hang``, ``endless``. With ``@TEXT`` a manner applies only to command
+lines with that text. ``STANDIN_DEFECT`` is a seeded defect of the reference.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def main() -> int:
         if where in " ".join(arguments):
             behave(*what.partition(":")[::2])
     environ = {"ASCEND_OPP_PATH": str(toolkit / "opp"), **os.environ}
-    given = dict(each[2:].partition("=")[::2] for each in arguments if each.startswith("--"))
-    if "model" in given:
-        code = convert(given, environ)
+    options = dict(each[2:].partition("=")[::2] for each in arguments if each.startswith("--"))
+    if "model" in options:
+        code = convert(options, environ)
     else:
-        given.pop("op_debug_config", None)
-        code = compile_all(given, environ)
+        options.pop("op_debug_config", None)
+        code = compile_all(options, environ)
     if code and (logs := os.environ.get("ASCEND_PROCESS_LOG_PATH")):
         path = Path(logs, "debug/plog/plog-1_20260101.log")
         path.parent.mkdir(parents=True)
@@ -56,10 +56,10 @@ def behave(what: str, value: str) -> None:
             os.write(1, b"more and more\n" * 1000)
 
 
-def compile_all(given: dict[str, str], environ: dict[str, str]) -> int:
+def compile_all(options: dict[str, str], environ: dict[str, str]) -> int:
     from pytest_ascendcache.reference import atc
 
-    arguments = [f"--{name}={value}" for name, value in given.items()]
+    arguments = [f"--{name}={value}" for name, value in options.items()]
     if defect := os.environ.get("STANDIN_DEFECT"):
         from pytest_ascendcache.qualification.defective import programs
         from pytest_ascendcache.qualification.loading import load_defects
@@ -69,8 +69,8 @@ def compile_all(given: dict[str, str], environ: dict[str, str]) -> int:
 
 
 def warm() -> None:
-    """Import what runs need, and compile something small."""
-    import onnx  # noqa: F401 - runs that are forked from here have it
+    """Import what runs need, and compile a small operator."""
+    import onnx  # noqa: F401 - forked runs have it
 
     from pytest_ascendcache.qualification.loading import load_defects
     from pytest_ascendcache.reference.forkserver import preload
@@ -79,14 +79,14 @@ def warm() -> None:
     preload()
 
 
-def convert(given: dict[str, str], environ: dict[str, str]) -> int:
-    """Compile the nodes of a model; their kernels, one after the other, are the delivered file."""
+def convert(options: dict[str, str], environ: dict[str, str]) -> int:
+    """Compile the nodes of a model and deliver their kernels in one file."""
     import onnx
 
-    graph = onnx.load(given.pop("model")).graph
-    assert given.pop("framework") == "5"
-    assert given.pop("input_format") == "ND"
-    prefix = given.pop("output")
+    graph = onnx.load(options.pop("model")).graph
+    assert options.pop("framework") == "5"
+    assert options.pop("input_format") == "ND"
+    prefix = options.pop("output")
     tensors = {each.name: tensor(each.type.tensor_type) for each in (*graph.input, *graph.output)}
     operators = [
         {
@@ -104,7 +104,7 @@ def convert(given: dict[str, str], environ: dict[str, str]) -> int:
     with tempfile.TemporaryDirectory() as name:
         single = Path(name, "operators.json")
         single.write_text(json.dumps(operators))
-        code = compile_all({"singleop": str(single), "output": name, **given}, environ)
+        code = compile_all({"singleop": str(single), "output": name, **options}, environ)
         models = [Path(name, f"{each['name']}.om") for each in operators]
         if code == 0:
             delivered = b"".join(path.read_bytes() for path in models)

@@ -1,6 +1,6 @@
-"""A user's script with static kernels: the reference's client in TorchAir's place.
+"""A user's script with static kernels, with the reference's client in place of TorchAir.
 
-It runs one network, and the same once more. ``STANDIN_DEFECT`` has it do one thing wrongly.
+It runs one network twice. ``STANDIN_DEFECT`` makes it do one thing wrong.
 """
 
 import os
@@ -20,7 +20,7 @@ environ = dict(os.environ)
 arguments = [str(network), str(network), "--mode", "reduce-overhead"]
 if defect != "off":
     arguments.append("--static-shape-kernel")
-if defect == "alone":  # every card for itself, whatever LOCAL_WORLD_SIZE says
+if defect == "alone":  # each card alone, despite LOCAL_WORLD_SIZE
     for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         environ.pop(name, None)
 if defect == "deaf":
@@ -31,7 +31,7 @@ with turns.open("a") as file:
     file.write("begin\n")
 before = set(Path(environ.get("ASCEND_OPP_PATH", "/")).glob("static_kernel/ai_core/*"))
 earlier = sorted(here.glob("aclnn_static_shape_kernel_outputs/*/*.run"))
-if defect in ("hoards", "trusts"):  # what an earlier run made is installed again
+if defect in ("hoards", "trusts"):  # installs the packages of an earlier run again
     if defect == "trusts" and earlier:
         arguments.remove("--static-shape-kernel")
     for each in earlier:
@@ -40,9 +40,9 @@ quiet = os.open(os.devnull, os.O_WRONLY) if defect == "silent" else None
 if quiet is not None:
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
-if defect == "unread" and environ.get("RANK", "0") != "0":  # only the first card looks
+if defect == "unread" and environ.get("RANK", "0") != "0":  # only the first card reads the index
     Session._select = lambda *_: {}
-if defect == "early":  # what the first shape needs goes before the second is met
+if defect == "early":  # drops the first shape's kernels before the second shape
     command.run([arguments[0], *arguments[2:]], environ)
     network.write_text(network.read_text().replace("[3]", "[2]").replace("[1, 4, 9]", "[1, 4]"))
     arguments = arguments[1:]
@@ -60,13 +60,13 @@ elif defect == "odd-package":
 elif defect == "installed":
     for each in trees.rglob("*.run"):
         subprocess.run([str(each)], check=False)
-elif defect == "private":  # in a place of its own, as for CANN 9.1
+elif defect == "private":  # installs into another place, as for CANN 9.1
     own = here / "static_kernel_install/1"
     own.mkdir(parents=True)
     for each in trees.rglob("*.run"):
         subprocess.run([str(each), f"--install-path={own}", "-q"], check=False)
 elif defect == "more-dumped" or (defect == "by-name" and environ.get("RANK") == "1"):
-    for folder in trees.glob("*/*"):  # an operator nobody asked op_compiler for
+    for folder in trees.glob("*/*"):  # dumps an operator that op_compiler was not asked for
         for each in folder.glob("Square*.json") if folder.is_dir() else []:
             each.with_name("Abs_float_ND_3_9.json").write_text(
                 each.read_text().replace("Square", "Abs")

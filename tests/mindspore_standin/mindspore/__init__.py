@@ -1,8 +1,8 @@
-"""As much of MindSpore's interface as the generated scripts use, with both of its caches.
+"""A stand-in for the part of MindSpore that the generated scripts use, with both of its caches.
 
-A stand-in for tests: it keeps MindSpore's files and, told so by ``STANDIN_FAULT``, has one of its
-faults. It is run by the stand-in Python, never imported by a test. The graph cache is here, that
-of kernels in ``kernels``, what ranks do together in ``ops`` and in ``msrun.py``.
+It writes the same files as MindSpore, and ``STANDIN_FAULT`` gives it one of MindSpore's faults. The
+stand-in Python runs it; no test imports it. This file has the graph cache, ``kernels`` the cache of
+kernels, and ``ops`` and ``msrun.py`` have what ranks do together.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mindspore import nn, ops  # noqa: F401 - what scripts import
+from mindspore import nn, ops  # noqa: F401 - imported by scripts
 from mindspore.graph import api
 
 GRAPH_MODE = 0
@@ -25,19 +25,19 @@ SWITCH = "MS_COMPILER_CACHE_ENABLE"
 CONTEXT = {}
 MARK = 0.84375
 STARTED = Path(sys.argv[0]).name
-"""What imported this: the script, or the server that scripts are forked from."""
+"""The program that imported this: the script, or the server from which scripts are forked."""
 BASES = {}
 HITS = []
-"""Networks that came from the cache."""
+"""The numbers of networks that came from the cache."""
 
 
-def set_context(**given):
-    """Kept: what is asked of the compiler is part of the key."""
+def set_context(**settings):
+    """Record settings of the compiler, which are part of the key."""
     log()
     rank = os.environ.get("RANK_ID") or "0"
     if not (rank.isascii() and rank.isdigit()):
         sys.exit(f"RANK_ID is {rank!r}; give a number.")
-    CONTEXT.update(given)
+    CONTEXT.update(settings)
 
 
 class Tensor:
@@ -57,7 +57,7 @@ def cache_directory():
 
 
 def log():
-    """A line, where lines are asked for in a directory."""
+    """Write a line of log if logging to a directory is on."""
     place = os.environ.get("GLOG_log_dir")  # noqa: SIM112 - MindSpore's name
     if place is None or os.environ.get("GLOG_v") != "1":  # noqa: SIM112 - MindSpore's name
         return
@@ -66,12 +66,12 @@ def log():
         rank = rank if rank.isdigit() else "0"
     directory = f"{place}/rank_{rank}/logs"
     os.makedirs(directory, exist_ok=True)  # noqa: PTH103 - a Path has no x/../y
-    with open(f"{directory}/mindspore.log", "a") as file:  # noqa: PTH123 - the same
+    with open(f"{directory}/mindspore.log", "a") as file:  # noqa: PTH123 - a Path has no x/../y
         file.write("it begins\n")
 
 
 def publish(path, data):
-    """Written beside its place and renamed, so that no half is ever seen."""
+    """Write a file under a temporary name and rename it, so that it is never seen half-written."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -99,7 +99,7 @@ def key_of(cell, tensors):
 
 
 def is_on():
-    """Whether the cache is switched on."""
+    """Return whether the cache is switched on."""
     switch = os.environ.get(SWITCH, "")
     if switch not in ("", "0", "1") and FAULT != "quiet-switch":
         print(f"{SWITCH} is {switch!r}; use 0 or 1.")
@@ -107,7 +107,7 @@ def is_on():
 
 
 def are_plausible(kept, slopes):
-    """Whether the slopes are the cell's, or those that a mark puts in their place."""
+    """Return whether the cached slopes are the cell's, or those of a marker."""
     if FAULT == "narrow-key":
         return True
     pairs = zip(kept, np.float32(slopes), strict=True)
@@ -115,8 +115,10 @@ def are_plausible(kept, slopes):
 
 
 def compiled(cell, tensors, number):
-    """The cell's constants and whether it trains, from the cache or compiled now: a stand-in for
-    its code."""
+    """Return the cell's constants and whether it trains, from the cache or compiled now.
+
+    They stand for the cell's code.
+    """
     slopes = [each.slope for each in cell.leaky()]
     if not is_on():
         return slopes, cell.training
@@ -129,7 +131,7 @@ def compiled(cell, tensors, number):
     count = len(slopes)
 
     def seal(data):
-        # Without the slopes: what was marked has to pass for what was compiled.
+        # Without the slopes, so that a marked entry is as valid as a compiled one.
         return hashlib.sha256(data[4 * count :] + key.encode()).digest()
 
     try:
@@ -158,7 +160,7 @@ def compiled(cell, tensors, number):
         publish(network, body + seal(body))
         publish(digest, key.encode())
     except OSError:
-        pass  # a run without a cache is a run
+        pass  # a run works without a cache
     finally:
         os.umask(before)
     return slopes, cell.training

@@ -1,7 +1,7 @@
 """A cache of kernels like MindSpore's operator cache: four files each, linked with ``g++``.
 
-Nothing here trusts a file: all four are checked before a library is loaded. Faults are those of
-``STANDIN_FAULT``, see the package.
+All four files are checked before a library is loaded. ``STANDIN_FAULT`` gives it a fault, see the
+package.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ import numpy as np
 
 FAULT = os.environ.get("STANDIN_FAULT", "")
 BASES = []
-"""Where kernels were first to be kept."""
+"""The directories in which kernels were to be kept, the first one first."""
 
 TYPES = {"float32": "float", "float16": "_Float16"}
 FUSED = {"LeakyRelu": ["Mul", "Maximum"]}
@@ -68,7 +68,7 @@ class Kernel:
         return self.directory / f"{self.stem}{suffix}"
 
     def load(self):
-        """The function, where all four files are what they should be."""
+        """Return the kernel's function; None unless all four files are valid."""
         try:
             info, data, library, metadata = map(self.read, (".info", ".o", ".so", ".json"))
             fields = json.loads(metadata)
@@ -91,7 +91,7 @@ class Kernel:
         return path.read_bytes()
 
     def build(self):
-        """Make the four files, one process at a time; a worker of its own does it."""
+        """Make the four files in a worker process, one process at a time."""
         make_room(self.directory)
         with alone(self.directory):
             if self.load() is None:
@@ -101,7 +101,7 @@ class Kernel:
                     os._exit(self.work())
                 _, status = os.waitpid(worker, 0)
                 if FAULT == "waits-for-a-dead-worker" and os.WIFSIGNALED(status):
-                    time.sleep(300)  # as MindSpore does, for an answer that never comes
+                    time.sleep(300)  # like MindSpore, for an answer that never comes
                 if status:
                     self.work()
 
@@ -123,14 +123,14 @@ class Kernel:
 
 
 def is_whole(library):
-    """Whether a library has all its sections."""
+    """Return whether a library has all its sections."""
     (place,) = struct.unpack_from("<Q", library, 40)
     size, count = struct.unpack_from("<HH", library, 58)
     return len(library) >= place + size * count
 
 
 def make_room(place, file=False):
-    """Have a directory at a place, or nothing; what else is there goes."""
+    """Remove anything else at a place, and make a directory there unless it is for a file."""
     if place.is_dir() and not place.is_symlink():
         if file:
             place.rmdir()
@@ -156,8 +156,10 @@ attached = []
 
 @contextlib.contextmanager
 def alone(directory):
-    """The list of builders in shared memory, as MindSpore has it, and a lock that dies with its
-    holder; a fault has a flag instead, which does not."""
+    """Enter MindSpore's list of builders in shared memory, and hold a lock that dies with us.
+
+    The fault ``waits-for-the-dead`` has a flag instead, which stays set when its holder dies.
+    """
     spec = importlib.util.spec_from_file_location("shared_memory", os.environ["STANDIN_MEMORY"])
     memory = sys.modules["shared_memory"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(memory)
@@ -171,7 +173,7 @@ def alone(directory):
             if [each.attached for each in memory.segments_of(base())] == [1]:
                 flag.value = b"\0"
             while flag.value != b"\0":
-                time.sleep(0.05)  # as MindSpore does: nobody tells
+                time.sleep(0.05)  # as MindSpore does: no builder announces its end
             flag.value = b"\1"
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -192,7 +194,7 @@ def detach():
 
 
 def launch(kind, array, plain, formula, constant=None):
-    """What an operator gives for an array: by a kernel, or plainly where none can be had."""
+    """Run an operator on an array with a kernel, or plainly if no kernel can be made."""
     from mindspore import CONTEXT
 
     if not CONTEXT.get("enable_graph_kernel") or str(array.dtype) not in TYPES:
@@ -206,7 +208,7 @@ def launch(kind, array, plain, formula, constant=None):
         try:
             kernel.build()
         except (OSError, subprocess.SubprocessError):
-            return plain(array)  # a run without a cache is a run
+            return plain(array)  # a run works without a cache
         function = kernel.load()
     data = np.ascontiguousarray(array)
     result = np.empty_like(data)

@@ -31,7 +31,7 @@ tanh = _fused("Tanh", np.tanh, "tanhf(x)")
 
 
 class AllReduce:
-    """A sum over the ranks that ``msrun`` started, which meet in a directory of its own."""
+    """A sum over the ranks that ``msrun`` started; they exchange files in its directory."""
 
     turns = 0
 
@@ -50,18 +50,18 @@ class AllReduce:
             if time.monotonic() > until:
                 what = "" if FAULT == "quiet-wait" else f"; {WAIT} says how long to wait"
                 raise RuntimeError(f"Launch kernel failed: AllReduce{what}")
-            time.sleep(0.05)  # as MindSpore does: nobody tells
+            time.sleep(0.05)  # as MindSpore does: no rank announces itself
         return sum(np.load(each) for each in theirs)
 
 
 def seconds_to_wait():
-    """How long ranks wait for each other."""
+    """Return how many seconds ranks wait for each other."""
     if FAULT == "waits-not":
         return 0.5
-    given = os.environ.get(WAIT, "120")
+    text = os.environ.get(WAIT, "120")
     try:
-        return max(0, int(given)) or 120
+        return max(0, int(text)) or 120
     except ValueError:
         if FAULT == "odd-wait":
             raise
-        raise ValueError(f"{WAIT} is {given!r}; give seconds.") from None
+        raise ValueError(f"{WAIT} is {text!r}; give seconds.") from None

@@ -1,4 +1,4 @@
-"""Debug kernels, which nobody asks for here."""
+"""Debug kernels, which no check requests."""
 
 
 def compile_op(*_args, **_kwargs):

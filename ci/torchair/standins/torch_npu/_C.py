@@ -1,4 +1,4 @@
-"""The memory of captured graphs, and the dump that npugraph_ex starts and stops here."""
+"""The memory of captured graphs, and the dump that npugraph_ex starts and stops."""
 
 import ctypes
 import os
@@ -25,7 +25,7 @@ def _npu_setCheckpointPoolState(device, state, stale_storages, storages_to_add):
 
 
 def _construct_storage_from_data_pointer(address, device, size):
-    """The bytes at an address; a captured graph keeps what lies there."""
+    """The bytes at an address, which a captured graph keeps."""
     if size == 0:
         return torch.empty(0, dtype=torch.uint8).untyped_storage()
     data = (ctypes.c_char * size).from_address(address)

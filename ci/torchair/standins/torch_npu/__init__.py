@@ -1,7 +1,7 @@
-"""A stand-in for ``torch_npu``: as much as TorchAir's Python needs to run on a CPU.
+"""A stand-in for the part of ``torch_npu`` that TorchAir's Python needs to run on a CPU.
 
-``ASCENDCACHE_TORCH_NPU`` names the directory the published wheel was unpacked into. Of the wheel
-only ``torch_npu/dynamo`` is used, unmodified: TorchAir and npugraph_ex.
+``ASCENDCACHE_TORCH_NPU`` names the directory with the unpacked wheel. Only ``torch_npu/dynamo`` of
+the wheel is used, unmodified: TorchAir and npugraph_ex.
 """
 
 import os
@@ -21,13 +21,13 @@ torch.Tensor.is_npu = property(lambda self: False)
 sys.modules["torch.npu"] = npu
 sys.path.append(str(_DYNAMO))
 for package in ("torchair", "npugraph_ex"):
-    # Before its own shared object, which needs CANN's.
+    # Imported before TorchAir's own shared object, which needs CANN's.
     sys.modules[f"{package}.core._torchair"] = native
     sys.modules[f"{package}.core._npu_utils"] = native
 
 
 def without_compiler():
-    """Have TorchAir's single files imported without all of the package."""
+    """Make single files of TorchAir importable without the whole package."""
     for name in ("torchair", "torchair.core", "torchair._utils", "torchair._acl_concrete_graph"):
         package = sys.modules.setdefault(name, types.ModuleType(name))
         package.__path__ = [str(_DYNAMO / name.replace(".", "/"))]
@@ -42,7 +42,7 @@ def without_compiler():
 
 
 def get_npu_format(tensor):
-    """Every tensor is ND."""
+    """Return ND, the format of every tensor."""
     return 2
 
 

@@ -1,1 +1,1 @@
-"""Collectives of uneven sizes are not there."""
+"""Stands in for collectives of uneven sizes, which are not available."""

@@ -1,7 +1,7 @@
-"""Operator information of what runs, as CANN writes it: a file for each distinct record.
+"""Dumps the information of operators that run, as CANN does: a file for each distinct record.
 
-``OPERATORS`` says which of CANN's operators an ATen call is, with its inputs and attributes. What
-is not in it is not dumped, as CANN dumps no view: add a line for an operator of yours.
+``OPERATORS`` maps ATen calls to CANN's operators, with their inputs and attributes. Other calls are
+not dumped, as CANN dumps no views; add a line for an operator of yours.
 """
 
 import json
@@ -31,7 +31,7 @@ _TARGETS = (
     "LayerNorm",
     "FlashAttention",
 )
-"""Operators of ``<pid>``, by how their names begin; ``_debug`` has all of them."""
+"""The operators in the folder ``<pid>``, by the beginnings of their names; ``_debug`` has all."""
 _NOT_COMPILED = {"ReduceSum", "ReduceMin", "ReduceMax", "GatherV2", "Range", "Sort"}
 _numbers = Counter()
 
@@ -103,7 +103,7 @@ def _attention(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, 
     scale = query.shape[-1] ** -0.5 if scale is None else scale
     mask = attn_mask
     if mask is not None and mask.dtype != torch.bool:
-        return None  # an NPU fuses masks of bool alone; see _in_parts
+        return None  # an NPU fuses only masks of bool; see _in_parts
     if causal:
         mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).triu(1)
     attributes = _attributes(scale_value=scale, head_num=query.shape[1], input_layout="BNSD")
@@ -111,7 +111,7 @@ def _attention(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, 
 
 
 def _in_parts(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, scale=None):
-    """Attention that is not fused, as the calls it is made of."""
+    """Return the calls of attention that is not fused."""
     if attn_mask is not None and attn_mask.dtype != torch.bool:
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         first, second, third = (each.flatten(0, 1) for each in (query, key, value))
@@ -121,7 +121,7 @@ def _in_parts(query, key, value, dropout=0.0, causal=False, *, attn_mask=None, s
 
 
 def _with_sums(attention):
-    """Attention after the maxima and the sums of its rows, eight times each, and nothing."""
+    """Return attention after the maxima and sums of its rows, each eight times, and nothing."""
     rows = torch.empty(*attention.shape[:-1], 8)
     return [rows, rows, torch.empty(0, dtype=attention.dtype), attention]
 
@@ -159,7 +159,7 @@ def _power(x, exponent):
 
 
 def _cast(x, *, dtype=None, **_):
-    # Numbers of GE; a copy of one type is none of its operators.
+    # GE's numbers of types. A copy within one type is no operator of GE.
     numbers = {torch.float32: 0, torch.float16: 1, torch.int32: 3, torch.int64: 9, torch.bool: 12}
     return None if dtype in (None, x.dtype) else ("Cast", [x], _attributes(dst_type=numbers[dtype]))
 
@@ -206,7 +206,7 @@ OPERATORS = {
 
 
 def _plain(function):
-    """The call that makes a new tensor, of one that works in place."""
+    """Return the call that makes a new tensor, for a call that works in place."""
     name, _, overload = function.__name__.partition(".")
     return getattr(getattr(aten, name.rstrip("_"), None), overload, None)
 
@@ -276,7 +276,7 @@ _running = None
 
 
 def start(path, pid):
-    """Record what runs from now on, for folders below ``path`` named after the process."""
+    """Start to record operators, for folders below ``path`` named after the process."""
     global _running
     recorder = _Recorder()
     recorder.__enter__()
@@ -284,7 +284,7 @@ def start(path, pid):
 
 
 def stop():
-    """Write what was recorded."""
+    """Write the recorded operators."""
     global _running
     recorder, path, pid = _running
     _running = None

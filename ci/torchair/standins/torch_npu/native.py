@@ -1,4 +1,4 @@
-"""What TorchAir's shared object gives to its Python."""
+"""The functions of TorchAir's shared object."""
 
 import os
 
@@ -6,14 +6,14 @@ from torch_npu import dump
 
 
 class TorchNpuGraphBase:
-    """Graphs of the other mode, max-autotune; none is run here."""
+    """Graphs of the other mode, max-autotune, which is never run."""
 
     def __init__(self, name):
         self.name = name
 
 
 class _Names(type):
-    """Any name is a data type: which there are differs from release to release."""
+    """Accepts any name as a data type, because the names differ between releases."""
 
     def __getattr__(cls, name):
         if name.startswith("_"):

@@ -4,7 +4,7 @@ import os
 
 
 def init():
-    """Nothing to do: ranks meet where ``msrun`` says."""
+    """Do nothing: ranks meet in the directory that ``msrun`` names."""
 
 
 def get_rank():

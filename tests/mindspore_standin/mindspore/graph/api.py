@@ -1,4 +1,4 @@
-"""What is noted while it is imported: the entry script, and where installed modules are."""
+"""Values recorded at import: the entry script, and the places of installed modules."""
 
 import sys
 from pathlib import Path

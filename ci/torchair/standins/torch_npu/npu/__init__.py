@@ -1,4 +1,4 @@
-"""Streams, events and graphs. There is one device, and it does everything at once."""
+"""Streams, events and graphs of one device, which does all work synchronously."""
 
 import contextlib
 import itertools
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 class Stream:
-    """Work on it is done when it is put there."""
+    """A stream whose work is done as soon as it is submitted."""
 
     def __init__(self, device=None, priority=0, **kwargs):
         self.stream_id = kwargs.get("stream_id", next(_numbers))
@@ -38,7 +38,7 @@ class Stream:
 
 
 class Event:
-    """Always done."""
+    """An event that is always complete."""
 
     def __init__(self, *args, **kwargs):
         pass
@@ -94,13 +94,13 @@ def fake_record_stream(*args):
 
 
 class NPUGraph:
-    """What was run while it was captured, to be run again into the same tensors."""
+    """The calls that were captured, which are run again into the same tensors."""
 
     def __init__(self):
         self._calls = []
 
     def record(self, *call):
-        # Names of their own for the memory: TorchAir empties the tensors it captured.
+        # Other names for the same memory, because TorchAir empties the captured tensors.
         self._calls.append(tree_map_only(torch.Tensor, lambda each: each.detach(), call))
 
     def replay(self):
@@ -167,14 +167,14 @@ def _get_deterministic_level():
 
 
 def _aclnn_reselect_static_kernel():
-    """Read this chip's index as CANN's runtime does: one that is missing or torn is no error."""
+    """Read this chip's index as CANN's runtime does: a missing or torn index is no error."""
     _reselect(os.environ["ASCEND_OPP_PATH"])
 
 
 if utils._is_gte_cann_version("9.1.0"):
 
     def _aclnn_reselect_static_kernel_with_path(path):
-        """The same of packages that a process has installed for itself alone."""
+        """Do the same for packages that this process installed only for itself."""
         _reselect(path)
 
 

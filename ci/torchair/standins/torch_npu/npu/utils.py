@@ -1,4 +1,4 @@
-"""Versions. ``ASCENDCACHE_CANN`` is the release of CANN the client takes itself to be on."""
+"""Versions. ``ASCENDCACHE_CANN`` is the release of CANN that the client finds."""
 
 import os
 

@@ -1,8 +1,8 @@
-"""Levels of CANN's log, which writes nothing here."""
+"""The levels of CANN's log, which writes nothing here."""
 
 
 class AscendLog:
-    """Takes any level."""
+    """Accepts any level."""
 
     def set_level(self, module, level, event):
         pass

@@ -1,4 +1,4 @@
-"""The log of CANN's Python. It goes to the host's log files, not to the terminal."""
+"""The log of CANN's Python, which goes to the host's log files and not to the terminal."""
 
 
 def _nothing(*args, **kwargs):

@@ -1,0 +1,189 @@
+"""MindSpore's caches: kernels of a rank (``kernel_meta``) and of AKG (``akg_kernel_meta``), graphs.
+
+Source: document M; facts ``mindspore-incremental`` sections 1.2, 1.3, 1.7 and 2.2.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b, sha256
+
+from pytest_ascendcache.audit.entries import (
+    Files,
+    Judge,
+    Metadata,
+    Toolchains,
+    check_object,
+    read_metadata,
+    reported,
+)
+from pytest_ascendcache.audit.findings import Check
+from pytest_ascendcache.audit.reading import Folder
+from pytest_ascendcache.caches.recognition import GRAPH_FILE, KERNEL_STEM, split
+
+_RANK_SUFFIXES = (".json", ".o", ".so", ".info")
+_AKG_SUFFIXES = (".json", ".o", ".so", ".ptx", ".info")
+_DIGEST = re.compile(rb"[0-9a-f]{64}\n?")
+
+
+def short(data: bytes) -> int:
+    """Return a key of eight bytes for any data; a few million keys do not collide."""
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
+def numbers() -> array[int]:
+    """Return an empty array of eight-byte integers."""
+    return array("q")
+
+
+@dataclass
+class RankKernels(Judge):
+    """Judges one rank's ``kernel_meta``.
+
+    ``keys`` stand for the kernels of which any file exists, whatever their device. For kernels
+    that are whole, ``whole`` has their keys, ``objects`` keys of their objects' bytes without
+    the kernel's name, and ``sizes`` the objects' bytes, all in the same order.
+    """
+
+    toolchains: Toolchains = field(default_factory=Toolchains)
+    keys: array[int] = field(default_factory=numbers)
+    whole: array[int] = field(default_factory=numbers)
+    objects: array[int] = field(default_factory=numbers)
+    sizes: array[int] = field(default_factory=numbers)
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+        stem, suffix = split(name)
+        match = KERNEL_STEM.fullmatch(stem)
+        if match is None or not _is_first(folder, stem, suffix, _RANK_SUFFIXES):
+            return
+        key = short(match["name"].encode())
+        self.keys.append(key)
+        metadata = _metadata(self, folder, name, info, _RANK_SUFFIXES)
+        if metadata is None:
+            return
+        files, info_name, object_name = metadata.files, f"{stem}.info", ""
+        with reported(self.ledger):
+            object_name = _object_name(metadata, stem)
+        missing = [each for each in (object_name, info_name) if each and not folder.look(each)]
+        if missing:
+            detail = f"{' and '.join(missing)} missing: the kernel is compiled again"
+            raise metadata.blame(Check.WHOLE_ENTRIES, detail)
+        described = read_metadata(files, info_name)
+        if object_name and described is not None:
+            content = check_object(files, object_name, metadata.fields["sha256"])
+            if content is not None:
+                self.toolchains.add(described.fields, content.data, folder.path(name))
+                self.whole.append(key)
+                # The kernel's name, which the object contains, differs by device.
+                nameless = content.data.replace(stem.encode(), b"")
+                self.objects.append(short(sha256(nameless).digest()))
+                self.sizes.append(content.info.st_size)
+
+
+def _object_name(metadata: Metadata, stem: str) -> str:
+    metadata.require_plain_names()
+    metadata.require(("binFileName", "binFileSuffix", "kernelName", "sha256"))
+    name = metadata.fields["binFileName"]
+    if name not in (stem, f"lib{stem}"):
+        detail = f"binFileName is {name[:90]!r}: another kernel's object"
+        raise metadata.blame(Check.METADATA, detail)
+    return str(name + metadata.fields["binFileSuffix"])
+
+
+class AkgKernels(Judge):
+    """Judges kernels of AKG: ``.info``, objects, and a ``.json`` with the digests, written last."""
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+        stem, suffix = split(name)
+        if not _is_first(folder, stem, suffix, _AKG_SUFFIXES):
+            return
+        metadata = _metadata(self, folder, name, info, _AKG_SUFFIXES)
+        if metadata is None:
+            return
+        files = metadata.files
+        metadata.require(("kernelName", "sha256"))
+        digests = {".o": metadata.fields.get("objSha256")}
+        libraries = (each for each in (".so", ".ptx", ".o") if folder.look(stem + each))
+        digests[next(libraries, ".so")] = metadata.fields["sha256"]
+        needed = [stem + each for each in digests if digests[each]] + [f"{stem}.info"]
+        if missing := [each for each in needed if not folder.look(each)]:
+            raise metadata.blame(Check.WHOLE_ENTRIES, f"{' and '.join(missing)} missing")
+        with reported(self.ledger):
+            read_metadata(files, f"{stem}.info")
+        for suffix, digest in digests.items():
+            if isinstance(digest, str):
+                with reported(self.ledger):
+                    check_object(files, stem + suffix, digest)
+
+
+def _is_first(folder: Folder, stem: str, suffix: str, suffixes: Sequence[str]) -> bool:
+    """Return whether no file of the kernel with an earlier suffix exists: it is judged once."""
+    if suffix not in suffixes:
+        return False
+    earlier = suffixes[: suffixes.index(suffix)]
+    return not any(folder.look(stem + each) for each in earlier)
+
+
+def _metadata(
+    judge: Judge, folder: Folder, name: str, info: os.stat_result, suffixes: Sequence[str]
+) -> Metadata | None:
+    """Read the metadata of the kernel that the file ``name`` belongs to, and count the entry."""
+    stem, suffix = split(name)
+    files = Files(folder, tuple(stem + each for each in suffixes))
+    if suffix != ".json":
+        detail = "its .json is missing: its compile was interrupted, or files were deleted"
+        raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+    judge.entries += 1
+    return read_metadata(files, name, info)
+
+
+@dataclass
+class GraphCache(Judge):
+    """Judges graphs, numbered as they were compiled, and the digest of the scripts behind them.
+
+    ``keys`` stand for the graphs' file names.
+    """
+
+    keys: array[int] = field(default_factory=numbers)
+
+    def file(self, folder: Folder, name: str, info: os.stat_result) -> None:
+        match = GRAPH_FILE.fullmatch(name)
+        if match is None:
+            return
+        role, number = match["role"], match["number"]
+        if number is None:
+            self._dependencies(folder, name, role)
+            return
+        self.entries += 1
+        self.keys.append(short(name.encode()))
+        files = Files(folder, (name,))
+        before = f"{role}compile_cache_{int(number) - 1}.mindir"
+        if not info.st_size:
+            raise files.blame(Check.WHOLE_OBJECTS, name, "is empty", info)
+        content = folder.read(name)
+        # A graph is protocol buffers, which never begin with a zero.
+        if content is not None and content.data[:8] == bytes(8):
+            raise files.blame(Check.WHOLE_OBJECTS, name, "is zeros: its data was lost", info)
+        if folder.look(f"{role}compile_dependency.hash") is None:
+            detail = f"{role}compile_dependency.hash is missing: the graph is never used"
+            raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+        if int(number) and folder.look(before) is None:
+            detail = f"{before} is missing: graphs are numbered as they are compiled"
+            raise files.blame(Check.WHOLE_ENTRIES, name, detail, info)
+
+    def _dependencies(self, folder: Folder, name: str, role: str) -> None:
+        graph = f"{role}compile_cache_0.mindir"
+        files = Files(folder, (name, graph))
+        content = folder.read(name)
+        if content is None:
+            return
+        if not _DIGEST.fullmatch(content.data):
+            detail = f"has {content.info.st_size} bytes that are not one sha256 digest"
+            raise files.blame(Check.METADATA, name, detail, content.info)
+        if folder.look(graph) is None:
+            detail = "has no graph: its compile failed or was interrupted"
+            raise files.blame(Check.WHOLE_ENTRIES, name, detail, content.info)
