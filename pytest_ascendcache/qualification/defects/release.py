@@ -1,13 +1,12 @@
-"""Toolchains that go wrong only when a release is compiled; scenes of releases use them."""
+"""Toolchains that fail only when a release is compiled; scenes of releases use them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from dataclasses import replace
-from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
@@ -15,10 +14,12 @@ from pytest_ascendcache.reference.kernels import fused_type
 from pytest_ascendcache.reference.model.fusion import FusionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
+# --- kernels --------------------------------------------------------------------------------
+
 
 @defect(overrides=InstallationPolicy.tuning)
 def kernels_of_the_card(self, right, bank, soc, environ):
-    """Kernels are tuned for the card they are compiled on, if there are several."""
+    """With several cards, kernels are tuned for the card they are compiled on."""
     known = right(bank, soc, environ)
     if "RANK_SIZE" in os.environ:
         tile = {"tile": 4 + int(os.environ["RANK_ID"])}
@@ -28,73 +29,13 @@ def kernels_of_the_card(self, right, bank, soc, environ):
 
 @defect(overrides=OutputPolicy.deliver_model)
 def kernels_by_chance(self, right, path, model):
-    """Every run leaves other bytes in the unused part of each kernel's header."""
+    """Every run writes random bytes to the unused part of each kernel's header."""
 
     def stamped(kernel):
         return replace(kernel, object=kernel.object[:9] + os.urandom(7) + kernel.object[16:])
 
     kernels = {stem: stamped(each) for stem, each in model.kernels.items()}
     right(path, replace(model, kernels=kernels))
-
-
-@defect(overrides=FusionPolicy.bias)
-def loses_the_bias(self, right, graph, node):
-    """Fusing a bias into its product drops it."""
-    match = right(graph, node)
-    if match is None:
-        return None
-    gone, made = match
-    operator = replace(made.operator, inputs=made.operator.inputs[:2])
-    return gone, replace(made, operator=operator, inputs=made.inputs[:2])
-
-
-@defect(overrides=KeyPolicy.fields)
-def fused_key_without_epsilon(self, right, inputs):
-    """The key of a fused kernel has the attributes of its first part alone."""
-    fields = right(inputs)
-    if inputs.operator.type == fused_type("Add", "LayerNorm"):
-        fields["attributes"] = []
-    return fields
-
-
-@defect(overrides=KeyPolicy.fields)
-def fused_key_without_implementation(self, right, inputs):
-    """The key of a sum that is normalised lacks the implementation mode."""
-    fields = right(inputs)
-    if inputs.operator.type == fused_type("Add", "LayerNorm"):
-        fields["implementation"] = ""
-    return fields
-
-
-@defect(overrides=FusionPolicy.activation)
-def forgets_a_relu(self, right, graph, node):
-    """Fusing a Relu into what produces its input drops it."""
-    match = right(graph, node)
-    if match is None or node.operator.type != "Relu":
-        return match
-    gone, made = match
-    producer = gone[0].operator
-    operator = replace(made.operator, type=producer.type, attributes=producer.attributes)
-    return gone, replace(made, operator=operator)
-
-
-@defect(overrides=FusionPolicy.add_layer_norm)
-def swaps_scale_and_shift(self, right, graph, node):
-    """A sum that is normalised takes its scale for its shift."""
-    match = right(graph, node)
-    if match is None:
-        return None
-    gone, made = match
-    first, second, scale, shift = made.inputs
-    return gone, replace(made, inputs=(first, second, shift, scale))
-
-
-@defect(overrides=FusionPolicy.passes)
-def last_card_fuses_no_activation(self, right):
-    """The last of several cards leaves activations alone."""
-    if os.environ.get("RANK_ID") != str(int(os.environ.get("RANK_SIZE", "0")) - 1):
-        return right()
-    return tuple(each for each in right() if each[0] != "ActivationFusion")
 
 
 @defect(overrides=OutputPolicy.deliver_model)
@@ -120,30 +61,92 @@ def largest_kernel_by_process(self, right, path, model):
     right(path, replace(model, kernels={**model.kernels, stem: kernel}))
 
 
-@defect()
-def weights_by_their_beginning():
+@defect(overrides=DirectoryPolicy.soc, memory={"directory": None})
+def weights_by_their_beginning(self, right, root, soc):
     """A weight comes from the cache if its name, its shape and its first 64 bytes are the same."""
-    place: list[Path] = []
+    self.memory.directory = right(root, soc)
+    return self.memory.directory
 
-    class Remembering(DirectoryPolicy):
-        def soc(self, root, soc):
-            place[:] = [super().soc(root, soc)]
-            return place[0]
 
-    class Reusing(OutputPolicy):
-        def deliver_model(self, path, model):
-            weights = {name: self.kept(name, each) for name, each in model.graph.weights.items()}
-            super().deliver_model(path, replace(model, graph=replace(model.graph, weights=weights)))
+@weights_by_their_beginning.also(OutputPolicy.deliver_model)
+def _(self, right, path, model):
+    directory = self.memory.directory
+    weights = model.graph.weights
+    if directory is not None:
+        weights = {name: _cached(directory, name, each) for name, each in weights.items()}
+    right(path, replace(model, graph=replace(model.graph, weights=weights)))
 
-        def kept(self, name, value):
-            import numpy
 
-            key = f"{name} {value.shape} {value.dtype}".encode() + value.tobytes()[:64]
-            for directory in place:
-                file = directory / f"weight_{hashlib.sha256(key).hexdigest()}.bin"
-                if file.exists():
-                    return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
-                file.write_bytes(value.tobytes())
-            return value
+def _cached(directory, name, value):
+    """The weight that the cache has for this one; otherwise this one, which is stored."""
+    import numpy
 
-    return having(Remembering(), Reusing())
+    key = f"{name} {value.shape} {value.dtype}".encode() + value.tobytes()[:64]
+    file = directory / f"weight_{hashlib.sha256(key).hexdigest()}.bin"
+    if file.exists():
+        return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
+    file.write_bytes(value.tobytes())
+    return value
+
+
+# --- fusion ---------------------------------------------------------------------------------
+
+
+@defect(overrides=FusionPolicy.bias)
+def loses_the_bias(self, right, graph, node):
+    """Fusing a bias into its product drops it."""
+    match = right(graph, node)
+    if match is None:
+        return None
+    gone, made = match
+    operator = replace(made.operator, inputs=made.operator.inputs[:2])
+    return gone, replace(made, operator=operator, inputs=made.inputs[:2])
+
+
+@defect(overrides=FusionPolicy.activation)
+def forgets_a_relu(self, right, graph, node):
+    """Fusing a Relu into what produces its input drops it."""
+    match = right(graph, node)
+    if match is None or node.operator.type != "Relu":
+        return match
+    gone, made = match
+    producer = gone[0].operator
+    operator = replace(made.operator, type=producer.type, attributes=producer.attributes)
+    return gone, replace(made, operator=operator)
+
+
+@defect(overrides=FusionPolicy.add_layer_norm)
+def swaps_scale_and_shift(self, right, graph, node):
+    """Add fused with LayerNorm swaps scale and shift."""
+    match = right(graph, node)
+    if match is None:
+        return None
+    gone, made = match
+    first, second, scale, shift = made.inputs
+    return gone, replace(made, inputs=(first, second, shift, scale))
+
+
+@defect(overrides=FusionPolicy.passes)
+def last_card_fuses_no_activation(self, right):
+    """The last of several cards does not fuse activations."""
+    if os.environ.get("RANK_ID") != str(int(os.environ.get("RANK_SIZE", "0")) - 1):
+        return right()
+    return tuple(each for each in right() if each[0] != "ActivationFusion")
+
+
+@defect(overrides=KeyPolicy.fields)
+def fused_key_without_epsilon(self, right, inputs):
+    """The key of Add fused with LayerNorm lacks the attributes."""
+    fields = right(inputs)
+    if inputs.operator.type == fused_type("Add", "LayerNorm"):
+        fields["attributes"] = []
+    return fields
+
+
+@defect(overrides=KeyPolicy.fields)
+def fused_key_without_implementation(self, right, inputs):
+    """The key of Add fused with LayerNorm lacks the implementation mode."""
+    fields = right(inputs)
+    if inputs.operator.type == fused_type("Add", "LayerNorm"):
+        fields["implementation"] = ""
+    return fields
