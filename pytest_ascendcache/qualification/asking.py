@@ -1,4 +1,4 @@
-"""What is run of the suite for a defect, or for a vendor's profile."""
+"""Chooses the part of the suite that a defect or a vendor's profile is run against."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pytest_ascendcache.qualification.killed import OF_NODES
 from pytest_ascendcache.qualification.runs import Asked, Named, SuiteRuns
 
 _HANGS = 15
-"""Seconds after which a run of a defect that never ends is killed."""
+"""Seconds after which a run of a hanging compiler is killed."""
 _SAMPLED = 12
-"""One in so many of the checks that show nothing of a profile is run of it."""
+"""Of the checks that show no deviation of a profile, one in this many is run."""
 _SIMPLER = {CrashKind.POWER_LOSS.value: ("robust/interrupted-compile",)}
-"""Rules that must not notice a defect it takes this kind of interruption to find."""
+"""For each kind of interruption, rules that must not notice a defect which needs that kind."""
 
 
 def on_the_reference(arguments: list[str]) -> Asked:
-    """A run of the suite on the reference; it needs no files."""
+    """A run of the suite on the reference with these arguments."""
     return lambda _: ["--ascend-cache", *arguments]
 
 
 def arguments_of(defect: Defect, full: bool, runs: SuiteRuns, exit_first: bool = True) -> list[str]:
-    """The run of a defect: all of the suite, or the checks of the rules it claims to break.
+    """The arguments for a defect: the whole suite, or the checks of the rules it claims to break.
 
-    Where that is one rule, the first check that finds fault is enough: simpler interruptions come
-    first. What needs a power loss to be found is also shown to stand everything simpler.
+    If it claims one rule, the run ends at the first check that fails; simpler interruptions come
+    first. A defect that needs a power loss must also survive all simpler interruptions.
     """
     chosen = settings_of(defect)
     if full:
@@ -47,12 +47,12 @@ def _must_not_notice(defect: Defect) -> list[str]:
 
 
 def settings_of(defect: Defect) -> list[str]:
-    """The options a defect is judged with."""
+    """The options with which a defect is judged."""
     chosen = [f"--ascend-defect={defect.name}"]
     if defect.editions != (DEFAULT_NAMES[CANN],):
         chosen += [f"--ascend-edition={each}" for each in defect.editions]
     if STRESS_RULE in defect.breaks:
-        # The whole suite has no stress in it unless it is asked for.
+        # Without these options the whole suite contains no stress.
         chosen += ["--ascend-stress-steps=180", "--ascend-stress-seed=1"]
     if any(rule.startswith("shared/") for rule in defect.breaks):
         chosen.append("--ascend-nodes=2")
@@ -62,9 +62,12 @@ def settings_of(defect: Defect) -> list[str]:
 
 
 def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills) -> Asked:
-    """The first run of a defect: the cheapest checks that are known to notice it, and of rules that
-    must not notice it those that notice other defects, if all of them have any; otherwise as
-    :func:`arguments_of`."""
+    """The first run of a defect.
+
+    It asks the cheapest checks that are known to notice the defect and, of rules that must not
+    notice it, checks that notice other defects. If such checks are not known, the run is that of
+    :func:`arguments_of`.
+    """
     noticing = matrix.cheapest(defect, known.get(matrix.name_of(defect), ()), runs.checks)
     apart = [matrix.telling(rule, known, runs.checks) for rule in _must_not_notice(defect)]
     if full or not all([noticing or not defect.breaks, *apart]):
@@ -78,8 +81,8 @@ def first_asked(defect: Defect, full: bool, runs: SuiteRuns, known: matrix.Kills
 
 
 def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Kills) -> list[Asked]:
-    """The runs of a profile: all of the suite, or the cheapest check that shows each entry of its
-    list and a sample of the others."""
+    """The runs of a profile: the whole suite, or the cheapest check for each entry of its list of
+    known deviations and a sample of the other checks."""
     shown = matrix.shown_by(profile, known, runs.checks)
     entries = {each.origin for each in load_deviations(profile)}
     if full or set(shown) != entries:
@@ -96,6 +99,6 @@ def first_of_profile(profile: str, full: bool, runs: SuiteRuns, known: matrix.Ki
 
 
 def profile_runs(profile: str, full: bool) -> list[list[str]]:
-    """A profile with the list of its name; in full, also without it."""
+    """The arguments for a profile with the list of its name and, in full, also without it."""
     plain = [f"--ascend-profile={profile}", PACKAGE]
     return [[f"--ascend-deviations={profile}", *plain], *([plain] if full else [])]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,7 +129,6 @@ class Wrong:
 
     @property
     def replaces(self) -> frozenset[tuple[str, str]]:
-        """See :class:`Defect`."""
         methods = [each.method for each in self._parts if isinstance(each, Override)]
         for part in self._parts:
             if isinstance(part, type):
@@ -265,25 +264,17 @@ def having(*wrong: object) -> Policies:
 
     Raises ``ValueError`` for an object that inherits from no policy.
     """
-    changes: dict[str, Any] = {}
+    policies = Policies()
     for policy in wrong:
-        *bundles, field = places()[_policy_of(type(policy))]
-        into = changes
-        for bundle in bundles:
-            into = into.setdefault(bundle, {})
-        into[field] = policy
-    policies: Policies = _build(Policies, changes)
+        policies = _with(policies, places()[_policy_of(type(policy))], policy)
     return policies
 
 
-def _build(bundle: Any, changes: Mapping[str, Any]) -> Any:
-    kinds: dict[str, Any] = {each.name: each.default_factory for each in fields(bundle)}
-    return bundle(
-        **{
-            name: _build(kinds[name], change) if isinstance(change, dict) else change
-            for name, change in changes.items()
-        }
-    )
+def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
+    """A copy of a bundle of policies with one of them replaced."""
+    field, *below = path
+    change = _with(getattr(bundle, field), below, policy) if below else policy
+    return replace(bundle, **{field: change})
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Every seeded defect, scene and profile.
+"""Loads every seeded defect, scene and profile.
 
-A module of its own: defects import ``catalogue`` to register themselves, and this imports them.
+This is not part of ``catalogue``, which defects import to register themselves.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def load_scenes() -> Mapping[str, Scene]:
 
 
 def flawed(name: str) -> Defect | Profile:
-    """A defect, a profile or a generated mutant by name, or the reference that notes lines.
+    """A defect, a profile, a generated mutant, or the reference that notes lines, by name.
 
     Raises:
-        KeyError: for a name that none has.
+        KeyError: for an unknown name.
     """
     if name.startswith(PREFIX):
         return mutant(name).defect
@@ -50,7 +50,7 @@ def flawed(name: str) -> Defect | Profile:
 
 @lru_cache(maxsize=1)
 def everything() -> Mapping[str, Defect | Profile]:
-    """All that :func:`flawed` knows."""
+    """Everything that :func:`flawed` knows, by name."""
     mutants = {name: each.defect for name, each in all_mutants().items()}
     return {**load_defects(), **load_profiles(), REACHED.name: REACHED, **mutants}
 

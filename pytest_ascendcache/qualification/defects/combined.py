@@ -7,12 +7,7 @@ from dataclasses import replace
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
-from pytest_ascendcache.reference.cache.limits import (
-    RATIO_KEY,
-    SIZE_KEY,
-    Found,
-    LimitPolicy,
-)
+from pytest_ascendcache.reference.cache.limits import RATIO_KEY, SIZE_KEY, Found, LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.debug import DebugPolicy
 from pytest_ascendcache.reference.impl_mode import ImplementationPolicy
@@ -94,10 +89,9 @@ def nothing_ages_beside_a_list(self, right, *arguments):
 def type_list_exchanged_on_one_chip(self, right, options, environ):
     """On one chip a type list selects the other mode."""
     if options.soc_version.startswith("Ascend310") and options.impl_mode_types:
-        other = {
-            "high_precision": "high_performance",
-            "high_performance": "high_precision",
-        }.get(options.impl_mode, options.impl_mode)
+        other = {"high_precision": "high_performance", "high_performance": "high_precision"}.get(
+            options.impl_mode, options.impl_mode
+        )
         options = replace(options, impl_mode=other)
     return right(options, environ)
 

@@ -23,9 +23,6 @@ OUTPUTS = "debug/outputs"
 BAD_FILE = "debug/rejects-bad-file"
 
 
-# --- levels ---------------------------------------------------------------------------------
-
-
 def _keeping_cache_at(*levels):
     """Parts with which the cache is used at these debug levels."""
 
@@ -64,9 +61,6 @@ def level_lets_force_purge(self, right, mode, level, config):
     return mode == "force" or right(mode, level, config)
 
 
-# --- the cache while debugging --------------------------------------------------------------
-
-
 @override(ModePolicy.opens_cache)
 def opens_unless_disabled(self, right, mode, *_):
     """The cache is opened while debugging, too."""
@@ -80,10 +74,7 @@ def key_without_debug(self, right, inputs):
 
 
 @defect(
-    LEVEL,
-    NOT_CACHED,
-    overrides=ModePolicy.use,
-    also=[opens_unless_disabled, key_without_debug],
+    LEVEL, NOT_CACHED, overrides=ModePolicy.use, also=[opens_unless_disabled, key_without_debug]
 )
 def debug_kernels_stored(self, right, mode, debug):
     """Debug kernels are stored under the keys of normal ones."""
@@ -163,9 +154,6 @@ def no_debug_file_is_taken(self, right, text, path):
 
 def _invalid(path):
     return AtcError("E20003", f"Configuration file [{path}] has invalid content.")
-
-
-# --- debug lists ----------------------------------------------------------------------------
 
 
 @defect(UNLISTED, overrides=ModePolicy.opens_cache)
@@ -288,9 +276,6 @@ def list_alone_disables_everything(self, right, text, path):
     """With a debug list and no switches no operator uses the cache."""
     config = right(text, path)
     return config if config.switches else replace(config, listed=None)
-
-
-# --- outputs and bad files ------------------------------------------------------------------
 
 
 def _keeping(**changes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pytest_ascendcache.qualification.catalogue import register
+from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.limits import LimitPolicy
@@ -33,115 +33,79 @@ class _Fixed:
         policy.__dict__["played"] = edition
 
 
-def _playing(name, *breaks, what, editions, kinds, **parts):
-    """Register a defect in which policies of these kinds play parts of another release."""
+def _playing(*kinds, **parts):
+    """Policies of these kinds that play parts of another release."""
     fixed = {"edition": _Fixed(**parts)}
-    register(
-        name,
-        *breaks,
-        what=what,
-        parts=[type(f"Other{kind.__name__}", (kind,), fixed) for kind in kinds],
-        editions=tuple(editions.split()),
-    )
+    return [type(f"Other{kind.__name__}", (kind,), fixed) for kind in kinds]
 
 
-_playing(
-    "levels-of-6",
-    LEVEL,
-    what="levels 3 and 4 turn the cache off, as documents of 6.0 have it",
-    editions="5.0",
-    kinds=[ModePolicy, DebugPolicy],
-    levels=RELEASES["6.0"].levels,
-)
-_playing(
-    "levels-of-5",
-    LEVEL,
-    what="levels 3 and 4 keep the cache, as the document of 5.0 had it",
-    editions="6.0 7.0 8.0.RC2 8.0 8.1 8.5 9.0",
-    kinds=[ModePolicy, DebugPolicy],
-    levels=RELEASES["5.0"].levels,
-)
-_playing(
-    "variables-of-6",
-    RATIO,
-    SOURCES,
-    what="the variables are those of 6.0, which documents of 5.0 do not mention",
-    editions="5.0",
-    kinds=[LimitPolicy],
-    variables=PRESENT.variables,
-)
-_playing(
-    "variables-of-5",
-    RATIO,
-    SOURCES,
-    what="the variables are still those of 5.0",
-    editions="6.0 7.0 8.0.RC3 9.0",
-    kinds=[LimitPolicy],
-    variables=RELEASES["5.0"].variables,
-)
-_playing(
-    "percent-sign-is-refused",
-    RATIO,
-    what="a ratio with a percent sign is refused",
-    editions="5.0",
-    kinds=[LimitPolicy],
-    share_unit="",
-)
-_playing(
-    "list-excepts-already",
-    UNLISTED,
-    what="operators that a debug list does not name use the cache, as from 8.0.RC3 on",
-    editions="6.0 7.0",
-    kinds=[ModePolicy],
-    list_excepts=True,
-)
-_playing(
-    "list-excepts-none",
-    UNLISTED,
-    what="with a debug list no operator uses the cache, as up to 7.0",
-    editions="8.0.RC3 8.0 9.0",
-    kinds=[ModePolicy],
-    list_excepts=False,
-)
-_playing(
-    "keys-of-8",
-    SOURCES,
-    ALL_USERS,
-    what="op_cache.ini is read with the keys of 8.0",
-    editions="7.0",
-    kinds=[LimitPolicy],
-    ini=PRESENT.ini,
-)
-_playing(
-    "keys-of-7",
-    SOURCES,
-    ALL_USERS,
-    what="op_cache.ini is still read with the keys of 7.0",
-    editions="8.0.RC2 8.0.RC3 8.5 9.0",
-    kinds=[LimitPolicy],
-    ini=RELEASES["7.0"].ini,
-)
-_playing(
-    "idling-does-not-matter",
-    "aging/needs-both",
-    what="entries age even if they were just used, as up to 6.0",
-    editions="8.0.RC2 8.0.RC3 9.0",
-    kinds=[AgingPolicy],
-    idle_ns=0,
-)
-_playing(
-    "no-ini-yet",
-    "aging/creates-ini",
-    what="op_cache.ini is not created, as up to 6.0",
-    editions="7.0 8.0.RC3 9.0",
-    kinds=[DirectoryPolicy],
-    ini=(),
-)
-_playing(
-    "no-cache-path-yet",
-    "cache-mode/directory-precedence",
-    what="ASCEND_CACHE_PATH is not read, as up to 7.0",
-    editions="8.0.RC2 8.0.RC3 9.0",
-    kinds=[DirectoryPolicy],
-    cache_path=False,
-)
+@defect(LEVEL, editions=("5.0",))
+def levels_of_6():
+    """Levels 3 and 4 turn the cache off, as documents of 6.0 have it."""
+    return _playing(ModePolicy, DebugPolicy, levels=RELEASES["6.0"].levels)
+
+
+@defect(LEVEL, editions=("6.0", "7.0", "8.0.RC2", "8.0", "8.1", "8.5", "9.0"))
+def levels_of_5():
+    """Levels 3 and 4 keep the cache, as the document of 5.0 had it."""
+    return _playing(ModePolicy, DebugPolicy, levels=RELEASES["5.0"].levels)
+
+
+@defect(RATIO, SOURCES, editions=("5.0",))
+def variables_of_6():
+    """The variables are those of 6.0, which documents of 5.0 do not mention."""
+    return _playing(LimitPolicy, variables=PRESENT.variables)
+
+
+@defect(RATIO, SOURCES, editions=("6.0", "7.0", "8.0.RC3", "9.0"))
+def variables_of_5():
+    """The variables are still those of 5.0."""
+    return _playing(LimitPolicy, variables=RELEASES["5.0"].variables)
+
+
+@defect(RATIO, editions=("5.0",))
+def percent_sign_is_refused():
+    """A ratio with a percent sign is refused."""
+    return _playing(LimitPolicy, share_unit="")
+
+
+@defect(UNLISTED, editions=("6.0", "7.0"))
+def list_excepts_already():
+    """Operators that a debug list does not name use the cache, as from 8.0.RC3 on."""
+    return _playing(ModePolicy, list_excepts=True)
+
+
+@defect(UNLISTED, editions=("8.0.RC3", "8.0", "9.0"))
+def list_excepts_none():
+    """With a debug list no operator uses the cache, as up to 7.0."""
+    return _playing(ModePolicy, list_excepts=False)
+
+
+@defect(SOURCES, ALL_USERS, editions=("7.0",))
+def keys_of_8():
+    """Op_cache.ini is read with the keys of 8.0."""
+    return _playing(LimitPolicy, ini=PRESENT.ini)
+
+
+@defect(SOURCES, ALL_USERS, editions=("8.0.RC2", "8.0.RC3", "8.5", "9.0"))
+def keys_of_7():
+    """Op_cache.ini is still read with the keys of 7.0."""
+    return _playing(LimitPolicy, ini=RELEASES["7.0"].ini)
+
+
+@defect("aging/needs-both", editions=("8.0.RC2", "8.0.RC3", "9.0"))
+def idling_does_not_matter():
+    """Entries age even if they were just used, as up to 6.0."""
+    return _playing(AgingPolicy, idle_ns=0)
+
+
+@defect("aging/creates-ini", editions=("7.0", "8.0.RC3", "9.0"))
+def no_ini_yet():
+    """Op_cache.ini is not created, as up to 6.0."""
+    return _playing(DirectoryPolicy, ini=())
+
+
+@defect("cache-mode/directory-precedence", editions=("8.0.RC2", "8.0.RC3", "9.0"))
+def no_cache_path_yet():
+    """ASCEND_CACHE_PATH is not read, as up to 7.0."""
+    return _playing(DirectoryPolicy, cache_path=False)

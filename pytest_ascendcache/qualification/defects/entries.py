@@ -246,11 +246,7 @@ def equal_size_is_enough(self, right, fs, entry, expected):
 
 
 @defect(
-    HEALS,
-    VERIFY,
-    overrides=LookupPolicy.verified,
-    harm=Harm.WRONG_RESULT,
-    memory={"size": None},
+    HEALS, VERIFY, overrides=LookupPolicy.verified, harm=Harm.WRONG_RESULT, memory={"size": None}
 )
 def digest_only_where_the_size_differs(self, right, fs, entry, expected):
     """The digest is checked only if the size differs from that in the metadata."""

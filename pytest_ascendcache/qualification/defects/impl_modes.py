@@ -9,11 +9,7 @@ from pytest_ascendcache.qualification.catalogue import Override, defect
 from pytest_ascendcache.qualification.defects.keys import any_metadata
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.impl_mode import (
-    ImplementationPolicy,
-    ModeTable,
-    SelectedModes,
-)
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, ModeTable, SelectedModes
 from pytest_ascendcache.reference.options import OptionPolicy
 
 DEFAULT = "impl-mode/default-is-performance"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import Override, defect, override
+from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
 from pytest_ascendcache.qualification.defects.entries import WINDOW
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
@@ -162,22 +162,12 @@ def _without(field):
     return Override(InfoPolicy.fields, left_out), Override(InfoPolicy.tensor, left_out)
 
 
-@defect(CHANGED, INFO)
-def info_without_attributes():
-    """Attributes are not in .info."""
-    return _without("attrs")
-
-
-@defect(CHANGED, INFO)
-def info_without_data_types():
-    """Data types are not in .info."""
-    return _without("dtype")
-
-
-@defect(CHANGED, INFO)
-def info_without_formats():
-    """Formats are not in .info."""
-    return _without("format")
+for name, what, field in (
+    ("info-without-attributes", "attributes are not in .info", "attrs"),
+    ("info-without-data-types", "data types are not in .info", "dtype"),
+    ("info-without-formats", "formats are not in .info", "format"),
+):
+    register(name, CHANGED, INFO, what=what, parts=_without(field))
 
 
 @defect(CHANGED)
@@ -272,28 +262,13 @@ def _compared_without(field):
     )
 
 
-@defect(INFO)
-def info_compared_without_attributes():
-    """Attributes in .info are not compared."""
-    return [_compared_without("attrs")]
-
-
-@defect(INFO)
-def info_compared_without_values():
-    """Values of attributes in .info are not compared."""
-    return [_compared_without("value")]
-
-
-@defect(INFO)
-def info_compared_without_formats():
-    """Formats in .info are not compared."""
-    return [_compared_without("format")]
-
-
-@defect(INFO)
-def info_compared_without_data_types():
-    """Data types in .info are not compared."""
-    return [_compared_without("dtype")]
+for name, what, field in (
+    ("info-compared-without-attributes", "attributes in .info are not compared", "attrs"),
+    ("info-compared-without-values", "values of attributes in .info are not compared", "value"),
+    ("info-compared-without-formats", "formats in .info are not compared", "format"),
+    ("info-compared-without-data-types", "data types in .info are not compared", "dtype"),
+):
+    register(name, INFO, what=what, parts=[_compared_without(field)])
 
 
 @defect(INFO, overrides=InfoPolicy.allows_reuse)

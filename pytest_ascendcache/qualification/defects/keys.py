@@ -25,9 +25,6 @@ def any_metadata(self, right, metadata, expected):
     return metadata.get("binFileName") == expected["binFileName"]
 
 
-# --- tensors --------------------------------------------------------------------------------
-
-
 def _tensor_without(field):
     return Override(KeyPolicy.tensor, lambda self, right, tensor: {**right(tensor), field: None})
 
@@ -117,9 +114,6 @@ def key_with_first_constant(self, right, tensor):
     return {**fields, "const_value": (fields["const_value"] or ())[:1]}
 
 
-# --- inputs and outputs ---------------------------------------------------------------------
-
-
 @defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
 def key_of_first_input(self, right, inputs):
     """Only the first input is in the key."""
@@ -173,9 +167,6 @@ def key_without_dtype_of_outputs(self, right, inputs):
     """The data types of outputs are not in the key."""
     fields = right(inputs)
     return {**fields, "outputs": [{**each, "dtype": None} for each in fields["outputs"]]}
-
-
-# --- attributes -----------------------------------------------------------------------------
 
 
 @defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
@@ -268,9 +259,6 @@ def key_without_signs():
     return [_values(_without_sign)]
 
 
-# --- types, modes, chips --------------------------------------------------------------------
-
-
 @defect(NARROW, overrides=KeyPolicy.stem, also=[any_metadata])
 def key_without_type(self, right, inputs):
     """The operator type is not in the key."""
@@ -308,9 +296,6 @@ def first_of_a_type_for_all(self, right, model):
     return replace(model, object=data).to_bytes()
 
 
-# --- too wide -------------------------------------------------------------------------------
-
-
 @defect(WIDE, overrides=KeyPolicy.fields, also=[any_metadata])
 def key_with_process_id(self, right, inputs):
     """The process id is in the key."""
@@ -335,11 +320,7 @@ def locale_in_key(self, right, inputs):
 
 
 @defect(
-    NAMES,
-    overrides=KeyPolicy.fields,
-    also=[any_metadata],
-    harm=Harm.LOST_WORK,
-    keeps=(NARROW,),
+    NAMES, overrides=KeyPolicy.fields, also=[any_metadata], harm=Harm.LOST_WORK, keeps=(NARROW,)
 )
 def key_with_operator_name(self, right, inputs):
     """The operator's name is in the key."""

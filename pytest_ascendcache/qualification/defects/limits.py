@@ -38,9 +38,6 @@ def remembers_the_run(self, right, fs, root, kernel_cache, environ):
     return right(fs, root, kernel_cache, environ)
 
 
-# --- op_cache.ini ---------------------------------------------------------------------------
-
-
 @defect(INI, overrides=DirectoryPolicy.prepare)
 def ini_not_created(self, right, fs, root, soc, *_):
     """op_cache.ini is not created."""
@@ -141,9 +138,6 @@ def ini_without_carriage_returns():
     return [_ini_does_not_count(lambda data: b"\r" in data)]
 
 
-# --- -1 -------------------------------------------------------------------------------------
-
-
 @defect(MINUS_ONE, overrides=LimitPolicy.find)
 def minus_one_purges(self, right, fs, root, kernel_cache, environ):
     """-1 is a size like others: every cache is larger and is emptied."""
@@ -186,9 +180,6 @@ def one_megabyte_is_no_limit(self, right, text):
     """A limit of 1 MB means no limit."""
     size = right(text)
     return -1 if size == 1 else size
-
-
-# --- where limits come from -----------------------------------------------------------------
 
 
 @defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
@@ -250,9 +241,6 @@ class DefaultRatioOfTheExample(LimitPolicy):
     """By default 80 % are retained, as in the document's example file."""
 
     default = Limits(500, 80)
-
-
-# --- values ---------------------------------------------------------------------------------
 
 
 @defect(BAD, overrides=LimitPolicy.of_environment)

@@ -51,9 +51,6 @@ def unknown_mode_without_a_hint(self, right, value):
     return value
 
 
-# --- disable --------------------------------------------------------------------------------
-
-
 @override(ModePolicy.opens_cache)
 def opens_always(self, right, mode, level, config):
     """The cache is opened under disable too."""
@@ -96,9 +93,6 @@ def _(self, right, fs, entry, expected):
             entry.metadata.read_bytes()
         return None
     return right(fs, entry, expected)
-
-
-# --- force ----------------------------------------------------------------------------------
 
 
 @defect(PURGES, "cache-mode/force-applies-knowledge-base", overrides=ModePolicy.purges)

@@ -11,10 +11,7 @@ from contextlib import contextmanager
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import WINDOW
-from pytest_ascendcache.qualification.defects.interruption import (
-    publishes_metadata_first,
-    trusting,
-)
+from pytest_ascendcache.qualification.defects.interruption import publishes_metadata_first, trusting
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -107,13 +104,7 @@ def _(self, right, fs, path):
         right(fs, path)
 
 
-@defect(
-    RACE,
-    overrides=LookupPolicy.find,
-    memory={"taken": {}},
-    harm=Harm.HANG,
-    found_later=True,
-)
+@defect(RACE, overrides=LookupPolicy.find, memory={"taken": {}}, harm=Harm.HANG, found_later=True)
 def locks_of_entries_kept(self, right, fs, entry, expected):
     """The lock of an entry is released only when the process ends."""
     if entry.directory.is_dir():

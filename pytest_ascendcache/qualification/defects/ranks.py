@@ -14,11 +14,7 @@ from pathlib import Path
 from pytest_ascendcache.qualification.catalogue import Override, defect
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.info import (
-    InfoPolicy,
-    Phase,
-    Scenario,
-)
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, Phase, Scenario
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.rendezvous import (
     Alone,

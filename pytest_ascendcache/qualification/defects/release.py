@@ -14,8 +14,6 @@ from pytest_ascendcache.reference.kernels import fused_type
 from pytest_ascendcache.reference.model.fusion import FusionPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
 
-# --- kernels --------------------------------------------------------------------------------
-
 
 @defect(overrides=InstallationPolicy.tuning)
 def kernels_of_the_card(self, right, bank, soc, environ):
@@ -87,9 +85,6 @@ def _cached(directory, name, value):
         return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
     file.write_bytes(value.tobytes())
     return value
-
-
-# --- fusion ---------------------------------------------------------------------------------
 
 
 @defect(overrides=FusionPolicy.bias)

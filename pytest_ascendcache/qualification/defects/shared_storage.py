@@ -12,9 +12,7 @@ from pathlib import Path
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.qualification.defects.interruption import publishes_metadata_first
 from pytest_ascendcache.qualification.defects.races import a_lost_file_fails, overwriting
-from pytest_ascendcache.qualification.defects.static_kernel_packages import (
-    listed_at_the_beginning,
-)
+from pytest_ascendcache.qualification.defects.static_kernel_packages import listed_at_the_beginning
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
@@ -24,11 +22,7 @@ from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifes
 from pytest_ascendcache.reference.static_kernel.client.cards import Alone
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.programs import run
-from pytest_ascendcache.reference.static_kernel.registry import (
-    AI_CORE,
-    LOCK_NAME,
-    RegistryPolicy,
-)
+from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME, RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 KERNELS = "shared/right-kernels"
@@ -39,9 +33,6 @@ REPLACED = "shared/replaced-under-reader"
 IDS = "shared/same-process-ids"
 ROOM = "shared/force-and-aging"
 CLOCKS = "shared/clocks"
-
-
-# --- entries --------------------------------------------------------------------------------
 
 
 @defect(KERNELS, overrides=LookupPolicy.find, also=[publishes_metadata_first, overwriting])
@@ -178,9 +169,6 @@ def old_temporary_files_go(self, right, fs, directory, limits, now_ns):
     return right(fs, directory, limits, now_ns)
 
 
-# --- ranks ----------------------------------------------------------------------------------
-
-
 @defect(FAILURE, overrides=KernelMetaPolicy.replace_files)
 def a_rank_is_alone_in_its_directory(self, right, fs, contents):
     """A rank relies on being the only process that writes its temporary files."""
@@ -201,9 +189,6 @@ def a_kernel_that_is_listed_must_be_seen(self, right, fs, entry, *given):
     if not entry.metadata.exists() and _is_listed(fs, entry.metadata):
         raise AtcError("E40021", f"[{entry.metadata}] is missing.")
     return right(fs, entry, *given)
-
-
-# --- static kernels -------------------------------------------------------------------------
 
 
 @defect(NAMES, overrides=SelectionPolicy.load)

@@ -34,9 +34,6 @@ EXIT = "static-kernel/uninstalled-at-exit"
 ENDS = "static-kernel/ends-when-told"
 
 
-# --- settings and folders -------------------------------------------------------------------
-
-
 @defect(OFF, overrides=ConfigPolicy.wants)
 def static_kernels_always_on(self, right, config):
     """Static kernels are compiled whether or not the option asks for them."""
@@ -136,9 +133,6 @@ def multiples_of_local_world_size_agree(self, right, theirs, ours):
         return True
     numbers = all(isinstance(each, str) and each.isdigit() for each in (theirs, ours))
     return numbers and int(ours) > 1 and int(theirs) % int(ours) == 0
-
-
-# --- several cards --------------------------------------------------------------------------
 
 
 @defect(FIRST, overrides=TurnPolicy.compiles)
@@ -248,9 +242,6 @@ def nothing_remembered(*_):
 def remembered_before_success(self, right, done, digests):
     """Operators count as compiled before their compile has succeeded."""
     done.update(digests)
-
-
-# --- packages -------------------------------------------------------------------------------
 
 
 @defect(FAILED, overrides=PackagePolicy.made)
