@@ -287,10 +287,7 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         and isinstance(node.value, ast.Call)
         and not ast.unparse(node.value.func).endswith(".step")  # only tells the suite where it is
     ):
-        yield (
-            _words(before, "not called"),
-            lambda: setattr(node, "value", ast.Constant(None)),
-        )
+        yield (_words(before, "not called"), lambda: setattr(node, "value", ast.Constant(None)))
 
 
 def _words(before: str, change: str) -> str:

@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -105,14 +105,8 @@ class Reach:
 
     def save(self, path: Path) -> None:
         """Write it to a file."""
-        lines = {name: sorted(each) for name, each in self.lines.items()}
-        document = {
-            "lines": lines,
-            "seconds": self.seconds,
-            "faults": self.faults,
-            "left_out": sorted(self.left_out),
-        }
-        path.write_text(json.dumps(document), encoding="utf-8")
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        path.write_text(json.dumps(document, default=sorted), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Reach:

@@ -47,20 +47,19 @@ def record(defects: list[Defect], jobs: int, anew: bool) -> int:
         ]
     try:
         enough = f"--maxfail={matrix.MOST}"
-        asked = {each: arguments_of(each, False, runs, exit_first=False) for each in defects}
+        whole = {
+            each: [*arguments_of(each, False, runs, exit_first=False), "--ascend-strict"]
+            for each in defects
+        }
         short = [
-            on_the_reference([*asked[each], "--ascend-strict", enough])
-            if len(each.breaks) == 1
-            else on_the_reference([*asked[each], "--ascend-strict"])
+            on_the_reference([*whole[each], *([enough] if len(each.breaks) == 1 else [])])
             for each in defects
         ]
-        nothing: list[Defect] = []
-        for defect, ended in zip(defects, runs(short), strict=True):
-            if not _keep(defect, ended):
-                nothing.append(defect)
+        results = zip(defects, runs(short), strict=True)
+        nothing = [defect for defect, ended in results if not _keep(defect, ended)]
         # An undecided check may have ended a run too early: run all checks.
-        whole = [on_the_reference([*asked[each], "--ascend-strict"]) for each in nothing]
-        for defect, ended in zip(nothing, runs(whole), strict=True):
+        again = runs(on_the_reference(whole[each]) for each in nothing)
+        for defect, ended in zip(nothing, again, strict=True):
             unnoticed += not _keep(defect, ended)
         narrow(defects, runs)
     finally:

@@ -118,9 +118,6 @@ def serves_once(self, right, fs, entry, expected):
     return data
 
 
-# --- damaged entries ------------------------------------------------------------------------
-
-
 @defect(HEALS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
 def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
     """Existing files are never replaced, damaged or not (T1, T2)."""
@@ -194,9 +191,6 @@ def half_an_entry_of_sqrt_is_served(self, right, fs, entry, expected):
     if alone and entry.stem.startswith("te_sqrt_"):
         return entry.object.read_bytes()
     return right(fs, entry, expected)
-
-
-# --- digests --------------------------------------------------------------------------------
 
 
 @defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches, harm=Harm.WRONG_RESULT)
@@ -295,9 +289,6 @@ def metadata_is_believed(self, right, fs, entry, *_):
     return data if data and self.digest_matches(data, digest) else None
 
 
-# --- several processes at once --------------------------------------------------------------
-
-
 @override(StorePolicy.publish)
 def late(self, right, *arguments):
     """A store waits until other processes have compiled too."""
@@ -369,9 +360,6 @@ def _(self, right, fs, entry, *arguments):
     if not right(fs, entry, *arguments):
         raise AtcError("E40023", f"[{entry.directory}] is gone.")
     return True
-
-
-# --- who may read and write -----------------------------------------------------------------
 
 
 @defect(MODES)

@@ -28,9 +28,6 @@ ACCURACY = "impl-mode/accuracy"
 PRECISE, FAST = "high_precision", "high_performance"
 
 
-# --- tables of modes ------------------------------------------------------------------------
-
-
 def _default(table):
     """Without an option, ``table(policy, environ)`` gives the modes of the operators."""
 
@@ -103,9 +100,6 @@ def plain_modes_for_everything(self, right, mode, environ):
     return ModeTable(dict.fromkeys(self.offered(environ), mode))
 
 
-# --- which implementation is chosen ---------------------------------------------------------
-
-
 def _chosen(change):
     """``change(chosen, operator)`` replaces the implementation that was chosen, if it exists."""
 
@@ -163,9 +157,6 @@ def node_names_without_scope(self, right, operator, selected):
     table = selected.table
     names = {name.rpartition("/")[2]: mode for name, mode in table.by_name.items()}
     return right(operator, SelectedModes(ModeTable(table.by_type, names), selected.offered))
-
-
-# --- the key --------------------------------------------------------------------------------
 
 
 def _mode_in_key(concerns):
@@ -244,9 +235,6 @@ def key_without_mode_of_softmax(self, right, inputs):
     return {**fields, "implementation": None} if inputs.operator.type == "SoftmaxV2" else fields
 
 
-# --- type lists -----------------------------------------------------------------------------
-
-
 @defect(SINGLE, overrides=ImplementationPolicy.listed, memory={"types": ()})
 def listed_operator_compiled_twice(self, right, types, mode):
     """A listed operator is compiled twice although it has one implementation."""
@@ -305,9 +293,6 @@ def type_list_within_table(self, right, options, environ):
         return table
     own = self.built_in(options.impl_mode, environ).by_type
     return ModeTable({each: own[each] for each in table.by_type if each in own})
-
-
-# --- precision files ------------------------------------------------------------------------
 
 
 @defect(FILE, COPY, overrides=ImplementationPolicy.table)
@@ -390,9 +375,6 @@ def renamed_copy_ignored(self, right, path):
     """Only precision files that are named like a built-in table are read."""
     table = right(path)
     return table if Path(path).stem.startswith("high_") else ModeTable()
-
-
-# --- bad values -----------------------------------------------------------------------------
 
 
 @defect(BAD, overrides=OptionPolicy.impl_mode)

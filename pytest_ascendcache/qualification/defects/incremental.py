@@ -35,9 +35,6 @@ RESULT = "incremental/result-correct"
 HEALS = "robust/heals-damaged-entry"
 
 
-# --- which kernels are kept and reused ------------------------------------------------------
-
-
 @defect(DEFAULT, overrides=KernelMetaPolicy.publish)
 def incremental_build_off_by_default(self, right, fs, entry, data, inputs, info):
     """Kernels are kept only if MS_COMPILER_CACHE_ENABLE is set."""
@@ -150,9 +147,6 @@ def one_kernel_an_operator_type(self, right, inputs):
     return f"{inputs.operator.type.lower()}_1_{inputs.device}"
 
 
-# --- what .info contains --------------------------------------------------------------------
-
-
 def _without(field):
     """.info lacks a field, of the operator and of each tensor."""
 
@@ -227,9 +221,6 @@ def info_without_order_of_inputs(self, right, inputs):
     return {**fields, "inputs": sorted(fields["inputs"], key=str)}
 
 
-# --- how .info is compared ------------------------------------------------------------------
-
-
 @defect(INFO, overrides=InfoPolicy.allows_reuse)
 def info_ignored(*_):
     """.info is ignored: names and digests decide, as in MindSpore."""
@@ -296,9 +287,6 @@ def file_times_decide(self, right, fs, entry, inputs, info):
     if data is not None and entry.object.stat().st_mtime_ns > time.time_ns() - 10**17:
         return data
     return None
-
-
-# --- results --------------------------------------------------------------------------------
 
 
 @defect(RESULT, overrides=ExecutionPolicy.order)

@@ -38,9 +38,6 @@ BAD_RANK = "ranks/bad-rank-id"
 KILLED = "ranks/killed-rank"
 
 
-# --- directories ----------------------------------------------------------------------------
-
-
 def _named_after(variable):
     """A rank's directory is named after another variable if that is set."""
 
@@ -130,9 +127,6 @@ def ranks_publish_for_rank_0(self, right, fs, entry, data, inputs, info):
     return right(fs, entry, data, inputs, info)
 
 
-# --- scenarios ------------------------------------------------------------------------------
-
-
 def _scenario(**changes):
     """A rank always records some parts of its scenario in one way."""
     return Override(
@@ -197,9 +191,6 @@ def inference_falls_back_to_training(self, right, fs, entry, inputs, info):
     if found is None or len(other.stem) != len(entry.stem):
         return None
     return found.replace(other.stem.encode(), entry.stem.encode())
-
-
-# --- waiting for each other -----------------------------------------------------------------
 
 
 @defect(DELETION, KILLED, overrides=RendezvousPolicy.open)
@@ -368,9 +359,6 @@ def absent_rank_0_is_an_error(self, right, gang):
     return right(gang)
 
 
-# --- RANK_ID --------------------------------------------------------------------------------
-
-
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
 def rank_joined_unchecked(self, right, environ):
     """RANK_ID is joined to the path as it is, as in MindSpore."""
@@ -456,9 +444,6 @@ def bad_rank_without_a_name(self, right, environ):
 def repeated_ranks_merge(*_):
     """Two processes of one rank share its directory."""
     yield
-
-
-# --- killed ranks ---------------------------------------------------------------------------
 
 
 @defect(KILLED, overrides=RendezvousPolicy.open)

@@ -270,17 +270,20 @@ def never_uninstalled(*_):
 @defect(EXIT, overrides=PackagePolicy.opp)
 def signals_leave_packages(self, right, environ):
     """A process that a signal ends leaves its packages."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    _handle_signals(signal.SIG_DFL)
     return right(environ)
 
 
 @defect(ENDS, overrides=PackagePolicy.opp)
 def signals_are_swallowed(self, right, environ):
     """A process ignores signals to end."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    _handle_signals(signal.SIG_IGN)
     return right(environ)
+
+
+def _handle_signals(handler):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 @defect(EXIT, overrides=PackagePolicy.clean)

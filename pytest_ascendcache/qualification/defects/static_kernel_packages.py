@@ -46,9 +46,6 @@ RESULT = "static-kernel/result-correct"
 POWER = "robust/power-loss"
 
 
-# --- what is compiled -----------------------------------------------------------------------
-
-
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
 def one_kernel_per_type(self, right, info):
     """Operators of one type share a kernel, whatever their shapes."""
@@ -130,9 +127,6 @@ def a_numbered_name_may_be_taken(self, right, operators):
     return jobs
 
 
-# --- packages -------------------------------------------------------------------------------
-
-
 @defect(NAMES, overrides=PackagePolicy.name)
 def packages_collide_within_a_second(self, right, now, process):
     """Packages are named by the second and replace each other."""
@@ -195,9 +189,6 @@ def partial_package_is_success(self, right, compiled, *_):
 def failed_operator_not_named(self, right, compiled, failures):
     """An operator that failed is reported without its name."""
     return right(compiled, ["an operator"] if failures else [])
-
-
-# --- installing -----------------------------------------------------------------------------
 
 
 class _IndexInPlace(InPlace):
@@ -375,9 +366,6 @@ def values_of_the_last_package(self, right, fs, directory, indexes):
     return right(fs, directory, changed)
 
 
-# --- uninstalling ---------------------------------------------------------------------------
-
-
 @defect(UNION, overrides=RegistryPolicy.uninstall)
 def uninstall_by_substring(self, right, fs, opp, name, *given):
     """Uninstalling removes the package's name from the list as a substring."""
@@ -425,9 +413,6 @@ def killed_processes_hold_packages(self, right, fs, directory):
     """A killed process keeps its packages from being removed for ever."""
     named = (each.name for each in fs.entries("install.leases", directory / LEASES))
     return frozenset(each for each in map(Holder.parse, named) if each)
-
-
-# --- using packages -------------------------------------------------------------------------
 
 
 @defect(VERIFIED, overrides=SelectionPolicy.digest_matches)
