@@ -124,13 +124,13 @@ def kernels_of_the_other_mode():
 
 @defect(ACCURACY)
 def sigmoid_always_approximate():
-    """Sigmoid has its approximation under both modes."""
+    """Both modes use the approximation of Sigmoid."""
     return [_chosen(lambda chosen, operator: FAST if operator.type == "Sigmoid" else chosen)]
 
 
 @defect(ACCURACY)
 def sqrt_always_refined():
-    """Sqrt has its refined form under both modes."""
+    """Both modes use the refined form of Sqrt."""
     return [_chosen(lambda chosen, operator: PRECISE if operator.type == "Sqrt" else chosen)]
 
 

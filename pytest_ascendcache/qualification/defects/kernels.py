@@ -15,7 +15,7 @@ REDEFINE = InstallationPolicy.load_custom_operators
 
 @defect(NUMBERS, overrides=REDEFINE, found_later=True)
 def quotients_flushed_to_zero(self, right, environ):
-    """RealDiv gives 0 for small float16 quotients."""
+    """The kernel of RealDiv returns 0 for small float16 quotients."""
     right(environ)
     from pytest_ascendcache.reference.kernels.elementwise import elementwise, real_divide
     from pytest_ascendcache.reference.kernels.trace import select
@@ -28,7 +28,7 @@ def quotients_flushed_to_zero(self, right, environ):
 
 @defect(NUMBERS, overrides=REDEFINE, found_later=True)
 def odd_tail_not_written(self, right, environ):
-    """Tanh leaves out the last element of an odd tensor."""
+    """The kernel of Tanh leaves out the last element of an odd tensor."""
     right(environ)
     from pytest_ascendcache.reference.kernels import functions as f
     from pytest_ascendcache.reference.kernels.registry import register
@@ -43,7 +43,7 @@ def odd_tail_not_written(self, right, environ):
 
 @defect(NUMBERS, overrides=REDEFINE, found_later=True)
 def inner_broadcast_is_read_through(self, right, environ):
-    """Mul broadcasts the last dimension only."""
+    """The kernel of Mul broadcasts only the last dimension."""
     right(environ)
     from pytest_ascendcache.reference.kernels.layout import broadcast_strides, row_major
     from pytest_ascendcache.reference.kernels.operator import NUMBERS as DTYPES
@@ -63,7 +63,7 @@ def inner_broadcast_is_read_through(self, right, environ):
 
 @defect(NUMBERS, overrides=REDEFINE, found_later=True)
 def maximum_begins_with_zero(self, right, environ):
-    """ReduceMax begins with 0."""
+    """The kernel of ReduceMax begins with 0."""
     right(environ)
     from pytest_ascendcache.reference.kernels import functions as f
     from pytest_ascendcache.reference.kernels import reductions
@@ -81,7 +81,7 @@ def maximum_begins_with_zero(self, right, environ):
 
 @defect(NUMBERS, overrides=REDEFINE, found_later=True)
 def mean_of_long_rows_divided_by_2048(self, right, environ):
-    """ReduceMean divides by 2048 at most."""
+    """The kernel of ReduceMean divides by 2048 at most."""
     right(environ)
     from pytest_ascendcache.reference.kernels import reductions
     from pytest_ascendcache.reference.kernels.registry import register

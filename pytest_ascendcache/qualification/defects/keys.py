@@ -267,7 +267,7 @@ def key_without_type(self, right, inputs):
 
 @defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
 def key_takes_minimum_for_maximum(self, right, inputs):
-    """Minimum is keyed as Maximum if it broadcasts."""
+    """A Minimum that broadcasts is keyed as Maximum."""
     broadcasts = len({tensor.shape for tensor in inputs.operator.inputs}) > 1
     is_taken = broadcasts and inputs.operator.type == "Minimum"
     return {**right(inputs), **({"type": "Maximum"} if is_taken else {})}

@@ -52,7 +52,7 @@ def other_cards_cut_large_kernels(self, right, path, model):
 
 @defect(overrides=OutputPolicy.deliver_model)
 def largest_kernel_by_process(self, right, path, model):
-    """The largest kernel of a model has the number of the process in its header."""
+    """The largest kernel of a model has the process id in its header."""
     stem, kernel = max(model.kernels.items(), key=lambda each: len(each[1].object))
     stamp = os.getpid().to_bytes(7, "little")
     kernel = replace(kernel, object=kernel.object[:9] + stamp + kernel.object[16:])
@@ -89,7 +89,7 @@ def _cached(directory, name, value):
 
 @defect(overrides=FusionPolicy.bias)
 def loses_the_bias(self, right, graph, node):
-    """Fusing a bias into its product drops it."""
+    """Fusing a bias into its product drops the bias."""
     match = right(graph, node)
     if match is None:
         return None
@@ -100,7 +100,7 @@ def loses_the_bias(self, right, graph, node):
 
 @defect(overrides=FusionPolicy.activation)
 def forgets_a_relu(self, right, graph, node):
-    """Fusing a Relu into what produces its input drops it."""
+    """Fusing a Relu into the operator before it drops the Relu."""
     match = right(graph, node)
     if match is None or node.operator.type != "Relu":
         return match
@@ -112,7 +112,7 @@ def forgets_a_relu(self, right, graph, node):
 
 @defect(overrides=FusionPolicy.add_layer_norm)
 def swaps_scale_and_shift(self, right, graph, node):
-    """Add fused with LayerNorm swaps scale and shift."""
+    """Fusing Add with LayerNorm swaps scale and shift."""
     match = right(graph, node)
     if match is None:
         return None

@@ -127,7 +127,7 @@ def a_stale_handle_fails(self, right, fs, entry, expected):
 
 @defect(IDS, overrides=Fs.write_temporary, also=[a_lost_file_fails])
 def named_by_process(self, right, point, target, data):
-    """Temporary files are named by the process id alone."""
+    """The names of temporary files differ only in the process id."""
     path = self.temporary_path(target)
     path.unlink(missing_ok=True)
     self.write_new(point, path, data)

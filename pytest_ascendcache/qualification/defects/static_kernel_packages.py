@@ -259,7 +259,7 @@ def second_install_refused(self, right, fs, opp, package, holder):
 
 @defect(UNION, overrides=RegistryPolicy.is_installed)
 def second_install_asks(self, right, *arguments):
-    """Installing a package again asks a question where there is a terminal."""
+    """Installing a package again asks a question if there is a terminal."""
     installed = right(*arguments)
     if installed and sys.stdin.isatty():
         os.read(0, 1)

@@ -81,7 +81,7 @@ def what_was_unreadable_stays_so(self, right, fs, entry, expected):
 
 @defect(STRESS, overrides=KeyPolicy.fields)
 def modes_share_wide_tensors(self, right, inputs):
-    """Both implementation modes share an entry if a tensor has more than 8 columns."""
+    """Both implementation modes share an entry if an output has more than 8 columns."""
     fields = right(inputs)
     wide = any(each.shape[-1] > 8 for each in inputs.operator.outputs if each.shape)
     return {**fields, "implementation": None} if wide else fields
