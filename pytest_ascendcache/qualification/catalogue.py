@@ -60,17 +60,6 @@ class Override:
     method: Callable[..., Any]
     function: Callable[..., Any]
 
-    def __post_init__(self) -> None:
-        self.policy()
-
-    def policy(self) -> type:
-        """The policy that has the method. Raises ``ValueError`` if none or several have it."""
-        name = self.method.__name__
-        owners = [each for each in places() if getattr(each, name, None) is self.method]
-        if len(owners) != 1:
-            raise ValueError(f"{self.method.__qualname__} is not a method of one of the policies.")
-        return owners[0]
-
     def applied_to(self, policy: type) -> type:
         """A subclass of the policy in which the function is the method."""
         name = self.method.__name__
@@ -92,27 +81,45 @@ Part = Override | type
 """What a defect changes: a method, or all that a subclass of a policy overrides."""
 
 
+def _policy_of(part: Part) -> type:
+    """The policy that a part changes. Raises ``ValueError`` if it is none, or not clear."""
+    if isinstance(part, type):
+        policies = [each for each in part.__mro__ if each in places()][:1]
+    else:
+        name, method = part.method.__name__, part.method
+        policies = [each for each in places() if getattr(each, name, None) is method]
+    if len(policies) != 1:
+        changed = part if isinstance(part, type) else part.method
+        raise ValueError(f"{changed.__qualname__} does not belong to exactly one of the policies.")
+    return policies[0]
+
+
 class Wrong:
     """Makes the policies of one defect. Every call makes new ones, with a ``memory`` of their own.
 
     ``parts`` are what the defect changes; of two parts that change one method the first is called
-    first, and the second is its right method.
+    first, and the second is its right method. Raises ``ValueError`` for a part of no policy.
     """
 
     def __init__(self, parts: Iterable[Part], memory: Mapping[str, Any]) -> None:
-        self._parts = list(parts)
+        self._parts = [(_policy_of(each), each) for each in parts]
         self._memory = memory
 
     def __call__(self) -> Policies:
         kinds: dict[type, type] = {}
-        for part in reversed(self._parts):
-            policy = part.policy() if isinstance(part, Override) else _policy_of(part)
-            kinds[policy] = _extended(kinds.get(policy, policy), part)
+        for policy, part in reversed(self._parts):
+            kind = kinds.get(policy, policy)
+            if isinstance(part, Override):
+                kinds[policy] = part.applied_to(kind)
+            else:
+                kinds[policy] = type(part.__name__, (part,) if kind is policy else (part, kind), {})
         memory = SimpleNamespace(**deepcopy(dict(self._memory)))
-        policies: list[Any] = [kind() for kind in kinds.values()]
-        for each in policies:
-            each.memory = memory
-        return having(*policies)
+        policies = Policies()
+        for policy, kind in kinds.items():
+            made: Any = kind()
+            made.memory = memory
+            policies = _with(policies, places()[policy], made)
+        return policies
 
     def also(self, *methods: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
         """Override more methods, as ``overrides`` of :func:`defect` does::
@@ -123,36 +130,29 @@ class Wrong:
         """
 
         def add(function: Callable[..., Any]) -> None:
-            self._parts += [Override(each, function) for each in methods]
+            parts = [Override(each, function) for each in methods]
+            self._parts += [(_policy_of(each), each) for each in parts]
 
         return add
 
     @property
     def replaces(self) -> frozenset[tuple[str, str]]:
-        methods = [each.method for each in self._parts if isinstance(each, Override)]
-        for part in self._parts:
-            if isinstance(part, type):
-                above = [getattr(super(part, part), name, None) for name in vars(part)]
-                methods += [each for each in above if inspect.isfunction(each)]
+        methods = []
+        for policy, part in self._parts:
+            names = vars(part) if isinstance(part, type) else [part.method.__name__]
+            above = [getattr(policy, name, None) for name in names]
+            methods += [each for each in above if inspect.isfunction(each)]
         return frozenset(
             (f"{each.__module__.partition('.')[2].replace('.', '/')}.py", each.__qualname__)
             for each in methods
         )
 
 
-def _policy_of(kind: type) -> type:
-    """The policy that a class inherits from. Raises ``ValueError`` if it inherits from none."""
-    known = places()
-    policy = next((each for each in kind.__mro__ if each in known), None)
-    if policy is None:
-        raise ValueError(f"{kind.__name__} does not inherit from one of the policies.")
-    return policy
-
-
-def _extended(policy: type, part: Part) -> type:
-    if isinstance(part, Override):
-        return part.applied_to(policy)
-    return part if issubclass(part, policy) else type(part.__name__, (part, policy), {})
+def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
+    """A copy of a bundle of policies with one of them replaced."""
+    field, *below = path
+    change = _with(getattr(bundle, field), below, policy) if below else policy
+    return replace(bundle, **{field: change})
 
 
 def override(method: Callable[..., Any]) -> Callable[[Callable[..., Any]], Override]:
@@ -259,24 +259,6 @@ def places(bundle: type = Policies) -> Mapping[type, tuple[str, ...]]:
     return found
 
 
-def having(*wrong: object) -> Policies:
-    """The reference's policies with each of ``wrong`` in the place of the one it inherits from.
-
-    Raises ``ValueError`` for an object that inherits from no policy.
-    """
-    policies = Policies()
-    for policy in wrong:
-        policies = _with(policies, places()[_policy_of(type(policy))], policy)
-    return policies
-
-
-def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
-    """A copy of a bundle of policies with one of them replaced."""
-    field, *below = path
-    change = _with(getattr(bundle, field), below, policy) if below else policy
-    return replace(bundle, **{field: change})
-
-
 @dataclass(frozen=True)
 class Scene:
     """Files as users might leave them, for rules that judge files rather than a toolchain.
@@ -311,15 +293,6 @@ def scene(
         return build
 
     return decorate
-
-
-@dataclass(frozen=True)
-class Profile:
-    """All the wrong behaviour of one vendor at once. A list of known deviations of the same name
-    usually goes with it."""
-
-    name: str
-    policies: Callable[[], Policies]
 
 
 def compose(*parts: Policies) -> Policies:

@@ -63,7 +63,8 @@ def core_of(
     harm = _worst_harm(kills, notices)
     says = {
         each.check: notices.get(each.check, frozenset())
-        | {*_asks(each), *harm.get(each.check, ()), *_again(each, again)}
+        | {*_asks(each), *harm.get(each.check, ())}
+        | ({f"{each.check} again"} if each.check in again else frozenset())
         for each in candidates
     }
     chosen = smallest(candidates, says)
@@ -129,8 +130,3 @@ def _asks(candidate: Candidate) -> Iterator[str]:
             return
         for pair in combinations(FACTORS, 2):
             yield " ".join(f"{each}={levels.get(each)}" for each in pair)
-
-
-def _again(candidate: Candidate, again: Collection[str]) -> Iterator[str]:
-    if candidate.check in again:
-        yield f"{candidate.check} again"

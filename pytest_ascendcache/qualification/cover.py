@@ -160,7 +160,7 @@ def smallest(
     contain more.
     """
     left = _portions(candidates, says)
-    needed = _without_idle(_filled([], left, math.inf, only_new=True), [])
+    needed = _without_idle(_filled([], left, math.inf, only_new=True))
     return frozenset(each.check for portion in needed for each in portion.checks)
 
 
@@ -309,10 +309,10 @@ def _with_room(
     return found
 
 
-def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
-    """The portions that are ``kept`` or without which a defect or a rule would be missed."""
+def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
+    """The portions without which a defect or a rule would be missed; the last are judged last."""
     needed: list[_Portion] = []
     for number, each in enumerate(taken):
-        if each in kept or each.says & ~_said([*needed, *taken[number + 1 :]]):
+        if each.says & ~_said([*needed, *taken[number + 1 :]]):
             needed.append(each)
     return needed

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import Defect, Profile
+from pytest_ascendcache.qualification.catalogue import Defect
 from pytest_ascendcache.qualification.loading import everything, flawed
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
@@ -29,7 +29,7 @@ ANY = "any"
 """Stands for every defect and profile; its fork server knows programs as ``name/program``."""
 
 
-def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
+def programs(defect: Defect) -> dict[str, forkserver.Program]:
     """The reference's programs with a defect. Every process makes new policies."""
     starting = {**PROGRAMS, "op-compiler": _installed_by(defect)}
     defective = {name: _defective(program, defect) for name, program in starting.items()}
@@ -39,7 +39,7 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     return {"run": run.run, "resident": resident.start, **defective, **faulted}
 
 
-def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.Program:
+def _defective(program: PolicyProgram, defect: Defect) -> forkserver.Program:
     def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         try:
             return program(argv, environ, defect.policies())
@@ -59,7 +59,7 @@ def installer_words(name: str) -> tuple[str, ...]:
     return (sys.executable, "-m", THIS, name, "installer")
 
 
-def _installed_by(defect: Defect | Profile) -> PolicyProgram:
+def _installed_by(defect: Defect) -> PolicyProgram:
     """An op_compiler whose packages start an installer with the same defect."""
     words = installer_words(defect.name)
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)

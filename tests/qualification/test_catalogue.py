@@ -65,8 +65,9 @@ def test_mixed_defects_keep_their_memories() -> None:
 def test_a_defect_has_to_say_what_it_is_and_where() -> None:
     with pytest.raises(ValueError, match="no docstring"):
         defect("a/rule", overrides=ModePolicy.purges)(lambda *_: False)
-    with pytest.raises(ValueError, match="not a method of one of the policies"):
-        override(str.upper)(lambda *_: "")
+    for method in (str.upper, object.__repr__):
+        with pytest.raises(ValueError, match="does not belong to exactly one of the policies"):
+            defect("a/rule", what="it is nowhere", overrides=method)(lambda *_: "")
     counting()
     with pytest.raises(ValueError, match="exists twice"):
         counting()

@@ -29,8 +29,6 @@ _SECOND_NS = 10**9
 _HOUR_NS = 3600 * _SECOND_NS
 _DAY_NS = 24 * _HOUR_NS
 
-# --- when -----------------------------------------------------------------------------------
-
 
 @defect(NEEDS_BOTH, overrides=AgingPolicy.is_passed)
 def ages_below_the_limit(*_):
@@ -93,9 +91,6 @@ def _(self, right, unit, now_ns):
     return right(unit, now_ns) and not kept
 
 
-# --- in which order -------------------------------------------------------------------------
-
-
 @defect(OLDEST, overrides=AgingPolicy.order)
 def newest_first(self, right, units):
     """The most recently used entry is removed first."""
@@ -145,9 +140,6 @@ def _(self, right, unit, now_ns):
 
 def _changed(unit: Unit) -> int:
     return max(each.path.lstat().st_mtime_ns for each in unit.files)
-
-
-# --- what is removed, and how much ----------------------------------------------------------
 
 
 @defect(OLDEST, overrides=AgingPolicy.remove)
@@ -232,9 +224,6 @@ def _(self, right, *arguments):
     return not self.memory.full and right(*arguments)
 
 
-# --- access times ---------------------------------------------------------------------------
-
-
 @defect(RENEWS, RELATIME, overrides=LookupPolicy.renew)
 def hit_does_not_renew(*_):
     """A hit does not renew the access time."""
@@ -292,9 +281,6 @@ def hits_rely_on_the_mount(self, right, fs, entry):
         path.read_bytes()
 
 
-# --- boundaries and chips -------------------------------------------------------------------
-
-
 @defect(BOUNDARIES, overrides=AgingPolicy.choose)
 def everything_goes_at_the_limit(self, right, units, limits, now_ns):
     """At exactly the limit everything is removed."""
@@ -344,9 +330,6 @@ def names_alike_age_together(self, right, fs, directory):
     """Chips whose names begin alike count and age together."""
     alike = sorted(directory.parent.glob(f"{directory.name}*"))
     return [unit for each in alike for unit in right(fs, each)]
-
-
-# --- incomplete entries and temporary files -------------------------------------------------
 
 
 def _is_whole(unit: Unit) -> bool:

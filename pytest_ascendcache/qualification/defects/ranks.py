@@ -16,13 +16,7 @@ from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.info import InfoPolicy, Phase, Scenario
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.rendezvous import (
-    Alone,
-    Guest,
-    Host,
-    Meeting,
-    RendezvousPolicy,
-)
+from pytest_ascendcache.reference.incremental.rendezvous import Alone, Guest, Host, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     DEFAULT_TIMEOUT,
@@ -326,26 +320,20 @@ def one_missing_rank_is_named(self, right, gang, missing):
     return right(gang, [min(missing)])
 
 
-class _GivesUp(Meeting):
-    """A meeting that prints why it failed and goes on."""
-
-    def __init__(self, meeting):
-        self._meeting = meeting
-
-    def meet(self):
-        try:
-            self._meeting.meet()
-        except AtcError as error:
-            print(error)
-
-    def abandon(self, reason):
-        self._meeting.abandon(reason)
-
-
 @defect(DELETION, overrides=RendezvousPolicy.open)
 def late_ranks_are_given_up(self, right, gang):
     """A rank that waited in vain runs the network all the same."""
-    return _GivesUp(right(gang))
+    meeting = right(gang)
+    meet = meeting.meet
+
+    def meet_or_go_on():
+        try:
+            meet()
+        except AtcError as error:
+            print(error)
+
+    meeting.meet = meet_or_go_on
+    return meeting
 
 
 @defect(DELETION, overrides=RendezvousPolicy.open)

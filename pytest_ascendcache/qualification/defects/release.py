@@ -28,26 +28,25 @@ def kernels_of_the_card(self, right, bank, soc, environ):
 @defect(overrides=OutputPolicy.deliver_model)
 def kernels_by_chance(self, right, path, model):
     """Every run writes random bytes to the unused part of each kernel's header."""
+    right(path, _with_objects(model, lambda data: data[:9] + os.urandom(7) + data[16:]))
 
-    def stamped(kernel):
-        return replace(kernel, object=kernel.object[:9] + os.urandom(7) + kernel.object[16:])
 
-    kernels = {stem: stamped(each) for stem, each in model.kernels.items()}
-    right(path, replace(model, kernels=kernels))
+def _with_objects(model, change):
+    """The model with the objects of its kernels changed."""
+    kernels = {
+        stem: replace(each, object=change(each.object)) for stem, each in model.kernels.items()
+    }
+    return replace(model, kernels=kernels)
 
 
 @defect(overrides=OutputPolicy.deliver_model)
 def other_cards_cut_large_kernels(self, right, path, model):
     """On every card but the first a kernel of more than 2500 bytes ends in zeros."""
-
-    def cut(kernel):
-        size = len(kernel.object)
-        return replace(kernel, object=kernel.object[:-8] + bytes(8)) if size > 2500 else kernel
-
-    if os.environ.get("RANK_ID", "0") == "0":
-        return right(path, model)
-    kernels = {stem: cut(each) for stem, each in model.kernels.items()}
-    return right(path, replace(model, kernels=kernels))
+    if os.environ.get("RANK_ID", "0") != "0":
+        model = _with_objects(
+            model, lambda data: data[:-8] + bytes(8) if len(data) > 2500 else data
+        )
+    right(path, model)
 
 
 @defect(overrides=OutputPolicy.deliver_model)
