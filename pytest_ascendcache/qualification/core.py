@@ -61,13 +61,13 @@ def core_of(
     kills = matrix.read()
     notices = noticed_by(kills, {each.check for each in candidates}, every_edition=True)
     harm = _worst_harm(kills, notices)
-    says = {
+    covers = {
         each.check: notices.get(each.check, frozenset())
         | {*_asks(each), *harm.get(each.check, ())}
         | ({f"{each.check} again"} if each.check in again else frozenset())
         for each in candidates
     }
-    chosen = smallest(candidates, says)
+    chosen = smallest(candidates, covers)
     asked = {_question(each.check) for each in candidates}
     unasked: dict[str, str] = {}
     for each in rules:

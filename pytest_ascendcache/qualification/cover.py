@@ -2,7 +2,7 @@
 
 The kill matrix says which check notices which seeded defect. The greedy cover orders checks by it:
 next is always the check that notices the most new defects for its cost, where the first check of a
-rule counts as one more defect. Then checks are exchanged for others that say more within the
+rule counts as one more defect. Then checks are exchanged for others that cover more within the
 budget, because the greedy cover spends it on cheap checks before it reaches costly ones that notice
 much. Checks that an earlier report gives reason to ask again may come first.
 """
@@ -63,14 +63,18 @@ class Cover:
 
 @dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together, their cost, and what they say.
+    """Candidates that are chosen together, their cost, and what they cover.
 
-    ``says`` has a bit for each defect they notice and for each of their rules.
+    ``covers`` has a bit for each defect they notice and for each of their rules.
     """
 
     checks: list[Candidate]
     cost: float
-    says: int
+    covers: int
+
+    def gain(self, covered: int) -> float:
+        """How much it adds to what is covered, for its cost."""
+        return (self.covers & ~covered).bit_count() / self.cost
 
 
 def candidates_of(
@@ -152,48 +156,46 @@ def cover(
 
 
 def smallest(
-    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+    candidates: Collection[Candidate], covers: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
     """A set of checks that notice all that the candidates can notice and judge all their rules.
 
-    It costs little, and no check can be left out. ``says`` comes from :func:`noticed_by` and may
+    It costs little, and no check can be left out. ``covers`` comes from :func:`noticed_by` and may
     contain more.
     """
-    left = _portions(candidates, says)
+    left = _portions(candidates, covers)
     needed = _without_idle(_filled([], left, math.inf, only_new=True))
     return frozenset(each.check for portion in needed for each in portion.checks)
 
 
 def _portions(
-    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+    candidates: Collection[Candidate], covers: Mapping[str, frozenset[str]]
 ) -> list[_Portion]:
     """The candidates in groups that are chosen together, the cheapest first."""
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    names = sorted({each.rule for each in candidates}.union(*says.values()))
+    names = sorted({each.rule for each in candidates}.union(*covers.values()))
     bits = {name: 1 << number for number, name in enumerate(names)}
-    portions = [_portion(checks, says, bits) for checks in together.values()]
+    portions = []
+    for checks in together.values():
+        found = {each.rule for each in checks}
+        found = found.union(*(covers.get(each.check, ()) for each in checks))
+        cost = sum(each.cost for each in checks)
+        portions.append(_Portion(checks, cost, _union(bits[name] for name in found)))
     return sorted(portions, key=lambda each: each.cost)
 
 
-def _portion(
-    checks: list[Candidate], notices: Mapping[str, frozenset[str]], bits: Mapping[str, int]
-) -> _Portion:
-    names = {each.rule for each in checks}.union(*(notices.get(each.check, ()) for each in checks))
-    return _Portion(checks, sum(each.cost for each in checks), _union(bits[name] for name in names))
-
-
-def _union(says: Iterable[int]) -> int:
-    return functools.reduce(operator.or_, says, 0)
+def _union(covers: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, covers, 0)
 
 
 def _cost(portions: Iterable[_Portion]) -> float:
     return sum(each.cost for each in portions)
 
 
-def _said(portions: Iterable[_Portion]) -> int:
-    return _union(each.says for each in portions)
+def _covered(portions: Iterable[_Portion]) -> int:
+    return _union(each.covers for each in portions)
 
 
 def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_Portion]:
@@ -202,43 +204,39 @@ def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_
 
 
 def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
-    """Portions with a wanted check, one for each rule of such checks; those that say the most for
+    """Portions with a wanted check, one for each rule of such checks; those that cover the most for
     their cost come first."""
     found: list[_Portion] = []
     spent = 0.0
     touched: set[str] = set()
-    said = 0
+    covered = 0
 
     def new(portion: _Portion) -> set[str]:
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
-    def gain(portion: _Portion) -> float:
-        return (portion.says & ~said).bit_count() / portion.cost
-
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
-        best = max(fitting, key=gain)
+        best = max(fitting, key=lambda each: each.gain(covered))
         found.append(best)
         spent += best.cost
         touched |= new(best)
-        said |= best.says
+        covered |= best.covers
     return found
 
 
 def _filled(
     taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, only_new: bool = False
 ) -> list[_Portion]:
-    """What was taken, extended by the portions that fit and say the most for their cost.
+    """What was taken, extended by the portions that fit and cover the most for their cost.
 
-    With ``only_new`` it ends when no portion says anything new.
+    With ``only_new`` it ends when no portion covers anything new.
     """
     found = list(taken)
     spent = _cost(found)
-    said = _said(found)
+    covered = _covered(found)
     # What a portion adds can only shrink, so a gain that is still true when its turn comes is the
     # greatest. Of equals the first one wins, which is the cheapest.
     turns = [
-        (-(each.says & ~said).bit_count() / each.cost, number, each)
-        for number, each in enumerate(_others(left, found))
+        (-each.gain(covered), number, each) for number, each in enumerate(_others(left, found))
     ]
     heapq.heapify(turns)
     while turns:
@@ -246,7 +244,7 @@ def _filled(
         if spent + best.cost > limit:  # and will not fit later
             heapq.heappop(turns)
             continue
-        gain = -(best.says & ~said).bit_count() / best.cost
+        gain = -best.gain(covered)
         if gain != assumed:
             heapq.heapreplace(turns, (gain, number, best))
             continue
@@ -255,14 +253,14 @@ def _filled(
         heapq.heappop(turns)
         found.append(best)
         spent += best.cost
-        said |= best.says
+        covered |= best.covers
     return found
 
 
 def _improved(
     taken: list[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
 ) -> list[_Portion]:
-    """What was taken, after all exchanges that say more and fit. ``kept`` portions stay."""
+    """What was taken, after all exchanges that cover more and fit. ``kept`` portions stay."""
     while (better := next(_exchanges(taken, left, kept, limit), None)) is not None:
         taken = better
     return taken
@@ -271,41 +269,41 @@ def _improved(
 def _exchanges(
     taken: Sequence[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
 ) -> Iterator[list[_Portion]]:
-    """Selections that say more than ``taken``.
+    """Selections that cover more than ``taken``.
 
     First without one portion, the costliest first. Then with another portion in the place of those
-    that say the least for their cost; portions that say the most come first.
+    that cover the least for their cost; portions that cover the most come first.
     """
-    said = _said(taken)
+    covered = _covered(taken)
     for given_up in sorted(_others(taken, kept), key=lambda each: -each.cost):
         remaining = _others(taken, [given_up])
         untouched = _others(left, [given_up])
-        yield from _better(_filled(remaining, untouched, limit, only_new=True), said, limit)
-    for other in sorted(left, key=lambda each: -(each.says & ~said).bit_count()):
-        if other.says & ~said:
+        yield from _better(_filled(remaining, untouched, limit, only_new=True), covered, limit)
+    for other in sorted(left, key=lambda each: -(each.covers & ~covered).bit_count()):
+        if other.covers & ~covered:
             room = _with_room([*taken, other], [*kept, other], limit)
-            yield from _better(_filled(room, left, limit, only_new=True), said, limit)
+            yield from _better(_filled(room, left, limit, only_new=True), covered, limit)
 
 
-def _better(portions: list[_Portion], said: int, limit: float) -> Iterator[list[_Portion]]:
-    """These portions, if they say more and fit."""
-    if _said(portions).bit_count() > said.bit_count() and _cost(portions) <= limit:
+def _better(portions: list[_Portion], covered: int, limit: float) -> Iterator[list[_Portion]]:
+    """These portions, if they cover more and fit."""
+    if _covered(portions).bit_count() > covered.bit_count() and _cost(portions) <= limit:
         yield portions
 
 
 def _with_room(
     taken: Sequence[_Portion], kept: Collection[_Portion], limit: float
 ) -> list[_Portion]:
-    """What was taken, without as many portions as must go to fit the limit: those that say the
-    least, beyond what others say, for their cost."""
+    """What was taken, without as many portions as must go to fit the limit: those that cover the
+    least, beyond what others cover, for their cost."""
     found = list(taken)
     while _cost(found) > limit and (loose := _others(found, kept)):
         once = more_than_once = 0
         for each in found:
-            more_than_once |= once & each.says
-            once |= each.says
-        alone = ~more_than_once
-        found.remove(min(loose, key=lambda each: (each.says & alone).bit_count() / each.cost))
+            more_than_once |= once & each.covers
+            once |= each.covers
+        shared = more_than_once
+        found.remove(min(loose, key=lambda each: each.gain(shared)))
     return found
 
 
@@ -313,6 +311,6 @@ def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
     """The portions without which a defect or a rule would be missed; the last are judged last."""
     needed: list[_Portion] = []
     for number, each in enumerate(taken):
-        if each.says & ~_said([*needed, *taken[number + 1 :]]):
+        if each.covers & ~_covered([*needed, *taken[number + 1 :]]):
             needed.append(each)
     return needed

@@ -175,7 +175,7 @@ def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
     )
 
 
-def tells(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
+def is_recorded(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
     """Whether every rule that a defect breaks has a recorded check that is ``there``."""
     known = set(there)
     return set(defect.breaks) <= {each.rule for each in kills if each.check in known}

@@ -199,8 +199,8 @@ def _mutants_of(path: Path) -> Iterator[Mutant]:
     for number, (name, _, change) in enumerate(changes):
         met[name, change.words] += 1
         nth = met[name, change.words]
-        said = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
-        yield Mutant(where, name, number, said, change.span)
+        what = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
+        yield Mutant(where, name, number, what, change.span)
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
@@ -285,7 +285,7 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
     elif (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
-        and not ast.unparse(node.value.func).endswith(".step")  # only tells the suite where it is
+        and not ast.unparse(node.value.func).endswith(".step")  # only reports progress to the suite
     ):
         yield (_words(before, "not called"), lambda: setattr(node, "value", ast.Constant(None)))
 

@@ -43,7 +43,7 @@ def record(defects: list[Defect], jobs: int, anew: bool) -> int:
             each
             for each in defects
             if each.breaks
-            and not matrix.tells(each, known.get(matrix.name_of(each), ()), runs.checks)
+            and not matrix.is_recorded(each, known.get(matrix.name_of(each), ()), runs.checks)
         ]
     try:
         enough = f"--maxfail={matrix.MOST}"

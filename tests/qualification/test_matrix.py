@@ -67,9 +67,9 @@ def test_a_check_that_is_gone_is_not_asked() -> None:
 
 def test_a_record_tells_enough_where_every_rule_has_a_check() -> None:
     both = replace(DEFECT, breaks=(A, B))
-    assert not matrix.tells(both, [kill("one", 1)], ["one"])
-    assert matrix.tells(both, [kill("one", 1), kill("other", 2, B)], ["one", "other"])
-    assert not matrix.tells(DEFECT, [kill("gone", 1)], ["one"])
+    assert not matrix.is_recorded(both, [kill("one", 1)], ["one"])
+    assert matrix.is_recorded(both, [kill("one", 1), kill("other", 2, B)], ["one", "other"])
+    assert not matrix.is_recorded(DEFECT, [kill("gone", 1)], ["one"])
 
 
 def _runs(*checks: str) -> Any:

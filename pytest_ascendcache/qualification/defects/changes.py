@@ -19,7 +19,7 @@ KNOWLEDGE_BASE = "cache-mode/force-applies-knowledge-base"
 
 @defect(KNOWLEDGE_BASE, overrides=InstallationPolicy.tuning, memory={"loaded": {}})
 def knowledge_base_remembered(self, right, *arguments):
-    """The knowledge base is remembered beside the cache, and force does not clear it."""
+    """The knowledge base is remembered next to the cache, and force does not clear it."""
     self.memory.loaded.update(right(*arguments))
     return self.memory.loaded
 
@@ -35,7 +35,7 @@ def _(self, right, fs, root, *arguments):
 
 @defect("cache-mode/force-applies-toolchain-change", overrides=DirectoryPolicy.prepare)
 def operator_sources_remembered(self, right, fs, root, *arguments):
-    """Operator sources are remembered beside the cache, and force does not clear them."""
+    """Operator sources are remembered next to the cache, and force does not clear them."""
     right(fs, root, *arguments)
     package = os.environ.get("ASCEND_CUSTOM_OPP_PATH")
     if package:

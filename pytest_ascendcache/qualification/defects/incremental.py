@@ -109,7 +109,7 @@ def a_gang_of_one_is_refused(self, right, environ):
     """A RANK_SIZE of 1 is refused."""
     size = right(environ)
     if size == 1:
-        raise invalid_variable("RANK_SIZE", size, "there is nobody to meet")
+        raise invalid_variable("RANK_SIZE", size, "there are no other ranks")
     return size
 
 
@@ -374,7 +374,7 @@ def ranks_share_temporary_names(self, right, fs, entry, data, inputs, info):
 
 @override(ReusePolicy.verified)
 def trusts_info(self, right, fs, entry, operator):
-    """A rank reuses whatever object is beside a matching .info."""
+    """A rank reuses whatever object is next to a matching .info."""
     return entry.object.read_bytes() if entry.object.is_file() else None
 
 

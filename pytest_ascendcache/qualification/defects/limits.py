@@ -159,9 +159,9 @@ def minus_one_renews(*_):
 
 
 @defect(MINUS_ONE, overrides=LimitPolicy.of_values)
-def minus_one_not_in_the_file(self, right, values, path, said):
+def minus_one_not_in_the_file(self, right, values, path, warnings):
     """-1 counts only in the environment, not in the file."""
-    limits = right(values, path, said)
+    limits = right(values, path, warnings)
     return None if limits is None or limits.off else limits
 
 
@@ -207,9 +207,9 @@ def half_a_file_is_mixed_in(self, right, values, *_):
 
 
 @defect(BOTH_KEYS, overrides=LimitPolicy.of_values)
-def half_a_file_hides_the_environment(self, right, values, path, said):
+def half_a_file_hides_the_environment(self, right, values, path, warnings):
     """A file with one valid value hides the environment: the default counts."""
-    return right(values, path, said) or self.default
+    return right(values, path, warnings) or self.default
 
 
 @defect(INI_FIRST, overrides=LimitPolicy.find)
@@ -244,9 +244,9 @@ class DefaultRatioOfTheExample(LimitPolicy):
 
 
 @defect(BAD, overrides=LimitPolicy.of_environment)
-def junk_ratio_is_zero(self, right, environ, said):
+def junk_ratio_is_zero(self, right, environ, warnings):
     """A ratio that is no number counts as 0 %: everything idle is removed (T9)."""
-    limits = right(environ, said)
+    limits = right(environ, warnings)
     text = environ.get(RATIO_VARIABLE, "50")
     return limits if re.match(r"\s*[+-]?[0-9]", text) else replace(limits, ratio=0)
 

@@ -1,15 +1,14 @@
 """CANN, as its published source behaves. Source: facts ``cann-operator-cache``, section 8.
 
-T1 to T9, T11, T16 to T19, T20 (metadata is trusted), T21, T25 (debug file) and T27 show under a
-rule; the list of known deviations of the same name names them
-(``contract/deviations``). T10 (``>=``, exactly 1800 s), T13 (force removes once, then serves) and
-T31 (-1: no limit at all) are here too, and within what the document leaves open: they show as
-readings.
+T1 to T9, T11, T16 to T19, T20 (metadata is trusted), T21, T25 (debug file) and T27 break a rule;
+the list of known deviations of the same name (``contract/deviations``) names them. T10 (``>=``,
+exactly 1800 s), T13 (force removes once, then serves) and T31 (-1: no limit at all) are here too.
+The document leaves them open, so they show as readings.
 
 Not expressed, and why:
 
 * T12: a missing version file; no rule looks at it yet.
-* T14, T15: lost locks show only now and then; a profile has to behave the same at every run.
+* T14, T15: lost locks show only sometimes, but a profile must behave the same in every run.
 * T20 (``dlopen``): kernels of the reference are never shared objects.
 * T22, T23: that sources and knowledge bases are not in the key is the documented limitation, and
   the reference's own behaviour; there is no core count here.
@@ -17,7 +16,7 @@ Not expressed, and why:
   options; nothing a cache entry shows.
 * T28: the stamp is not kept in ``op_cache.ini`` here.
 * T29: needs many compiles in one process through another interface than ATC's.
-* T33: whether an uncreatable directory fails a compile is not said by the document.
+* T33: the document does not say whether a directory that cannot be created fails a compile.
 """
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
