@@ -3,7 +3,7 @@
 Seeded defects show that the suite notices what its authors thought of. Mutants show how much it
 notices of what they did not think of. A mutant is the reference with one comparison, connective,
 constant, call or return value changed; the suite judges it like any toolchain. ``ci/qualify`` lists
-the mutants that survive. ``mutants.toml`` has the triage verdict of those that somebody examined:
+the mutants that survive. ``mutants.toml`` has the triage verdict of those we examined:
 *equivalent* (no run can tell), *not promised* (no document speaks of the difference), or *missed*.
 """
 
