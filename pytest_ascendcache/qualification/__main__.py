@@ -27,16 +27,17 @@ from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.asking import (
+from pytest_ascendcache.qualification.catalogue import Defect, Scene
+from pytest_ascendcache.qualification.defective import MISWRITTEN
+from pytest_ascendcache.qualification.independent import record_by_check
+from pytest_ascendcache.qualification.judging import (
+    Killed,
     arguments_of,
     first_asked,
     first_of_profile,
     on_the_reference,
+    verdicts_of,
 )
-from pytest_ascendcache.qualification.catalogue import Defect, Scene
-from pytest_ascendcache.qualification.defective import MISWRITTEN
-from pytest_ascendcache.qualification.independent import record_by_check
-from pytest_ascendcache.qualification.killed import Killed, verdicts_of
 from pytest_ascendcache.qualification.loading import load_defects, load_profiles, load_scenes
 from pytest_ascendcache.qualification.mutants import all_mutants
 from pytest_ascendcache.qualification.mutation import chosen_mutants, measured_reach, run_mutants
@@ -76,7 +77,7 @@ def main() -> int:
     if options.matrix:
         if options.wide:
             return record_wide(chosen, options.jobs)
-        return record(chosen, options.jobs, anew=not whole)
+        return record(chosen, options.jobs, again=not whole)
     staged = [scenes[name] for name in scenes if whole or name in options.names]
     for scene in [each for each in staged if each.needs_root and os.geteuid()]:
         print(f"not here   {scene.name:<36} {scene.what}: only root can make this scene")
@@ -195,7 +196,7 @@ def _mutants(parser: argparse.ArgumentParser, options: argparse.Namespace) -> in
         if options.by_check:
             return record_by_check(runs, chosen)
         reach = measured_reach(runs, options.reach)
-        return run_mutants(runs, chosen, reach, options.judged, anew=bool(named))
+        return run_mutants(runs, chosen, reach, options.judged, again=bool(named))
     finally:
         runs.close()
 

@@ -109,18 +109,14 @@ class Mutant:
         return Defect(self.name, (), self.place, self._policies)
 
     def _policies(self) -> Policies:
-        """The plain policies. The code of this process is changed."""
-        self.apply()
-        return Policies()
-
-    def apply(self) -> None:
-        """Change the function in this process, permanently.
+        """The plain policies. The function is changed in this process, permanently.
 
         This replaces its code object, so that subclasses and modules that already refer to the
         function call the changed one.
         """
         function = _living(self.path, self.function)
         function.__code__ = self.code(function.__code__)
+        return Policies()
 
     def code(self, before: CodeType) -> CodeType:
         """The function's code with the change, to replace ``before``."""

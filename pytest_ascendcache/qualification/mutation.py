@@ -52,13 +52,13 @@ def verdicts() -> Mapping[str, str]:
     """The triage verdict of each examined survivor, by the mutant's place."""
     text = (Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8")
     known = {each["mutant"]: each["verdict"] for each in tomllib.loads(text).get("survivor", [])}
-    wrong = {name: each for name, each in known.items() if each not in _SAID}
+    wrong = {name: each for name, each in known.items() if each not in _VERDICTS}
     if wrong:
-        raise ValueError(f"mutants.toml: {wrong} must be one of {', '.join(_SAID)}")
+        raise ValueError(f"mutants.toml: {wrong} must be one of {', '.join(_VERDICTS)}")
     return known
 
 
-_SAID = (EQUIVALENT, NOT_PROMISED, MISSED)
+_VERDICTS = (EQUIVALENT, NOT_PROMISED, MISSED)
 
 
 @dataclass(frozen=True)
@@ -77,35 +77,35 @@ def run_mutants(
     chosen: Sequence[Mutant],
     reach: Reach,
     kept: Path | None = None,
-    anew: bool = False,
+    again: bool = False,
 ) -> int:
     """Judge mutants, and print a line for each and the share that is noticed.
 
     The file ``kept`` stores the results. A mutant that it contains is not judged again unless
-    ``anew`` is set. Returns 0 if the goal is reached and no check fails with the unchanged
+    ``again`` is set. Returns 0 if the goal is reached and no check fails with the unchanged
     reference, else 1.
     """
     for each in chosen:
         each.code(each.function_code)  # a mutant that cannot be made must not count as noticed
     for fault in reach.faults:
         print(f"cries wolf     {fault}")
-    known = {} if anew else _read(kept)
-    found: Counter[str] = Counter()
-    again = [each for each in chosen if each.name not in known]
+    known = {} if again else _read(kept)
+    states: Counter[str] = Counter()
+    pending = [each for each in chosen if each.name not in known]
     before = ((each, known[each.name]) for each in chosen if each.name in known)
-    for mutant, judged in chain(before, _judged(runs, again, reach)):
+    for mutant, judged in chain(before, _judged(runs, pending, reach)):
         state = judged.state
         if state != NOTICED:
             state = verdicts().get(mutant.place, state)
-        found[state] += 1
+        states[state] += 1
         cost = f"{judged.asked} asked, {judged.seconds:.1f} s"
         print(f"{state:<13}  {mutant.name}  {mutant.place}   by {judged.by} ({cost})", flush=True)
         if kept is not None and mutant.name not in known:
             with kept.open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps({'mutant': mutant.name, **vars(judged)})}\n")
-    differing = sum(found[each] for each in (NOTICED, MISSED, NEW, UNDECIDED))
-    share = 100 * found[NOTICED] / differing if differing else 100.0
-    counts = ", ".join(f"{number} {state}" for state, number in found.most_common())
+    differing = sum(states[each] for each in (NOTICED, MISSED, NEW, UNDECIDED))
+    share = 100 * states[NOTICED] / differing if differing else 100.0
+    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
     print(f"{counts}: {share:.0f} % of those that change behaviour are noticed ({GOAL} % wanted)")
     return 0 if share >= GOAL and not reach.faults else 1
 

@@ -13,15 +13,15 @@ from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.asking import (
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.judging import (
+    Killed,
     arguments_of,
     on_the_reference,
     profile_runs,
     settings_of,
 )
-from pytest_ascendcache.qualification.catalogue import Defect
-from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
-from pytest_ascendcache.qualification.killed import Killed
 from pytest_ascendcache.qualification.loading import load_profiles
 from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
 from pytest_ascendcache.toolchains.installed import OF_ATC
@@ -30,14 +30,14 @@ _GENERATED = "cache_mode/test_generated.py::"
 """The prefix of checks of generated operators."""
 
 
-def record(defects: list[Defect], jobs: int, anew: bool) -> int:
+def record(defects: list[Defect], jobs: int, again: bool) -> int:
     """Run all checks of the rules that these defects break, and store which checks notice them.
 
-    Unless ``anew`` is set, defects with a complete record are left out. Returns 1 if a defect goes
+    Unless ``again`` is set, defects with a complete record are left out. Returns 1 if a defect goes
     unnoticed, else 0.
     """
     runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
-    if not anew:
+    if not again:
         _record_profiles(runs)
         defects = [
             each
@@ -58,8 +58,8 @@ def record(defects: list[Defect], jobs: int, anew: bool) -> int:
         results = zip(defects, runs(short), strict=True)
         nothing = [defect for defect, ended in results if not _keep(defect, ended)]
         # An undecided check may have ended a run too early: run all checks.
-        again = runs(on_the_reference(whole[each]) for each in nothing)
-        for defect, ended in zip(nothing, again, strict=True):
+        repeated = runs(on_the_reference(whole[each]) for each in nothing)
+        for defect, ended in zip(nothing, repeated, strict=True):
             unnoticed += not _keep(defect, ended)
         narrow(defects, runs)
     finally:
@@ -91,8 +91,8 @@ def narrow(defects: Sequence[Defect], runs: SuiteRuns) -> None:
             narrowed = replace(kill, types=" ".join(types))
             kills = [narrowed if each.check == kill.check else each for each in known[name]]
             matrix.write({**known, name: tuple(kills)})
-        said = " ".join(types) if enough else "every type there is"
-        print(f"{matrix.name_of(defect)} is noticed with {said}", flush=True)
+        needed = " ".join(types) if enough else "all types"
+        print(f"{matrix.name_of(defect)} is noticed with {needed}", flush=True)
 
 
 def _types(report: Mapping[str, Any]) -> tuple[str, ...]:

@@ -222,17 +222,17 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[
 
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
-    fixed = ["-q", "-p", "no:cacheprovider", "-c", os.devnull]
-    # No other plugins (see _run): they could reorder checks, and finding them takes time.
-    fixed += ["-p", "xdist", "-p", "ascendcache"]
-    # No plugins of pytest that no check uses.
-    fixed += [word for name in _UNUSED for word in ("-p", f"no:{name}")]
-    fixed += [
-        "--tb=line"
-    ]  # nobody reads tracebacks here, and rendering them takes longer than many a check
-    fixed += ["--ascend-suite=whole"]
-    fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
-    return [*fixed, *arguments]
+    return [
+        *("-q", "-p", "no:cacheprovider", "-c", os.devnull),
+        # No other plugins (see _run): they could reorder checks, and finding them takes time.
+        *("-p", "xdist", "-p", "ascendcache"),
+        # No plugins of pytest that no check uses.
+        *(word for name in _UNUSED for word in ("-p", f"no:{name}")),
+        # Nobody reads tracebacks here, and rendering them takes longer than many a check.
+        *("--tb=line", "--ascend-suite=whole"),
+        *(f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"),
+        *arguments,
+    ]
 
 
 class _Index:

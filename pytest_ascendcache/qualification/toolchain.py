@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -76,25 +75,6 @@ class ReferenceToolchain(AtcToolchain):
     def start_rank(self, request: TrainRequest) -> RankProcess:
         base = self._base_environment
         return start_rank(self.launcher, request, base, self._deadline, self.fault_route())
-
-
-@dataclass(frozen=True)
-class _ForkedPackages:
-    """Forks the toolchain's server for packages that the server has already loaded.
-
-    ``installers`` are the commands of the installers that the server can run.
-    """
-
-    toolchain: ReferenceToolchain
-    installers: frozenset[tuple[str, ...]]
-
-    def __call__(
-        self, command: Sequence[str], environment: Mapping[str, str], work: Path
-    ) -> Running | None:
-        found = resident.resident(command, environment)
-        if found is None or found.words not in self.installers:
-            return None
-        return self.toolchain.launcher.start("resident", found.command, environment, work, None)
 
 
 def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str]) -> StagedChange:
@@ -198,8 +178,18 @@ def reference_toolchain(
         fault_route=FaultPoints(),
     )
     if start == "fork":
-        own = [defective.installer_words(defect)] if defect else []
-        toolchain.packages = _ForkedPackages(toolchain, frozenset([(), *own]))
+        installers = {(), *([defective.installer_words(defect)] if defect else [])}
+
+        def start_package(
+            command: Sequence[str], environment: Mapping[str, str], work: Path
+        ) -> Running | None:
+            """Fork the server for a package that it has already loaded."""
+            found = resident.resident(command, environment)
+            if found is None or found.words not in installers:
+                return None
+            return toolchain.launcher.start("resident", found.command, environment, work, None)
+
+        toolchain.packages = start_package
     toolchain.soc = soc or DEFAULT_SOC
     toolchain.releases = {CANN: {"reference": edition}}
     return toolchain

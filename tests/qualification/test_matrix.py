@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.asking import first_asked, first_of_profile
+from pytest_ascendcache.qualification.judging import first_asked, first_of_profile
 from pytest_ascendcache.qualification.loading import load_defects
 from pytest_ascendcache.qualification.matrix import VENDOR, Kill
 from pytest_ascendcache.qualification.runs import Named
