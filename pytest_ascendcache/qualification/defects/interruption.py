@@ -26,19 +26,25 @@ KILLED, MID_WRITE = CrashKind.KILLED.value, CrashKind.MID_WRITE.value
 POWER_LOSS, ERROR = CrashKind.POWER_LOSS.value, CrashKind.INJECTED_ERROR.value
 
 
+def write(fs, point, path, data, mode="xb", synced=True):
+    """Write a file in the steps of the reference, the last of which is to sync it."""
+    fs.step(f"{point}.create", Act.CREATE, path)
+    with path.open(mode, buffering=0) as file:
+        fs.step(f"{point}.write", Act.WRITE, path, data)
+        file.write(data)
+        if synced:
+            fs.step(f"{point}.fsync", Act.SYNC, path)
+            os.fsync(file.fileno())
+    return path
+
+
 class InPlace(Fs):
     """Writes straight to a file's final place; the first step destroys what was there."""
 
     def write_temporary(self, point, target, data):
         if target.exists():
             self.remove(f"{point}.remove", target)
-        self.step(f"{point}.create", Act.CREATE, target)
-        with target.open("xb", buffering=0) as file:
-            self.step(f"{point}.write", Act.WRITE, target, data)
-            file.write(data)
-            self.step(f"{point}.fsync", Act.SYNC, target)
-            os.fsync(file.fileno())
-        return target
+        return write(self, point, target, data)
 
     def replace(self, point, source, target):
         if source != target:
@@ -80,12 +86,7 @@ def publishes_metadata_first(self, right, fs, entry, data, metadata):
 @override(Fs.write_temporary)
 def unsynced(self, right, point, target, data):
     """Files are not synced before they are renamed."""
-    path = self.temporary_path(target)
-    self.step(f"{point}.create", Act.CREATE, path)
-    with path.open("xb", buffering=0) as file:
-        self.step(f"{point}.write", Act.WRITE, path, data)
-        file.write(data)
-    return path
+    return write(self, point, self.temporary_path(target), data, synced=False)
 
 
 @defect(INTERRUPTED, overrides=LookupPolicy.find, also=[clears_nothing, InPlace], crash=KILLED)

@@ -11,7 +11,11 @@ from contextlib import contextmanager
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import WINDOW
-from pytest_ascendcache.qualification.defects.interruption import publishes_metadata_first, trusting
+from pytest_ascendcache.qualification.defects.interruption import (
+    publishes_metadata_first,
+    trusting,
+    write,
+)
 from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
@@ -78,14 +82,7 @@ def object_read_in_pieces(self, right, fs, entry, expected):
 @defect(RACE, overrides=Fs.write_temporary, also=[unlocked, a_lost_file_fails])
 def temporary_file_lost(self, right, point, target, data):
     """Writers without a lock share a temporary file, and one of them loses it."""
-    path = target.with_name(f".{target.name}.temp")
-    self.step(f"{point}.create", Act.CREATE, path)
-    with path.open("wb", buffering=0) as file:
-        self.step(f"{point}.write", Act.WRITE, path, data)
-        file.write(data)
-        self.step(f"{point}.fsync", Act.SYNC, path)
-        os.fsync(file.fileno())
-    return path
+    return write(self, point, target.with_name(f".{target.name}.temp"), data, mode="wb")
 
 
 @defect(RACE, overrides=StorePolicy.replace_pair, also=[unlocked])
