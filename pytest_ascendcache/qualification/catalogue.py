@@ -82,15 +82,15 @@ Part = Override | type
 
 
 def _policy_of(part: Part) -> type:
-    """The policy that a part changes. Raises ``ValueError`` if it is none, or not clear."""
+    """The policy that a part changes. Raises ``ValueError`` if there is not exactly one."""
     if isinstance(part, type):
         policies = [each for each in part.__mro__ if each in places()][:1]
     else:
-        name, method = part.method.__name__, part.method
-        policies = [each for each in places() if getattr(each, name, None) is method]
+        method = part.method
+        policies = [each for each in places() if getattr(each, method.__name__, None) is method]
     if len(policies) != 1:
-        changed = part if isinstance(part, type) else part.method
-        raise ValueError(f"{changed.__qualname__} does not belong to exactly one of the policies.")
+        name = part.__name__ if isinstance(part, type) else part.method.__qualname__
+        raise ValueError(f"{name} does not belong to exactly one of the policies.")
     return policies[0]
 
 
@@ -171,12 +171,12 @@ def register(
     """Register a defect that consists of ``parts``; for all else see :func:`defect`.
 
     Raises:
-        ValueError: for a name that is taken, and a defect that says nothing.
+        ValueError: for a name that is taken, an empty ``what``, and a part of no policy.
     """
     if name in DEFECTS:
         raise ValueError(f"the defect '{name}' exists twice.")
     if not what:
-        raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
+        raise ValueError(f"the defect '{name}' does not say what is wrong: it has no docstring.")
     wrong = Wrong(parts, memory or {})
     DEFECTS[name] = Defect(name, breaks, what, wrong, **claims)
     return wrong
@@ -184,7 +184,6 @@ def register(
 
 def defect(
     *breaks: str,
-    what: str = "",
     overrides: Callable[..., Any] | tuple[Callable[..., Any], ...] = (),
     also: Iterable[Part] = (),
     memory: Mapping[str, Any] | None = None,
@@ -215,9 +214,9 @@ def defect(
     A class is a subclass of the policy; use it where a defect changes an attribute. A function
     without ``overrides`` returns the parts of the defect.
 
-    ``what`` says what is wrong; without it the first line of the docstring does. ``claims`` are
-    other fields of :class:`Defect`, such as ``harm``. Raises ``ValueError`` for a name that is
-    taken, a method that no policy has, and a defect that does not say what is wrong.
+    The first line of the docstring says what is wrong. ``claims`` are other fields of
+    :class:`Defect`, such as ``harm``. Raises ``ValueError`` for a name that is taken, a method that
+    no policy has, and a defect without a docstring.
     """
 
     def decorate(wrong: Callable[..., Any]) -> Wrong:
@@ -225,9 +224,9 @@ def defect(
         parts: list[Part] = [Override(each, wrong) for each in methods]
         if not parts:
             parts = [wrong] if isinstance(wrong, type) else [*wrong()]
-        said = what or _first_sentence(wrong)
-        name = _defect_name(wrong)
-        return register(name, *breaks, what=said, parts=[*parts, *also], memory=memory, **claims)
+        parts += also
+        name, what = _defect_name(wrong), _first_sentence(wrong)
+        return register(name, *breaks, what=what, parts=parts, memory=memory, **claims)
 
     return decorate
 

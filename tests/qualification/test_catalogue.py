@@ -48,8 +48,8 @@ def test_a_defect_says_what_it_overrides() -> None:
     purges = ("reference/mode.py", "ModePolicy.purges")
     matches = ("reference/incremental/info.py", "InfoPolicy.matches")
     assert counting().replaces == {purges, matches}
-    kind = type("PurgesNothing", (ModePolicy,), {"purges": lambda *_: False, "limit": 3})
-    assert defect("a/rule", what="nothing is purged")(kind).replaces == {purges}
+    parts = {"__doc__": "Nothing is purged.", "purges": lambda *_: False, "limit": 3}
+    assert defect("a/rule")(type("PurgesNothing", (ModePolicy,), parts)).replaces == {purges}
 
 
 def test_mixed_defects_keep_their_memories() -> None:
@@ -62,12 +62,16 @@ def test_mixed_defects_keep_their_memories() -> None:
     assert mixed.mode.purges("force") == ("x", (False, 1))
 
 
+def nowhere(*_: Any) -> None:
+    """It is nowhere."""
+
+
 def test_a_defect_has_to_say_what_it_is_and_where() -> None:
     with pytest.raises(ValueError, match="no docstring"):
         defect("a/rule", overrides=ModePolicy.purges)(lambda *_: False)
     for method in (str.upper, object.__repr__):
         with pytest.raises(ValueError, match="does not belong to exactly one of the policies"):
-            defect("a/rule", what="it is nowhere", overrides=method)(lambda *_: "")
+            defect("a/rule", overrides=method)(nowhere)
     counting()
     with pytest.raises(ValueError, match="exists twice"):
         counting()
