@@ -60,13 +60,13 @@ def future_is_idle(self, right, unit, now_ns):
     return abs(now_ns - unit.accessed_ns) > IDLE_NS
 
 
-@defect("aging/needs-both", overrides=AgingPolicy.is_idle, found_later=True)
+@defect(NEEDS_BOTH, overrides=AgingPolicy.is_idle, found_later=True)
 def access_days_ahead_is_idle(self, right, unit, now_ns):
     """An entry whose last access lies more than a day ahead is idle."""
     return unit.accessed_ns > now_ns + _DAY_NS or right(unit, now_ns)
 
 
-@defect("aging/needs-both", overrides=AgingPolicy.choose, found_later=True)
+@defect(NEEDS_BOTH, overrides=AgingPolicy.choose, found_later=True)
 def newest_access_is_now(self, right, units, limits, now_ns):
     """Idle time ends at the newest access instead of now."""
     return right(units, limits, max([now_ns, *(each.accessed_ns for each in units)]))
@@ -238,7 +238,7 @@ def hit_renews_once_a_day(self, right, fs, entry):
         right(fs, entry)
 
 
-@defect("aging/hit-renews", overrides=LookupPolicy.renew, found_later=True)
+@defect(RENEWS, overrides=LookupPolicy.renew, found_later=True)
 def uses_are_noted_now_and_then(self, right, fs, entry):
     """A hit within ten minutes of the last renewal does not renew the access time."""
     with suppress(OSError):
@@ -377,14 +377,14 @@ def temporary_files_of_living_writers_go(self, right, unit, now_ns):
     return unit.files[0].path.suffix == ".temp" or right(unit, now_ns)
 
 
-@defect("aging/orphans", overrides=AgingPolicy.removes, found_later=True)
+@defect(ORPHANS, overrides=AgingPolicy.removes, found_later=True)
 def one_that_stays_ends_aging(self, right, fs, unit):
     """An entry that cannot be removed keeps all later ones from aging."""
     self.remove(fs, unit)
     return True
 
 
-@defect("aging/orphans", overrides=AgingPolicy.walk, found_later=True)
+@defect(ORPHANS, overrides=AgingPolicy.walk, found_later=True)
 def directory_ends_aging(self, right, fs, directory):
     """A directory in the place of an object ends aging."""
     for seen in right(fs, directory):

@@ -270,7 +270,7 @@ def type_list_of_one(self, right, types, mode):
     return right(types[:1], mode)
 
 
-@defect("impl-mode/type-list", overrides=ImplementationPolicy.listed, found_later=True)
+@defect(TYPES, overrides=ImplementationPolicy.listed, found_later=True)
 def four_listed_types(self, right, types, mode):
     """Only the first four types of a list count."""
     return right(types[:4], mode)

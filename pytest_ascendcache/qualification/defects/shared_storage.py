@@ -29,9 +29,6 @@ KERNELS = "shared/right-kernels"
 FAILURE = "shared/no-failure"
 NAMES = "shared/late-names"
 LOCKS = "shared/node-local-locks"
-REPLACED = "shared/replaced-under-reader"
-IDS = "shared/same-process-ids"
-ROOM = "shared/force-and-aging"
 CLOCKS = "shared/clocks"
 
 
@@ -113,7 +110,7 @@ def a_store_trusts_its_lock(self, right, fs, entry, data, metadata):
         raise AtcError("E40021", f"[{error.filename}] is gone.") from None
 
 
-@defect(REPLACED, overrides=LookupPolicy.find)
+@defect("shared/replaced-under-reader", overrides=LookupPolicy.find)
 def a_stale_handle_fails(self, right, fs, entry, expected):
     """A file that cannot be read to its end fails the compile."""
     for path in (entry.metadata, entry.object):
@@ -125,7 +122,7 @@ def a_stale_handle_fails(self, right, fs, entry, expected):
     return right(fs, entry, expected)
 
 
-@defect(IDS, overrides=Fs.write_temporary, also=[a_lost_file_fails])
+@defect("shared/same-process-ids", overrides=Fs.write_temporary, also=[a_lost_file_fails])
 def named_by_process(self, right, point, target, data):
     """The names of temporary files differ only in the process id."""
     path = self.temporary_path(target)
@@ -139,7 +136,7 @@ def _(self, right, target):
     return target.with_name(f".{target.name}.{os.getpid()}.temp")
 
 
-@defect(ROOM, overrides=LookupPolicy.find)
+@defect("shared/force-and-aging", overrides=LookupPolicy.find)
 def a_locked_object_must_be_there(self, right, fs, entry, expected):
     """An object that is gone while its reader holds the lock fails the compile."""
     try:

@@ -18,23 +18,17 @@ from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 
-OFF = "static-kernel/off-by-default"
 TREE = "static-kernel/output-tree"
 DIRECTORY = "static-kernel/build-directory"
-MODE = "static-kernel/mode"
 PROFILER = "static-kernel/profiler"
-PRODUCTS = "static-kernel/products"
 LOCAL = "static-kernel/local-world-size"
 FIRST = "static-kernel/first-card"
-SHAPES = "static-kernel/one-binary-per-shape"
 FAILED = "static-kernel/failed-operator"
-VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
-ENDS = "static-kernel/ends-when-told"
 
 
-@defect(OFF, overrides=ConfigPolicy.wants)
+@defect("static-kernel/off-by-default", overrides=ConfigPolicy.wants)
 def static_kernels_always_on(self, right, config):
     """Static kernels are compiled whether or not the option asks for them."""
     return config.mode == "reduce-overhead"
@@ -77,7 +71,7 @@ def build_directory_through_links(self, right, given, script):
     return path
 
 
-@defect(MODE, overrides=ConfigPolicy.mode)
+@defect("static-kernel/mode", overrides=ConfigPolicy.mode)
 def every_mode(*_):
     """Static kernels are compiled in every mode."""
 
@@ -101,7 +95,7 @@ def every_profiler_refused(self, right, profiling):
     right(replace(profiling, skip_first=0))
 
 
-@defect(PRODUCTS, overrides=ConfigPolicy.product)
+@defect("static-kernel/products", overrides=ConfigPolicy.product)
 def every_product(*_):
     """Static kernels are compiled for every chip."""
 
@@ -233,7 +227,7 @@ def no_targets(*_):
     return False
 
 
-@defect(SHAPES, overrides=TurnPolicy.finished)
+@defect("static-kernel/one-binary-per-shape", overrides=TurnPolicy.finished)
 def nothing_remembered(*_):
     """A process compiles operators again that it has already compiled."""
 
@@ -250,7 +244,7 @@ def op_compiler_failure_ignored(self, right, directory, *_):
     return sorted(directory.glob("*.run"))
 
 
-@defect(VERIFIED, overrides=PackageCachePolicy.matches)
+@defect("static-kernel/verified", overrides=PackageCachePolicy.matches)
 def cached_package_not_verified(*_):
     """The digest of an earlier process's package is not checked."""
     return True
@@ -274,7 +268,7 @@ def signals_leave_packages(self, right, environ):
     return right(environ)
 
 
-@defect(ENDS, overrides=PackagePolicy.opp)
+@defect("static-kernel/ends-when-told", overrides=PackagePolicy.opp)
 def signals_are_swallowed(self, right, environ):
     """A process ignores signals to end."""
     _handle_signals(signal.SIG_IGN)

@@ -36,13 +36,10 @@ from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 SHAPES = "static-kernel/one-binary-per-shape"
-NAMES = "static-kernel/package-names"
 HALF = "static-kernel/no-half-install"
 UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
 SHARED = "static-kernel/shared-package"
-VERIFIED = "static-kernel/verified"
-RESULT = "static-kernel/result-correct"
 POWER = "robust/power-loss"
 
 
@@ -127,7 +124,7 @@ def a_numbered_name_may_be_taken(self, right, operators):
     return jobs
 
 
-@defect(NAMES, overrides=PackagePolicy.name)
+@defect("static-kernel/package-names", overrides=PackagePolicy.name)
 def packages_collide_within_a_second(self, right, now, process):
     """Packages are named by the second and replace each other."""
     return f"static_kernel_{now:%y%m%d%H%M%S}"
@@ -415,13 +412,13 @@ def killed_processes_hold_packages(self, right, fs, directory):
     return frozenset(each for each in map(Holder.parse, named) if each)
 
 
-@defect(VERIFIED, overrides=SelectionPolicy.digest_matches)
+@defect("static-kernel/verified", overrides=SelectionPolicy.digest_matches)
 def installed_kernels_not_verified(*_):
     """Digests of installed kernels are not checked."""
     return True
 
 
-@defect(RESULT, overrides=SelectionPolicy.find)
+@defect("static-kernel/result-correct", overrides=SelectionPolicy.find)
 def kernel_of_another_shape(self, right, fs, opp, installed, *_):
     """A kernel is found by its operator type alone."""
     entries = sorted(installed.items())
