@@ -1,12 +1,15 @@
-"""What a defect and a scene are, and how one is registered."""
+"""What a defect and a scene are, and how to register one."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
@@ -16,17 +19,15 @@ from pytest_ascendcache.reference.policies import Policies
 
 @dataclass(frozen=True)
 class Defect:
-    """One wrong behaviour.
+    """One wrong behaviour of the reference.
 
-    ``breaks`` are the rules that must notice it; ``what`` says in a few words what is wrong;
-    ``policies`` makes the reference's policies with the defect in them. ``crash`` is, for a
-    defect that shows when a compile is interrupted, the simplest kind of interruption that
-    finds it (a value of ``faults.CrashKind``). ``harm`` is the worst harm its broken checks have to
-    see; None where nothing is claimed. ``keeps`` are rules that must not blame it: what it does
-    is another rule's business, or nobody's. ``found_later`` says that the
-    suite did not notice it when it was first tried. ``editions`` are the releases of CANN it is
-    judged as; in others it may be right. ``replaces`` are the reference's functions whose place it
-    takes, as far as it says which: their files, and their names there.
+    ``breaks`` are the rules that must notice it, ``what`` says in a few words what is wrong, and
+    ``policies`` makes the reference's policies with the defect in them. ``crash`` is the simplest
+    kind of interruption that shows the defect (a value of ``faults.CrashKind``), empty if it shows
+    without one. ``harm`` is the worst harm that its broken checks must see, None if the defect
+    claims none. ``keeps`` are rules that must not notice it. ``found_later`` says that the suite
+    missed the defect when it was first tried. ``editions`` are the releases of CANN it is judged
+    as; in others the behaviour may be right.
     """
 
     name: str
@@ -38,65 +39,196 @@ class Defect:
     keeps: tuple[str, ...] = ()
     found_later: bool = False
     editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],)
-    replaces: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def replaces(self) -> frozenset[tuple[str, str]]:
+        """The reference's functions that it overrides: their files, and their names there."""
+        return self.policies.replaces if isinstance(self.policies, Wrong) else frozenset()
 
 
 DEFECTS: dict[str, Defect] = {}
 """The defects registered so far. ``qualification.loading`` imports the modules with all of them."""
 
 
+@dataclass(frozen=True)
+class Override:
+    """A function that takes the place of a policy's method.
+
+    It gets the policy, the right method (bound), and what the method is called with.
+    """
+
+    method: Callable[..., Any]
+    function: Callable[..., Any]
+
+    def applied_to(self, policy: type) -> type:
+        """A subclass of the policy in which the function is the method."""
+        name = self.method.__name__
+        signature = inspect.signature(self.method)
+
+        def method(*arguments: Any, **named: Any) -> Any:
+            # By position, so that a function may take the arguments it ignores as ``*_``.
+            bound = signature.bind(*arguments, **named)
+            self, *rest = bound.args
+            # The next class in line, which need not be the plain policy: see compose().
+            return change(self, getattr(super(wrong, self), name), *rest, **bound.kwargs)
+
+        change = self.function
+        wrong = type(f"Wrong{policy.__name__}", (policy,), {name: method})
+        return wrong
+
+
+Part = Override | type
+"""What a defect changes: a method, or all that a subclass of a policy overrides."""
+
+
+def _policy_of(part: Part) -> type:
+    """The policy that a part changes. Raises ``ValueError`` if there is not exactly one."""
+    if isinstance(part, type):
+        policies = [each for each in part.__mro__ if each in places()][:1]
+    else:
+        method = part.method
+        policies = [each for each in places() if getattr(each, method.__name__, None) is method]
+    if len(policies) != 1:
+        name = part.__name__ if isinstance(part, type) else part.method.__qualname__
+        raise ValueError(f"{name} does not belong to exactly one of the policies.")
+    return policies[0]
+
+
+class Wrong:
+    """Makes the policies of one defect. Every call makes new ones, with a ``memory`` of their own.
+
+    ``parts`` are what the defect changes; of two parts that change one method the first is called
+    first, and the second is its right method. Raises ``ValueError`` for a part of no policy.
+    """
+
+    def __init__(self, parts: Iterable[Part], memory: Mapping[str, Any]) -> None:
+        self._parts = [(_policy_of(each), each) for each in parts]
+        self._memory = memory
+
+    def __call__(self) -> Policies:
+        kinds: dict[type, type] = {}
+        for policy, part in reversed(self._parts):
+            kind = kinds.get(policy, policy)
+            if isinstance(part, Override):
+                kinds[policy] = part.applied_to(kind)
+            else:
+                kinds[policy] = type(part.__name__, (part,) if kind is policy else (part, kind), {})
+        memory = SimpleNamespace(**deepcopy(dict(self._memory)))
+        policies = Policies()
+        for policy, kind in kinds.items():
+            made: Any = kind()
+            made.memory = memory
+            policies = _with(policies, places()[policy], made)
+        return policies
+
+    def also(self, *methods: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+        """Override more methods, as ``overrides`` of :func:`defect` does::
+
+        @force_sticks.also(LookupPolicy.find)
+        def _(self, right, fs, entry, expected):
+            return None
+        """
+
+        def add(function: Callable[..., Any]) -> None:
+            parts = [Override(each, function) for each in methods]
+            self._parts += [(_policy_of(each), each) for each in parts]
+
+        return add
+
+    @property
+    def replaces(self) -> frozenset[tuple[str, str]]:
+        methods = []
+        for policy, part in self._parts:
+            names = vars(part) if isinstance(part, type) else [part.method.__name__]
+            above = [getattr(policy, name, None) for name in names]
+            methods += [each for each in above if inspect.isfunction(each)]
+        return frozenset(
+            (f"{each.__module__.partition('.')[2].replace('.', '/')}.py", each.__qualname__)
+            for each in methods
+        )
+
+
+def _with(bundle: Any, path: Sequence[str], policy: object) -> Any:
+    """A copy of a bundle of policies with one of them replaced."""
+    field, *below = path
+    change = _with(getattr(bundle, field), below, policy) if below else policy
+    return replace(bundle, **{field: change})
+
+
+def override(method: Callable[..., Any]) -> Callable[[Callable[..., Any]], Override]:
+    """Make a function a part that several defects share; they name it in ``also``."""
+    return lambda function: Override(method, function)
+
+
+def register(
+    name: str,
+    *breaks: str,
+    what: str,
+    parts: Iterable[Part],
+    memory: Mapping[str, Any] | None = None,
+    **claims: Any,
+) -> Wrong:
+    """Register a defect that consists of ``parts``; for all else see :func:`defect`.
+
+    Raises:
+        ValueError: for a name that is taken, an empty ``what``, and a part of no policy.
+    """
+    if name in DEFECTS:
+        raise ValueError(f"the defect '{name}' exists twice.")
+    if not what:
+        raise ValueError(f"the defect '{name}' does not say what is wrong: it has no docstring.")
+    wrong = Wrong(parts, memory or {})
+    DEFECTS[name] = Defect(name, breaks, what, wrong, **claims)
+    return wrong
+
+
 def defect(
     *breaks: str,
-    what: str = "",
-    overrides: Callable[..., Any] | None = None,
-    crash: str = "",
-    harm: Harm | None = None,
-    keeps: tuple[str, ...] = (),
-    found_later: bool = False,
-    editions: tuple[str, ...] = (DEFAULT_NAMES[CANN],),
-) -> Callable[[Callable[..., Any]], Callable[[], Policies]]:
+    overrides: Callable[..., Any] | tuple[Callable[..., Any], ...] = (),
+    also: Iterable[Part] = (),
+    memory: Mapping[str, Any] | None = None,
+    **claims: Any,
+) -> Callable[[Callable[..., Any]], Wrong]:
     """Register a defect: a function or class whose name becomes the defect's.
 
-    With ``overrides``, a method of one of the reference's policies (``AgingPolicy.is_idle``), the
-    function takes that method's place. Its arguments are the policy, the right method (bound),
-    and then what the method is called with::
+    ``overrides`` is a method of one of the reference's policies (``AgingPolicy.is_idle``), or
+    several methods; the function takes its place. The function's arguments are the policy, the
+    right method (bound), and then what the method is called with::
 
         @defect(OLDEST, overrides=AgingPolicy.order)
         def newest_first(self, right, units):
             "The newest entry goes first."
             return right(units)[::-1]
 
-    A class is a subclass of the policy whose place it takes; use it where a defect overrides
-    several methods or remembers something. A function without ``overrides`` makes the policies
-    itself; use it where a defect needs several policies.
+    A defect that needs other functions in the place of other methods adds them with
+    :meth:`Wrong.also`, or with ``also=``, where several defects share them. What it has to
+    remember during a run is in ``memory``, by name and with its first value; all its functions
+    have it as ``self.memory``::
 
-    ``what`` says what is wrong; without it the docstring does. Raises ``ValueError`` for a name
-    that is taken, a method that is no policy's, and a defect nothing is said of.
+        @defect(STORES, overrides=StorePolicy.publish, memory={"stored": 0})
+        def stores_first_operator(self, right, *arguments):
+            "Only the first operator of a run is stored."
+            self.memory.stored += 1
+            return self.memory.stored > 1 or right(*arguments)
+
+    A class is a subclass of the policy; use it where a defect changes an attribute. A function
+    without ``overrides`` returns the parts of the defect.
+
+    The first line of the docstring says what is wrong. ``claims`` are other fields of
+    :class:`Defect`, such as ``harm``. Raises ``ValueError`` for a name that is taken, a method that
+    no policy has, and a defect without a docstring.
     """
 
-    def register(wrong: Callable[..., Any]) -> Callable[[], Policies]:
-        name = _defect_name(wrong)
-        if name in DEFECTS:
-            raise ValueError(f"the defect '{name}' exists twice.")
-        said = what or _first_sentence(wrong)
-        if not said:
-            raise ValueError(f"the defect '{name}' has no docstring that says what is wrong.")
-        make = _maker(wrong, overrides)
-        DEFECTS[name] = Defect(
-            name,
-            breaks,
-            said,
-            make,
-            crash,
-            harm,
-            keeps,
-            found_later,
-            editions,
-            _replaced(wrong, overrides),
-        )
-        return make
+    def decorate(wrong: Callable[..., Any]) -> Wrong:
+        methods = overrides if isinstance(overrides, tuple) else (overrides,)
+        parts: list[Part] = [Override(each, wrong) for each in methods]
+        if not parts:
+            parts = [wrong] if isinstance(wrong, type) else [*wrong()]
+        parts += also
+        name, what = _defect_name(wrong), _first_sentence(wrong)
+        return register(name, *breaks, what=what, parts=parts, memory=memory, **claims)
 
-    return register
+    return decorate
 
 
 def _defect_name(wrong: Callable[..., Any]) -> str:
@@ -113,53 +245,8 @@ def _first_sentence(wrong: Callable[..., Any]) -> str:
     return line[:1].lower() + line[1:] if re.match(r"[A-Z]([a-z]| )", line) else line
 
 
-def _maker(
-    wrong: Callable[..., Any], overrides: Callable[..., Any] | None
-) -> Callable[[], Policies]:
-    if overrides is not None:
-        policy = _with_method(wrong, overrides)
-    elif isinstance(wrong, type):
-        policy = wrong
-    else:
-        return wrong
-    return lambda: having(policy())
-
-
-def _replaced(
-    wrong: Callable[..., Any], overrides: Callable[..., Any] | None
-) -> frozenset[tuple[str, str]]:
-    """The reference's functions whose place a defect takes: their files, and their names there."""
-    methods = [overrides] if overrides is not None else []
-    if isinstance(wrong, type):
-        above = [getattr(super(wrong, wrong), name, None) for name in vars(wrong)]
-        methods += [each for each in above if inspect.isfunction(each)]
-    return frozenset(
-        (f"{each.__module__.partition('.')[2].replace('.', '/')}.py", each.__qualname__)
-        for each in methods
-    )
-
-
-def _with_method(change: Callable[..., Any], method: Callable[..., Any]) -> type:
-    """The policy that ``method`` belongs to, with ``change`` in its place."""
-    name: str = method.__name__
-    owners = [place for place in places() if getattr(place, name, None) is method]
-    if len(owners) != 1:
-        raise ValueError(f"{method.__qualname__} is not a method of one of the policies.")
-
-    signature = inspect.signature(method)
-
-    def changed(*arguments: Any, **named: Any) -> Any:
-        # By position, so that a defect may take the arguments it does not look at as ``*_``.
-        given = signature.bind(*arguments, **named)
-        self, *rest = given.args
-        # The next class in line, which need not be the plain policy: see compose().
-        return change(self, getattr(super(wrong, self), name), *rest, **given.kwargs)
-
-    wrong = type(f"Wrong{owners[0].__name__}", (owners[0],), {name: changed})
-    return wrong
-
-
-def places(bundle: type = Policies) -> dict[type, tuple[str, ...]]:
+@cache
+def places(bundle: type = Policies) -> Mapping[type, tuple[str, ...]]:
     """Every kind of policy, and the path of fields to its place in ``Policies``."""
     found: dict[type, tuple[str, ...]] = {}
     for field in fields(bundle):
@@ -171,44 +258,14 @@ def places(bundle: type = Policies) -> dict[type, tuple[str, ...]]:
     return found
 
 
-def having(*wrong: object) -> Policies:
-    """The reference's policies with each of ``wrong`` in the place of the one it inherits from.
-
-    Raises ``ValueError`` for an object that inherits from no policy.
-    """
-    known = places()
-    changes: dict[str, Any] = {}
-    for policy in wrong:
-        kind = next((each for each in type(policy).__mro__ if each in known), None)
-        if kind is None:
-            raise ValueError(f"{type(policy).__name__} does not inherit from one of the policies.")
-        *bundles, field = known[kind]
-        into = changes
-        for bundle in bundles:
-            into = into.setdefault(bundle, {})
-        into[field] = policy
-    policies: Policies = _build(Policies, changes)
-    return policies
-
-
-def _build(bundle: Any, changes: Mapping[str, Any]) -> Any:
-    kinds: dict[str, Any] = {each.name: each.default_factory for each in fields(bundle)}
-    return bundle(
-        **{
-            name: _build(kinds[name], given) if isinstance(given, dict) else given
-            for name, given in changes.items()
-        }
-    )
-
-
 @dataclass(frozen=True)
 class Scene:
     """Files as users might leave them, for rules that judge files rather than a toolchain.
 
-    ``build`` makes them below an empty directory and returns the arguments of pytest that have
-    them judged. ``breaks`` are the rules that find fault, and no other may; a scene that breaks
-    none shows that what is right is not blamed. ``what`` says in a few words what is wrong.
-    Giving files to another user ``needs_root``.
+    ``build`` makes the files below an empty directory and returns the arguments of pytest that
+    have them judged. ``breaks`` are the rules that must find fault, and no other may; a scene that
+    breaks none shows that the suite does not blame what is right. ``what`` says in a few words what
+    is wrong. ``needs_root`` is set where the scene gives files to another user.
     """
 
     name: str
@@ -227,39 +284,34 @@ def scene(
 ) -> Callable[[Callable[[Path], list[str]]], Callable[[Path], list[str]]]:
     """Register a function that makes a scene; its name becomes the scene's."""
 
-    def register(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
+    def decorate(build: Callable[[Path], list[str]]) -> Callable[[Path], list[str]]:
         name = build.__name__.replace("_", "-")
         if name in SCENES:
             raise ValueError(f"the scene '{name}' exists twice.")
         SCENES[name] = Scene(name, breaks, what, build, needs_root)
         return build
 
-    return register
-
-
-@dataclass(frozen=True)
-class Profile:
-    """All the wrong behaviour of one vendor at once; as a rule there is a list of known
-    deviations of the same name."""
-
-    name: str
-    policies: Callable[[], Policies]
+    return decorate
 
 
 def compose(*parts: Policies) -> Policies:
     """Policies with the wrong decisions of all parts.
 
-    Where several parts change one kind of decision their classes are mixed: the first one is
-    asked first, and what it leaves to ``super()`` is the next one's.
+    Where several parts change one policy, their classes are mixed: the first one is asked first,
+    and its ``super()`` is the next one.
     """
     mixed: dict[str, Any] = {}
+    memory = SimpleNamespace()
     for field in fields(Policies):
         plain: object = field.default_factory
-        given = [getattr(part, field.name) for part in parts]
-        changed = [policy for policy in given if type(policy) is not plain]
-        if len(changed) > 1:
-            bases = tuple(type(policy) for policy in changed)
-            mixed[field.name] = type(f"Mixed{bases[-1].__bases__[0].__name__}", bases, {})()
-        elif changed:
-            mixed[field.name] = changed[0]
+        changed = [each for part in parts if type(each := getattr(part, field.name)) is not plain]
+        if not changed:
+            continue
+        bases = tuple(type(each) for each in changed)
+        is_mixed = len(bases) > 1
+        mixed[field.name] = type("Mixed", bases, {})() if is_mixed else changed[0]
+        for each in changed:
+            vars(memory).update(vars(getattr(each, "memory", SimpleNamespace())))
+    for policy in mixed.values():
+        policy.memory = memory
     return Policies(**mixed)

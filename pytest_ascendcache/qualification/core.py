@@ -1,16 +1,16 @@
-"""The core of the suite: what ``pytest --ascend-cache`` asks where nothing else is said.
+"""The core of the suite: the checks that ``pytest --ascend-cache`` runs by default.
 
-Most checks have cases: more types, moments, surroundings and combinations of one question. On a
-real atc all of them take hours. The core asks
+Most checks have cases: one question asked with other types, moments, surroundings and combinations.
+On a real atc all of them take hours. The core contains only
 
 * each question once, unless it takes many runs and a cheaper one notices the same defects,
-* something of each rule and of each file of the suite,
-* every pair of levels of the options that decide how the cache is used, and beside each level
+* a check of each rule and of each file of the suite,
+* every pair of levels of the options that decide how the cache is used, and with each level
   whether the kernel is a fresh one,
-* each case that it takes to notice a defect on record, seeded ones and CANN's deviations, and to
-  see the worst harm of it that fails a run: a hang is not to pass for work done twice,
+* each case that is needed to notice a recorded defect (seeded ones and CANN's deviations) and to
+  see its worst harm that fails a run, so that a hang does not pass for lost work.
 
-and no more. The kill matrix of the core is that of the whole suite.
+The core notices every defect that the whole suite notices.
 """
 
 from __future__ import annotations
@@ -24,26 +24,24 @@ from pytest_ascendcache.conformance.costs import runs_of
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.cover import (
-    Candidate,
-    candidates_of,
-    noticed_by,
-    smallest,
-)
+from pytest_ascendcache.qualification.cover import Candidate, candidates_of, noticed_by, smallest
 
 FACTORS = ("cache_mode", "debug_level", "debug_config", "select_implmode")
-"""Factors of combinations whose pairs of levels the core tries."""
+"""Factors of combinations; the core tries every pair of their levels."""
 _MANY = 2.0
-"""A question of more runs is asked for the defects it notices, and their harm, not for itself."""
+"""Questions with more runs than this are asked only for the defects and the harm they notice."""
 _COMBINATIONS = "cache_mode/test_combinations.py::"
 _FRESH = f"{_COMBINATIONS}test_kernel_is_a_fresh_one"
-"""Costs another run; of which combinations it is asked hardly decides what it notices."""
+"""Costs another run for each combination; what it notices hardly depends on the combination."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """Checks by their names below the suite: the ``chosen``, of how many; defects on record that
-    the whole suite notices, and the core of them."""
+    """The ``chosen`` checks, named below the suite, of so many ``checks``.
+
+    ``known`` is the number of recorded defects that the suite notices, ``noticed`` the number that
+    the core notices.
+    """
 
     chosen: frozenset[str]
     checks: int
@@ -52,25 +50,24 @@ class Core:
 
 
 def core_of(
-    rules: Mapping[str, str],
-    capabilities: frozenset[Capability],
-    again: Collection[str] = (),
+    rules: Mapping[str, str], capabilities: frozenset[Capability], again: Collection[str] = ()
 ) -> Core:
-    """The core among checks (named below the suite, with their rules), for a toolchain.
+    """The core of these checks (named below the suite, with their rules) for a toolchain.
 
-    ``again`` are checks that an earlier report gives reason to ask again. What the toolchain
-    cannot be asked is in it once a question, to say so.
+    ``again`` are checks to ask again because of an earlier report. Questions that do not apply to
+    the toolchain are in the core once, so that the report mentions them.
     """
     candidates = [_with_its_cell(each) for each in candidates_of(rules, capabilities)]
     kills = matrix.read()
     notices = noticed_by(kills, {each.check for each in candidates}, every_edition=True)
     harm = _worst_harm(kills, notices)
-    says = {
+    covers = {
         each.check: notices.get(each.check, frozenset())
-        | {*_asks(each), *harm.get(each.check, ()), *_again(each, again)}
+        | {*_asks(each), *harm.get(each.check, ())}
+        | ({f"{each.check} again"} if each.check in again else frozenset())
         for each in candidates
     }
-    chosen = smallest(candidates, says)
+    chosen = smallest(candidates, covers)
     asked = {_question(each.check) for each in candidates}
     unasked: dict[str, str] = {}
     for each in rules:
@@ -86,7 +83,7 @@ def core_of(
 
 
 def _worst_harm(kills: matrix.Kills, notices: Mapping[str, frozenset[str]]) -> dict[str, list[str]]:
-    """Of each check the defects whose worst harm it sees, where that fails a run at any level."""
+    """For each check, the defects whose worst harm it sees if that fails a run at any level."""
     found: dict[str, list[str]] = {}
     for defect, records in matrix.by_reason(kills).items():
         harms = {
@@ -101,18 +98,18 @@ def _worst_harm(kills: matrix.Kills, notices: Mapping[str, frozenset[str]]) -> d
 
 
 def _question(check: str) -> str:
-    """The function whose case a check is."""
+    """The test function of a check, without its case."""
     return check.partition("[")[0]
 
 
 def _cell(check: str) -> str:
-    """The combination that a check is about; empty where it is about none."""
+    """The combination of options that a check is about, or an empty text."""
     function, _, case = check.partition("[")
     return case.removesuffix("]") if function.startswith(_COMBINATIONS) else ""
 
 
 def _with_its_cell(candidate: Candidate) -> Candidate:
-    """Checks of a combination look at one run of it, but for those that make another."""
+    """The candidate with its runs, which all checks of one combination share."""
     cell = _cell(candidate.check)
     if not cell:
         return candidate
@@ -122,7 +119,7 @@ def _with_its_cell(candidate: Candidate) -> Candidate:
 
 
 def _asks(candidate: Candidate) -> Iterator[str]:
-    """What makes a check worth its runs whatever it notices."""
+    """The reasons to choose a check that do not depend on what it notices."""
     yield f"something of {candidate.check.partition('::')[0]}"
     if candidate.cost <= _MANY:
         yield f"the question of {_question(candidate.check)}"
@@ -133,8 +130,3 @@ def _asks(candidate: Candidate) -> Iterator[str]:
             return
         for pair in combinations(FACTORS, 2):
             yield " ".join(f"{each}={levels.get(each)}" for each in pair)
-
-
-def _again(candidate: Candidate, again: Collection[str]) -> Iterator[str]:
-    if candidate.check in again:
-        yield f"{candidate.check} again"

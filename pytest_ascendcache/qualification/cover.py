@@ -1,11 +1,10 @@
-"""Which checks to run where there is not time for all: those that notice the most for their runs.
+"""Chooses checks for a budget: those that notice the most defects for their cost.
 
-The kill matrix says which check notices which seeded defect. An order of checks follows from it by
-the greedy cover: next is always the check that notices the most defects that no earlier one does,
-for what it costs; the first check of a rule counts as one defect more. Checks are then exchanged
-wherever others say more for the same runs: one that costs and says much comes too late for the
-greedy cover, which has spent its limit on cheap ones by then. Before all others may come checks
-that an earlier report gives reason to ask again.
+The kill matrix says which check notices which seeded defect. The greedy cover orders checks by it:
+next is always the check that notices the most new defects for its cost, where the first check of a
+rule counts as one more defect. Then checks are exchanged for others that cover more within the
+budget, because the greedy cover spends it on cheap checks before it reaches costly ones that notice
+much. Checks that an earlier report gives reason to ask again may come first.
 """
 
 from __future__ import annotations
@@ -22,14 +21,16 @@ from pytest_ascendcache.contract import Capability, load_rules
 from pytest_ascendcache.qualification.matrix import Kills, by_reason
 
 _AHEAD = 0.5
-"""The part of a limit that checks may take which are put first, so that others tell what is new."""
+"""The share of a limit for checks that are put first; the rest is for new findings."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A check that may be chosen: its name below the suite, the rule it judges, and what it costs
-    (in runs of the toolchain, or in seconds: in the unit of the limit; more than 0). Checks of one
-    ``life`` look at the same runs: they are chosen together, for the sum of their costs."""
+    """A check that may be chosen, by its name below the suite, with the rule it judges.
+
+    ``cost`` is in the unit of the limit: runs of the toolchain, or seconds. It is more than 0.
+    Checks of one ``life`` look at the same runs; they are chosen together.
+    """
 
     check: str
     rule: str
@@ -39,11 +40,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Cover:
-    """Chosen checks, the most telling first, and how many of the known defects they notice.
+    """The chosen checks, the most telling first, and how many known defects they notice.
 
-    ``known`` are the defects that some candidate notices. ``noticed`` is a lower bound: the matrix
-    names no more than a few checks for each defect. ``silent`` are rules without a chosen check,
-    ``ahead`` the checks among the chosen that were put first.
+    ``known`` counts the defects that some candidate notices. ``noticed`` is a lower bound, since
+    the matrix names only a few checks for each defect. ``silent`` are rules without a chosen check,
+    ``ahead`` the chosen checks that were put first.
     """
 
     chosen: tuple[str, ...]
@@ -56,18 +57,24 @@ class Cover:
 
     @property
     def share(self) -> float:
-        """Noticed of known defects, from 0 to 1."""
+        """The noticed share of the known defects, from 0 to 1."""
         return self.noticed / self.known if self.known else 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Portion:
-    """Candidates that are chosen together, what they cost, and what they say: a bit for each of
-    the defects that they notice and of their rules, which have no name in common."""
+    """Candidates that are chosen together, their cost, and what they cover.
+
+    ``covers`` has a bit for each defect they notice and for each of their rules.
+    """
 
     checks: list[Candidate]
     cost: float
-    says: int
+    covers: int
+
+    def gain(self, covered: int) -> float:
+        """How much it adds to what is covered, for its cost."""
+        return (self.covers & ~covered).bit_count() / self.cost
 
 
 def candidates_of(
@@ -76,10 +83,10 @@ def candidates_of(
     per_run: float = 1.0,
     per_check: float = 0.0,
 ) -> list[Candidate]:
-    """The checks (with the rules they judge) that apply to a toolchain, with what they cost.
+    """The checks (with the rules they judge) that apply to a toolchain, with their costs.
 
-    A check is taken to need a run at least, unless it is chosen together with those that it shares
-    runs with: what it shares with others may be left out.
+    A check costs at least one run, even if others share it, because the others may not be chosen.
+    Checks of one life are chosen together, so that only their true share counts.
     """
     known = load_rules()
     runs = shares(
@@ -98,8 +105,10 @@ def candidates_of(
 def noticed_by(
     kills: Kills, checks: Collection[str], every_edition: bool = False
 ) -> dict[str, frozenset[str]]:
-    """The recorded defects that each of these checks notices, in the default edition of the
-    documents or in all of them; deviations of a vendor by their reasons."""
+    """The recorded defects that each of these checks notices, in the default edition or in all.
+
+    A vendor's deviations are named by their reasons.
+    """
     found: dict[str, set[str]] = {}
     for defect, records in by_reason(kills).items():
         if " (" in defect and not every_edition:
@@ -116,11 +125,11 @@ def cover(
     limit: float,
     first: Collection[str] = (),
 ) -> Cover:
-    """Choose checks whose costs stay within ``limit`` together.
+    """Choose checks whose total cost stays within ``limit``.
 
-    ``notices`` as :func:`noticed_by` gives it. Of the checks in ``first`` one of each rule comes
-    before all others, as far as half of the limit goes. What is left of the limit when no check
-    notices anything new goes to the cheapest of the rest.
+    ``notices`` comes from :func:`noticed_by`. One check of each rule in ``first`` comes before all
+    others, within half of the limit. When no check notices anything new, the rest of the limit goes
+    to the cheapest remaining checks.
     """
     left = _portions(candidates, notices)
     wanted = frozenset(first)
@@ -147,45 +156,46 @@ def cover(
 
 
 def smallest(
-    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+    candidates: Collection[Candidate], covers: Mapping[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Checks that say together all that the candidates can say, and their rules, for few runs:
-    none of them can be left out. ``says`` as :func:`noticed_by` gives it, or more."""
-    left = _portions(candidates, says)
-    needed = _without_idle(_filled([], left, math.inf, only_new=True), [])
+    """A set of checks that notice all that the candidates can notice and judge all their rules.
+
+    It costs little, and no check can be left out. ``covers`` comes from :func:`noticed_by` and may
+    contain more.
+    """
+    left = _portions(candidates, covers)
+    needed = _without_idle(_filled([], left, math.inf, only_new=True))
     return frozenset(each.check for portion in needed for each in portion.checks)
 
 
 def _portions(
-    candidates: Collection[Candidate], says: Mapping[str, frozenset[str]]
+    candidates: Collection[Candidate], covers: Mapping[str, frozenset[str]]
 ) -> list[_Portion]:
-    """What is chosen together, the cheapest first."""
+    """The candidates in groups that are chosen together, the cheapest first."""
     together: dict[str, list[Candidate]] = {}
     for each in sorted(candidates, key=lambda each: (each.cost, each.check)):
         together.setdefault(each.life or each.check, []).append(each)
-    names = sorted({each.rule for each in candidates}.union(*says.values()))
+    names = sorted({each.rule for each in candidates}.union(*covers.values()))
     bits = {name: 1 << number for number, name in enumerate(names)}
-    portions = [_portion(checks, says, bits) for checks in together.values()]
+    portions = []
+    for checks in together.values():
+        found = {each.rule for each in checks}
+        found = found.union(*(covers.get(each.check, ()) for each in checks))
+        cost = sum(each.cost for each in checks)
+        portions.append(_Portion(checks, cost, _union(bits[name] for name in found)))
     return sorted(portions, key=lambda each: each.cost)
 
 
-def _portion(
-    checks: list[Candidate], notices: Mapping[str, frozenset[str]], bits: Mapping[str, int]
-) -> _Portion:
-    names = {each.rule for each in checks}.union(*(notices.get(each.check, ()) for each in checks))
-    return _Portion(checks, sum(each.cost for each in checks), _union(bits[name] for name in names))
-
-
-def _union(says: Iterable[int]) -> int:
-    return functools.reduce(operator.or_, says, 0)
+def _union(covers: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, covers, 0)
 
 
 def _cost(portions: Iterable[_Portion]) -> float:
     return sum(each.cost for each in portions)
 
 
-def _said(portions: Iterable[_Portion]) -> int:
-    return _union(each.says for each in portions)
+def _covered(portions: Iterable[_Portion]) -> int:
+    return _union(each.covers for each in portions)
 
 
 def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_Portion]:
@@ -194,41 +204,39 @@ def _others(portions: Sequence[_Portion], these: Collection[_Portion]) -> list[_
 
 
 def _ahead(left: Sequence[_Portion], wanted: frozenset[str], limit: float) -> list[_Portion]:
-    """What has a wanted check, until each rule of such checks has one: what says the most for its
-    cost comes first."""
+    """Portions with a wanted check, one for each rule of such checks; those that cover the most for
+    their cost come first."""
     found: list[_Portion] = []
     spent = 0.0
     touched: set[str] = set()
-    said = 0
+    covered = 0
 
     def new(portion: _Portion) -> set[str]:
         return {each.rule for each in portion.checks if each.check in wanted} - touched
 
-    def gain(portion: _Portion) -> float:
-        return (portion.says & ~said).bit_count() / portion.cost
-
     while fitting := [each for each in left if new(each) and spent + each.cost <= limit]:
-        best = max(fitting, key=gain)
+        best = max(fitting, key=lambda each: each.gain(covered))
         found.append(best)
         spent += best.cost
         touched |= new(best)
-        said |= best.says
+        covered |= best.covers
     return found
 
 
 def _filled(
     taken: Sequence[_Portion], left: Sequence[_Portion], limit: float, only_new: bool = False
 ) -> list[_Portion]:
-    """What was taken, and of the others what fits and says the most for its cost; ``only_new``
-    ends when nothing says anything new."""
+    """What was taken, extended by the portions that fit and cover the most for their cost.
+
+    With ``only_new`` it ends when no portion covers anything new.
+    """
     found = list(taken)
     spent = _cost(found)
-    said = _said(found)
-    # What a portion says that is new can only become less: a figure that is still true when its
-    # turn comes is the greatest. Of equals the first comes first: the cheapest.
+    covered = _covered(found)
+    # What a portion adds can only shrink, so a gain that is still true when its turn comes is the
+    # greatest. Of equals the first one wins, which is the cheapest.
     turns = [
-        (-(each.says & ~said).bit_count() / each.cost, number, each)
-        for number, each in enumerate(_others(left, found))
+        (-each.gain(covered), number, each) for number, each in enumerate(_others(left, found))
     ]
     heapq.heapify(turns)
     while turns:
@@ -236,7 +244,7 @@ def _filled(
         if spent + best.cost > limit:  # and will not fit later
             heapq.heappop(turns)
             continue
-        gain = -(best.says & ~said).bit_count() / best.cost
+        gain = -best.gain(covered)
         if gain != assumed:
             heapq.heapreplace(turns, (gain, number, best))
             continue
@@ -245,15 +253,14 @@ def _filled(
         heapq.heappop(turns)
         found.append(best)
         spent += best.cost
-        said |= best.says
+        covered |= best.covers
     return found
 
 
 def _improved(
     taken: list[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
 ) -> list[_Portion]:
-    """What was taken, exchanged as long as more is said by what fits. Those that are ``kept``
-    stay."""
+    """What was taken, after all exchanges that cover more and fit. ``kept`` portions stay."""
     while (better := next(_exchanges(taken, left, kept, limit), None)) is not None:
         taken = better
     return taken
@@ -262,46 +269,48 @@ def _improved(
 def _exchanges(
     taken: Sequence[_Portion], left: Sequence[_Portion], kept: Sequence[_Portion], limit: float
 ) -> Iterator[list[_Portion]]:
-    """What says more than what was taken: without one of them, the dearest first, or with another
-    in the place of those that say the least for their cost, what says the most first."""
-    said = _said(taken)
+    """Selections that cover more than ``taken``.
+
+    First without one portion, the costliest first. Then with another portion in the place of those
+    that cover the least for their cost; portions that cover the most come first.
+    """
+    covered = _covered(taken)
     for given_up in sorted(_others(taken, kept), key=lambda each: -each.cost):
         remaining = _others(taken, [given_up])
         untouched = _others(left, [given_up])
-        yield from _better(_filled(remaining, untouched, limit, only_new=True), said, limit)
-    for other in sorted(left, key=lambda each: -(each.says & ~said).bit_count()):
-        if other.says & ~said:
+        yield from _better(_filled(remaining, untouched, limit, only_new=True), covered, limit)
+    for other in sorted(left, key=lambda each: -(each.covers & ~covered).bit_count()):
+        if other.covers & ~covered:
             room = _with_room([*taken, other], [*kept, other], limit)
-            yield from _better(_filled(room, left, limit, only_new=True), said, limit)
+            yield from _better(_filled(room, left, limit, only_new=True), covered, limit)
 
 
-def _better(portions: list[_Portion], said: int, limit: float) -> Iterator[list[_Portion]]:
-    """These, if they say more and fit."""
-    if _said(portions).bit_count() > said.bit_count() and _cost(portions) <= limit:
+def _better(portions: list[_Portion], covered: int, limit: float) -> Iterator[list[_Portion]]:
+    """These portions, if they cover more and fit."""
+    if _covered(portions).bit_count() > covered.bit_count() and _cost(portions) <= limit:
         yield portions
 
 
 def _with_room(
     taken: Sequence[_Portion], kept: Collection[_Portion], limit: float
 ) -> list[_Portion]:
-    """What was taken, but for those that say the least for their cost that no other says, as many
-    as keep it from fitting."""
+    """What was taken, without as many portions as must go to fit the limit: those that cover the
+    least, beyond what others cover, for their cost."""
     found = list(taken)
     while _cost(found) > limit and (loose := _others(found, kept)):
         once = more_than_once = 0
         for each in found:
-            more_than_once |= once & each.says
-            once |= each.says
-        alone = ~more_than_once
-        found.remove(min(loose, key=lambda each: (each.says & alone).bit_count() / each.cost))
+            more_than_once |= once & each.covers
+            once |= each.covers
+        shared = more_than_once
+        found.remove(min(loose, key=lambda each: each.gain(shared)))
     return found
 
 
-def _without_idle(taken: Sequence[_Portion], kept: Sequence[_Portion]) -> list[_Portion]:
-    """Those that are ``kept`` in any case, or without which a defect or a rule would be missed; the
-    last taken are looked at last."""
+def _without_idle(taken: Sequence[_Portion]) -> list[_Portion]:
+    """The portions without which a defect or a rule would be missed; the last are judged last."""
     needed: list[_Portion] = []
     for number, each in enumerate(taken):
-        if each in kept or each.says & ~_said([*needed, *taken[number + 1 :]]):
+        if each.covers & ~_covered([*needed, *taken[number + 1 :]]):
             needed.append(each)
     return needed

@@ -1,8 +1,8 @@
-"""Starts a command of the reference toolchain with a seeded defect, or a profile, in it.
+"""Starts a program of the reference toolchain with a seeded defect or a profile.
 
-``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``, where the
-program is ``run``, ``forkserver``, or one of ``reference.faulty``'s, there also as
-``faulty-atc`` and so on. A generated mutant is named like a defect.
+``python -m pytest_ascendcache.qualification.defective NAME PROGRAM [ARGUMENTS]``. The program is
+``run``, ``forkserver``, or one of ``reference.faulty``, also with its faults as ``faulty-atc`` and
+so on. NAME may also be that of a generated mutant.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import Defect, Profile
+from pytest_ascendcache.qualification.catalogue import Defect
 from pytest_ascendcache.qualification.loading import everything, flawed
 from pytest_ascendcache.reference import forkserver, run
 from pytest_ascendcache.reference.faulty import PROGRAMS, PolicyProgram, faulty
 from pytest_ascendcache.reference.static_kernel import op_compiler, resident
 
 THIS = __spec__.name
-"""The module's own name, which ``__name__`` is not where it is run."""
+"""The module's name; ``__name__`` is ``__main__`` when the module is run."""
 MISWRITTEN = "the defect does not do what it says, it fails in its own code"
-"""What a run says of a defect that breaks by a slip of its writer; it would count as noticed."""
+"""What a run prints if a defect's own code fails, since that would otherwise count as noticed."""
 _SOFTWARE_ERROR = 70
 _DEFECTS = Path(__file__).parent / "defects"
 ANY = "any"
-"""Stands for every defect and profile; its fork server tells programs by ``name/program``."""
+"""Stands for every defect and profile; its fork server knows programs as ``name/program``."""
 
 
-def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
-    """The reference's programs with a defect; its policies are made anew in every process."""
+def programs(defect: Defect) -> dict[str, forkserver.Program]:
+    """The reference's programs with a defect. Every process makes new policies."""
     starting = {**PROGRAMS, "op-compiler": _installed_by(defect)}
     defective = {name: _defective(program, defect) for name, program in starting.items()}
     faulted = {
@@ -39,7 +39,7 @@ def programs(defect: Defect | Profile) -> dict[str, forkserver.Program]:
     return {"run": run.run, "resident": resident.start, **defective, **faulted}
 
 
-def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.Program:
+def _defective(program: PolicyProgram, defect: Defect) -> forkserver.Program:
     def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
         try:
             return program(argv, environ, defect.policies())
@@ -55,25 +55,25 @@ def _defective(program: PolicyProgram, defect: Defect | Profile) -> forkserver.P
 
 
 def installer_words(name: str) -> tuple[str, ...]:
-    """What starts the installer with a defect."""
+    """The command that starts the installer with a defect."""
     return (sys.executable, "-m", THIS, name, "installer")
 
 
-def _installed_by(defect: Defect | Profile) -> PolicyProgram:
-    """The op_compiler whose packages are installed by an installer with the same defect."""
+def _installed_by(defect: Defect) -> PolicyProgram:
+    """An op_compiler whose packages start an installer with the same defect."""
     words = installer_words(defect.name)
     return lambda argv, environ, policies: op_compiler.run(argv, environ, policies, words)
 
 
 def _program_named(name: str) -> forkserver.Program:
-    """A program of any defect, by ``defect/program``. It is made when it is asked for: those of all
-    take 7 MB, and every fork copies the tables of the memory there is."""
+    """A program of any defect, by ``defect/program``. Made on demand: all of them take 7 MB, and
+    every fork copies the page tables."""
     defect, _, program = name.partition("/")
     return programs(everything()[defect])[program]
 
 
 def _installer_named(name: str) -> resident.Installer:
-    """The installer with a defect, made when it is started."""
+    """The installer with a defect, made when it starts."""
     return lambda argv, environ: programs(everything()[name])["installer"](argv, environ)
 
 

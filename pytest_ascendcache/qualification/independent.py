@@ -1,9 +1,9 @@
-"""What budgets of runs notice of defects that nobody chose: generated mutants of the reference.
+"""Measures how many generated mutants of the reference each budget of runs notices.
 
-The checks of a budget are chosen by the kill matrix of seeded defects, so that these measure their
-own cover. Mutants have no part in the choice. ``ci/qualify --mutants=N --by-check`` asks what the
-budgets choose of each of a sample, and keeps in ``independent.json`` which checks noticed it; the
-table in docs/atc.md counts them.
+A budget's checks are chosen by the kill matrix of seeded defects, which therefore cannot measure
+the choice. Mutants have no part in it. ``ci/qualify --mutants=N --by-check`` runs the chosen checks
+on each mutant of a sample and stores in ``independent.json`` which checks noticed it. The table in
+docs/atc.md counts them.
 """
 
 from __future__ import annotations
@@ -25,43 +25,44 @@ from pytest_ascendcache.qualification.runs import Named, SuiteRuns
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
 BUDGETS = (30, 60, 120, 300, 600)
-"""Runs of an atc."""
+"""Runs of atc."""
 KEPT = Path(__file__).with_name("independent.json")
 _ROOMS = ("reference/cache/", "reference/compiler.py", "reference/mode.py", "reference/debug.py")
 _OF_ATC = (*_ROOMS, "reference/impl_mode.py")
-"""The files of the reference that an atc has a counterpart of."""
+"""The files of the reference that decide what atc decides."""
 _SECONDS = 20
-"""What a run of a mutant that never ends costs."""
+"""Seconds after which a run of a hanging mutant is killed."""
 _PATIENCE = 180
-"""Seconds after which no more checks are asked of a mutant; most take some 20."""
+"""Seconds after which no more checks are run on a mutant; most need about 20."""
 
 
 def selections(rules: Mapping[str, str]) -> dict[int, Cover]:
-    """What each budget chooses of the checks (named below the suite, with their rules), for an
-    atc."""
+    """The choice of each budget for atc, among checks (named below the suite) with their rules."""
     candidates = candidates_of(rules, OF_ATC)
     notices = noticed_by(matrix.read(), {each.check for each in candidates})
     return {each: cover(candidates, notices, each - CONTROL_RUNS) for each in BUDGETS}
 
 
 def noticed() -> dict[str, frozenset[str]]:
-    """The mutants that a check noticed, by place, with the checks that did; without those whose
-    expression is no longer in the reference."""
+    """The checks that noticed each mutant, by the mutant's place.
+
+    Mutants whose expression is no longer in the reference are left out.
+    """
     there = {each.place for each in all_mutants().values()}
     kept: Mapping[str, Sequence[str]] = json.loads(KEPT.read_text(encoding="utf-8"))
     return {place: frozenset(checks) for place, checks in kept.items() if place in there}
 
 
 def of_atc(mutants: Sequence[Mutant]) -> list[Mutant]:
-    """Those that change what an atc decides too."""
+    """The mutants that change what atc decides too."""
     return [each for each in mutants if each.path.startswith(_OF_ATC)]
 
 
 def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
-    """Ask the checks of all budgets and of the core of each mutant, all others of those that none
-    of them notices, keep which did, and print how many.
+    """Store which checks notice each mutant, and print how many.
 
-    Returns 0: it measures, and judges nothing.
+    The checks of all budgets and of the core come first. A mutant that none of them notices gets
+    all others. Returns 0, because this measures and does not judge.
     """
     covers = selections(runs.checks)
     telling = {check for each in covers.values() for check in each.chosen}
@@ -87,8 +88,7 @@ def record_by_check(runs: SuiteRuns, chosen: Sequence[Mutant]) -> int:
 
 
 class _Patience:
-    """Interrupts a run that takes too long, whose compilers wait or never end; what it would have
-    noticed later is not counted."""
+    """Interrupts a run that takes too long. What it would have noticed later does not count."""
 
     def pytest_sessionstart(self) -> None:
         signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -104,7 +104,7 @@ def _run_of(mutant: Mutant, nodes: Sequence[str]) -> Named:
 
 
 def _noticing(report: Mapping[str, Any]) -> list[str]:
-    """The checks that found fault; all that could not tell, where the positive control failed."""
+    """The checks that failed, and those that are undecided because the positive control failed."""
     return sorted(
         each["check"].removeprefix(SUITE_NODES)
         for each in report["checks"]

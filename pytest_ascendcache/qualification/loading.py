@@ -1,6 +1,6 @@
-"""Every seeded defect, scene and profile.
+"""Loads every seeded defect, scene and profile.
 
-A module of its own: defects import ``catalogue`` to register themselves, and this imports them.
+This is not part of ``catalogue``, which defects import to register themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import ModuleType
 
 from pytest_ascendcache.qualification import defects, scenes
-from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Profile, Scene
+from pytest_ascendcache.qualification.catalogue import DEFECTS, SCENES, Defect, Scene
 from pytest_ascendcache.qualification.mutants import PREFIX, all_mutants, mutant
 from pytest_ascendcache.qualification.reach import REACHED
 
@@ -36,27 +36,29 @@ def load_scenes() -> Mapping[str, Scene]:
     return dict(SCENES)
 
 
-def flawed(name: str) -> Defect | Profile:
-    """A defect, a profile or a generated mutant by name, or the reference that notes lines.
+def flawed(name: str) -> Defect:
+    """A defect, a profile, a generated mutant, or the reference that notes lines, by name.
 
     Raises:
-        KeyError: for a name that none has.
+        KeyError: for an unknown name.
     """
     if name.startswith(PREFIX):
         return mutant(name).defect
-    known: dict[str, Defect | Profile] = {**load_defects(), **load_profiles()}
-    return {**known, REACHED.name: REACHED}[name]
+    return {**load_defects(), **load_profiles(), REACHED.name: REACHED}[name]
 
 
 @lru_cache(maxsize=1)
-def everything() -> Mapping[str, Defect | Profile]:
-    """All that :func:`flawed` knows."""
+def everything() -> Mapping[str, Defect]:
+    """Everything that :func:`flawed` knows, by name."""
     mutants = {name: each.defect for name, each in all_mutants().items()}
     return {**load_defects(), **load_profiles(), REACHED.name: REACHED, **mutants}
 
 
-def load_profiles() -> Mapping[str, Profile]:
-    """Every profile by name."""
+def load_profiles() -> Mapping[str, Defect]:
+    """Every profile by name: all the wrong behaviour of one vendor, as one defect.
+
+    A list of known deviations of the same name usually goes with it.
+    """
     from pytest_ascendcache.qualification.profiles import cann
 
-    return {"cann": Profile("cann", cann.policies)}
+    return {"cann": Defect("cann", (), "all that CANN does otherwise", cann.policies)}

@@ -1,11 +1,10 @@
-"""Which check notices which defect, as data: ``kills.json`` beside this module.
+"""The kill matrix: which check notices which defect, stored in ``kills.json``.
 
-``ci/qualify --matrix`` writes it: for each defect, and each rule that it claims to break, the
-checks that noticed it, with what that cost in runs of the toolchain, and for each entry of a
-vendor's list of known deviations the checks that show it. A quick ``ci/qualify`` tries the cheapest
-of them first, and ``--ascend-budget`` chooses checks by it. A record decides nothing: where the
-checks it names do not notice their defect, all checks of the rules are asked, as if there were no
-record.
+``ci/qualify --matrix`` writes it. For each defect and each rule that the defect claims to break, it
+names checks that noticed the defect and their cost in runs of the toolchain. For each entry of a
+vendor's list of known deviations it names checks that show the entry. A quick ``ci/qualify`` tries
+the cheapest of them first, and ``--ascend-budget`` chooses checks by them. A record decides no
+verdict: if its checks do not notice the defect, ``ci/qualify`` runs all checks of the rules.
 """
 
 from __future__ import annotations
@@ -25,21 +24,22 @@ from pytest_ascendcache.files import write_output
 from pytest_ascendcache.qualification.catalogue import Defect
 
 MOST = 3
-"""Checks of a rule that are recorded of one defect at the most: the cheapest of those that a run
-shows before it has found as many."""
+"""Checks of one rule that are recorded for one defect, at most. A recording run ends when it has
+found as many; the cheapest of its checks are kept."""
 KILLS = Path(__file__).with_name("kills.json")
 VENDOR = "deviation of "
-"""What names of the entries of vendors' lists begin with: ``deviation of cann, entry 3``."""
+"""The prefix of names of entries of vendors' lists: ``deviation of cann, entry 3``."""
 BROKEN = (Verdict.FAIL.value, Verdict.WARN.value)
 
 
 @dataclass(frozen=True, order=True)
 class Kill:
-    """A check that noticed: runs of the toolchain it took, those to see the harm included, its
-    name below the suite, its rule, the harm it saw and the kind of interruption it took.
+    """A check that noticed a defect.
 
-    A check of generated operators notices with those of some ``types`` alone, where the record has
-    them: names with blanks between them.
+    ``runs`` of the toolchain include those that looked for harm. ``check`` is its name below the
+    suite, ``harm`` the harm it saw, ``crash`` the kind of interruption it needed. A check of
+    generated operators notices the defect with operators of these ``types`` alone (names separated
+    by blanks); empty means that all types are needed.
     """
 
     runs: int
@@ -51,27 +51,27 @@ class Kill:
 
     @property
     def node(self) -> str:
-        """The check as pytest takes it beside ``--pyargs``."""
+        """The check's name for ``pytest --pyargs``."""
         return node_of(self.check)
 
 
 Kills = Mapping[str, tuple[Kill, ...]]
-"""What is known of each defect, by :func:`name_of`; the cheapest checks first."""
+"""The recorded checks of each defect, by :func:`name_of`, the cheapest first."""
 
 
 def node_of(check: str) -> str:
-    """A check, named below the suite, as pytest takes it beside ``--pyargs``."""
+    """The name for ``pytest --pyargs`` of a check that is named below the suite."""
     return f"{PACKAGE}.{module_of(check)}::{check.partition('::')[2]}"
 
 
 def name_of(defect: Defect) -> str:
-    """A defect in the edition it is judged as."""
+    """The name of a defect in the one edition it is judged as."""
     (edition,) = defect.editions
     return defect.name if edition == DEFAULT_NAMES[CANN] else f"{defect.name} (CANN {edition})"
 
 
 def read(path: Path = KILLS) -> Kills:
-    """The recorded matrix; nothing is known where there is none."""
+    """The recorded matrix, empty if the file does not exist."""
     if not path.exists():
         return {}
     document = json.loads(path.read_text(encoding="utf-8"))
@@ -82,34 +82,34 @@ def read(path: Path = KILLS) -> Kills:
 
 
 def write(kills: Kills, path: Path = KILLS) -> None:
-    """Store a matrix, a line for each check."""
+    """Store a matrix with one line for each check."""
     defects = []
     for name, checks in sorted(kills.items()):
-        lines = [f"  {json.dumps(each.check)}: {json.dumps(_fields(each))}" for each in checks]
+        lines = []
+        for each in checks:
+            fields = {key: value for key, value in vars(each).items() if key != "check"}
+            if not each.types:
+                del fields["types"]
+            lines.append(f"  {json.dumps(each.check)}: {json.dumps(fields)}")
         defects.append(f" {json.dumps(name)}: {{\n" + ",\n".join(lines) + "\n }")
     write_output(path, "{\n" + ",\n".join(defects) + "\n}\n")
 
 
-def _fields(kill: Kill) -> dict[str, Any]:
-    lacking = {"check"} if kill.types else {"check", "types"}
-    return {name: value for name, value in vars(kill).items() if name not in lacking}
-
-
 def observed(defect: Defect, report: Mapping[str, Any]) -> tuple[Kill, ...]:
-    """The checks of a run that noticed a defect, of the rules it claims to break."""
+    """The checks of a run that noticed a defect, for the rules it claims to break."""
     found = [each for each in noticing(report) if each.rule in defect.breaks]
     by_rule = [[each for each in found if each.rule == rule] for rule in defect.breaks]
     return tuple(sorted(each for checks in by_rule for each in checks[:MOST]))
 
 
 def noticing(report: Mapping[str, Any]) -> list[Kill]:
-    """The checks of a run that found fault, whatever their rules; the cheapest first."""
+    """The failed checks of a run, whatever their rules, the cheapest first."""
     lives = _runs_of_lives(report)
     return sorted(_kill(check, lives) for check in report["checks"] if check["verdict"] in BROKEN)
 
 
 def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]]:
-    """The checks of a run of a vendor's profile that show each entry of the list of that name."""
+    """The checks of a run of a vendor's profile that show each entry of the vendor's list."""
     found: dict[str, list[Kill]] = {}
     lives = _runs_of_lives(report)
     for check in report["checks"]:
@@ -120,8 +120,10 @@ def observed_deviations(report: Mapping[str, Any]) -> dict[str, tuple[Kill, ...]
 
 
 def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill]:
-    """The cheapest check that is ``there`` for each entry of a vendor's list, by the entry's name;
-    without those of which no such check is known."""
+    """The cheapest check of each entry of a vendor's list, by the entry's name.
+
+    Only checks that are ``there`` count. Entries without one are left out.
+    """
     known_checks = set(there)
     found = {}
     for name, kills in known.items():
@@ -132,32 +134,28 @@ def shown_by(profile: str, known: Kills, there: Iterable[str]) -> dict[str, Kill
 
 
 def by_reason(kills: Kills) -> Kills:
-    """The same, with entries of a vendor's list as one deviation where the list gives one reason
-    for them: an entry is what one check shows, and many show one difference."""
+    """The same matrix, in which entries of a vendor's list with one reason are one deviation.
+
+    An entry is what one check shows, and several checks may show one difference.
+    """
+    # The name of an entry begins with that of its list: "deviation of cann, entry 3".
+    lists = {name.removeprefix(VENDOR).partition(",")[0] for name in kills if VENDOR in name}
+    names = {
+        f"{VENDOR}{each.origin}": f"{VENDOR}{profile}: {each.reason}"
+        for profile in lists
+        for each in load_deviations(profile)
+    }
     found: dict[str, list[Kill]] = {}
-    names = _reasons({_profile(name) for name in kills if name.startswith(VENDOR)})
     for name, records in kills.items():
         found.setdefault(names.get(name, name), []).extend(records)
     return {name: tuple(sorted(records)) for name, records in found.items()}
 
 
-def _reasons(profiles: Iterable[str]) -> dict[str, str]:
-    """What each entry of these lists is called by its reason."""
-    return {
-        f"{VENDOR}{each.origin}": f"{VENDOR}{profile}: {each.reason}"
-        for profile in profiles
-        for each in load_deviations(profile)
-    }
-
-
-def _profile(name: str) -> str:
-    """The list that an entry is of, by the entry's name."""
-    return name.removeprefix(VENDOR).partition(",")[0]
-
-
 def _runs_of_lives(report: Mapping[str, Any]) -> Mapping[str, int]:
-    """Runs of each life: its first check counts them, and each of the others takes them alone,
-    with runs of its own where it has some."""
+    """The runs that each life takes: the most that one of its checks counted.
+
+    The first check counts the runs of the life; any other one would take the same, plus its own.
+    """
     runs: dict[str, int] = {}
     for check in report["checks"]:
         if life := life_of(check["check"].removeprefix(SUITE_NODES)):
@@ -177,15 +175,17 @@ def _kill(check: Mapping[str, Any], lives: Mapping[str, int]) -> Kill:
     )
 
 
-def tells(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
-    """Whether every rule that a defect breaks has a record of a check that is ``there``."""
+def is_recorded(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> bool:
+    """Whether every rule that a defect breaks has a recorded check that is ``there``."""
     known = set(there)
     return set(defect.breaks) <= {each.rule for each in kills if each.check in known}
 
 
 def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> list[Kill]:
-    """The cheapest checks that show all a defect claims: each rule it breaks, its harm, and the
-    simplest interruption that finds it. None where no record, or no such check, is ``there``.
+    """The cheapest checks that show all a defect claims, among those that are ``there``.
+
+    They show each rule it breaks, its harm, and its simplest interruption. Empty if the record
+    does not have such checks for every claim.
     """
     known = set(there)
     usable = [each for each in kills if each.check in known and defect.crash in ("", each.crash)]
@@ -197,7 +197,7 @@ def cheapest(defect: Defect, kills: Sequence[Kill], there: Iterable[str]) -> lis
 
 
 def telling(rule: str, known: Kills, there: Iterable[str]) -> set[Kill]:
-    """The checks of a rule that are known to notice something: the cheapest for each defect."""
+    """The checks of a rule that are known to notice a defect, the cheapest for each defect."""
     usable = set(there)
     by_defect = [
         [each for each in kills if each.rule == rule and each.check in usable]

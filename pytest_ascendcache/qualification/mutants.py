@@ -1,10 +1,10 @@
-"""Generated mutants of the reference: one small change of one expression, which nobody chose.
+"""Generated mutants of the reference: one small change of one expression each.
 
-The seeded defects say that the suite notices what its authors thought of. Mutants say how much it
-notices of what nobody did. A mutant is the reference with one comparison, connective, constant,
-call or return value changed; the suite judges it like any toolchain. What it does not notice is
-listed with its place, and ``mutants.toml`` says of those that were looked at why: *equivalent* (no
-run can tell), *not promised* (a difference that no document speaks of), or *missed*.
+Seeded defects show that the suite notices what its authors thought of. Mutants show how much it
+notices of what they did not think of. A mutant is the reference with one comparison, connective,
+constant, call or return value changed; the suite judges it like any toolchain. ``ci/qualify`` lists
+the mutants that survive. ``mutants.toml`` has the triage verdict of those we examined:
+*equivalent* (no run can tell), *not promised* (no document speaks of the difference), or *missed*.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pytest_ascendcache.reference.policies import Policies
 
 _PACKAGE = Path(pytest_ascendcache.__file__).parent
 PREFIX = "mutant-"
-"""What the name of a mutant begins with, and that of no seeded defect."""
+"""The prefix of names of mutants; no seeded defect has it."""
 
 TARGETS = (
     "reference/cache/*.py",
@@ -43,7 +43,7 @@ TARGETS = (
     "reference/static_kernel/selection.py",
     "reference/static_kernel/compilation.py",
 )
-"""The files of the reference that decide what the documents speak of."""
+"""The files of the reference that decide what the documents promise."""
 
 _OPPOSITES: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -68,9 +68,9 @@ _WORDS = 90
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: in which file, in which function, which of its changes, in words.
+    """One change: its file, its function, its number among the file's changes, and a description.
 
-    ``span`` are the first and the last line of what is changed, as the file is today.
+    ``span`` are the first and the last line of the changed expression in the current file.
     """
 
     path: str
@@ -81,55 +81,51 @@ class Mutant:
 
     @property
     def place(self) -> str:
-        """Says what is changed where; stays the same while that expression does."""
+        """What is changed where. It stays the same as long as the expression does."""
         return f"{self.path}::{self.function}: {self.what}"
 
     @cached_property
     def name(self) -> str:
-        """What it is called on command lines: its file, and a short digest of its place."""
+        """The mutant's name on command lines: its file and a short digest of its place."""
         digest = hashlib.sha256(self.place.encode()).hexdigest()[:8]
         return f"{PREFIX}{Path(self.path).stem}-{digest}"
 
     @property
     def lines(self) -> Lines:
-        """The lines a process comes by that runs what is changed."""
+        """The lines that a process runs if it runs the changed expression."""
         pending, numbers = [self.function_code], set()
         while pending:
             each = pending.pop()
             numbers |= {line for _, _, line in each.co_lines() if line is not None}
             pending += [inner for inner in each.co_consts if isinstance(inner, CodeType)]
         first, last = self.span
-        # An expression may begin at no line of its own.
+        # An expression need not start on a line that has code.
         own = {line for line in numbers if first <= line <= last} or numbers
         return frozenset((self.path, line) for line in own)
 
     @property
     def defect(self) -> Defect:
-        """The mutant as the reference's programs are started with it."""
+        """The mutant as a defect, with which the reference's programs can be started."""
         return Defect(self.name, (), self.place, self._policies)
 
     def _policies(self) -> Policies:
-        """The plain policies of a process whose code is changed."""
-        self.apply()
-        return Policies()
+        """The plain policies. The function is changed in this process, permanently.
 
-    def apply(self) -> None:
-        """Change the function in this process, for good.
-
-        Its code object is replaced, so that everything that holds the function already, a
-        subclass or another module, calls the changed one.
+        This replaces its code object, so that subclasses and modules that already refer to the
+        function call the changed one.
         """
         function = _living(self.path, self.function)
         function.__code__ = self.code(function.__code__)
+        return Policies()
 
     def code(self, before: CodeType) -> CodeType:
-        """The function's code with the change, in place of ``before``."""
+        """The function's code with the change, to replace ``before``."""
         path = _PACKAGE / self.path
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        # All of them first: what a change puts in is no place for another.
+        # List all changes first: an inserted expression must not be changed again.
         _, node, change = list(_changes(tree))[self.number]
         change.make()
-        # A change may leave out the only use of super(); the code has to have it still.
+        # A change may remove the only use of super(), but free variables must stay the same.
         kept: list[ast.stmt] = [ast.Expr(ast.Name(each)) for each in before.co_freevars]
         if kept:
             node.body.append(ast.If(ast.Constant(False), kept, []))
@@ -141,12 +137,12 @@ class Mutant:
 
     @property
     def function_code(self) -> CodeType:
-        """The function's code as it is in use."""
+        """The function's present code."""
         return _living(self.path, self.function).__code__
 
 
 def _living(path: str, name: str) -> FunctionType:
-    """The function as it is in use, out of what wraps it."""
+    """The function that this process uses, without its wrappers."""
     module = path.removesuffix(".py").replace("/", ".")
     found: Any = importlib.import_module(f"{_PACKAGE.name}.{module}")
     for part in name.split("."):
@@ -178,10 +174,10 @@ def all_mutants() -> Mapping[str, Mutant]:
 
 
 def mutant(name: str) -> Mutant:
-    """One of them; only its own file is read.
+    """A mutant by name. Only its own file is read.
 
     Raises:
-        KeyError: for a name that none has.
+        KeyError: for an unknown name.
     """
     stem = name.removeprefix(PREFIX).rpartition("-")[0]
     near = (each for path in _files() if path.stem == stem for each in _mutants_of(path))
@@ -199,19 +195,19 @@ def _mutants_of(path: Path) -> Iterator[Mutant]:
     for number, (name, _, change) in enumerate(changes):
         met[name, change.words] += 1
         nth = met[name, change.words]
-        said = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
-        yield Mutant(where, name, number, said, change.span)
+        what = change.words if nth == 1 else f"{change.words} (the {nth}. of them)"
+        yield Mutant(where, name, number, what, change.span)
 
 
 def sample(count: int, seed: int) -> list[Mutant]:
-    """Some of them, the same for one seed; each file in proportion to what it decides."""
+    """A random sample of mutants; a seed always gives the same one."""
     every = [*all_mutants().values()]
     return random.Random(seed).sample(every, min(count, len(every)))
 
 
 @dataclass(frozen=True)
 class _Change:
-    """A change of one node: in words, what makes it, and the lines of what is changed."""
+    """A change of one node: its description, what makes it, and the lines it affects."""
 
     words: str
     make: Callable[[], None]
@@ -219,7 +215,7 @@ class _Change:
 
 
 def _changes(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, _Change]]:
-    """Every change of a module, and the function it is in."""
+    """Every change of a module, with its function and the function's name."""
     for name, function in _functions(tree):
         for node in _decisions(function):
             shown = node.test if isinstance(node, (ast.If, ast.While)) else node
@@ -238,7 +234,7 @@ def _functions(tree: ast.AST, outer: str = "") -> Iterator[tuple[str, ast.Functi
 
 
 def _decisions(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """What a function's body decides by; not its annotations, messages and errors."""
+    """The nodes of a function's body except messages and errors."""
     pending: list[ast.AST] = list(function.body)
     while pending:
         node = pending.pop(0)
@@ -285,12 +281,9 @@ def _changes_of(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
     elif (
         isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Call)
-        and not ast.unparse(node.value.func).endswith(".step")  # only tells the suite where it is
+        and not ast.unparse(node.value.func).endswith(".step")  # only reports progress to the suite
     ):
-        yield (
-            _words(before, "not called"),
-            lambda: setattr(node, "value", ast.Constant(None)),
-        )
+        yield (_words(before, "not called"), lambda: setattr(node, "value", ast.Constant(None)))
 
 
 def _words(before: str, change: str) -> str:

@@ -1,9 +1,9 @@
-"""Runs the suite on a sample of generated mutants, and says what share of them it notices.
+"""Runs the suite on a sample of generated mutants and prints what share of them it notices.
 
-A mutant costs little. Its compilers are children of the server that knows every mutant. It meets
-only checks that come by the changed lines (``reach``): first those that noticed another change of
-the function or the file, be it a mutant or a seeded defect, then the quickest; the first that finds
-fault ends the run. A check that could not tell ends nothing.
+A mutant costs little: its compilers are children of a server that knows every mutant, and only
+checks that run the changed lines (``reach``) look at it. Checks that noticed another change of the
+function or the file, by a mutant or a seeded defect, come first, then the quickest. The first
+failure ends the run; an undecided check does not.
 """
 
 from __future__ import annotations
@@ -25,15 +25,9 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES, module_of
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.nodes import lacking
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.alone import NothingShared
 from pytest_ascendcache.qualification.loading import load_defects
 from pytest_ascendcache.qualification.mutants import Mutant, all_mutants, sample
-from pytest_ascendcache.qualification.reach import (
-    DIRECTORY,
-    REACHED,
-    Reach,
-    check_id,
-)
+from pytest_ascendcache.qualification.reach import DIRECTORY, REACHED, Reach, check_id
 from pytest_ascendcache.qualification.runs import Asked, SuiteRuns
 
 NOTICED, UNDECIDED, EQUIVALENT, NOT_PROMISED, MISSED, NEW = (
@@ -45,33 +39,32 @@ NOTICED, UNDECIDED, EQUIVALENT, NOT_PROMISED, MISSED, NEW = (
     "not looked at",
 )
 _ROOMS = ("cache_mode", "impl_mode", "robustness", "incremental", "static_kernel", "shared")
-"""The folders of the suite that judge what the mutated files decide; ``shared`` has checks of
-nodes, where this machine can have mounts of its own."""
-_BROKEN = ("fail", "warn")
+"""The folders of the suite that judge what the mutated files decide. ``shared`` applies only on
+machines that can make mounts."""
 _SECONDS = 60
-"""What a run of a mutant that never ends costs; enough for a large run on a busy machine."""
+"""Seconds after which a run of a hanging mutant is killed; enough for a large one under load."""
 GOAL = 90
-"""Percent of the mutants that change behaviour which are to be noticed."""
+"""The wanted share of noticed mutants, in percent of those that change behaviour."""
 
 
 @lru_cache(maxsize=1)
 def verdicts() -> Mapping[str, str]:
-    """What was said of survivors that were looked at, by their places."""
+    """The triage verdict of each examined survivor, by the mutant's place."""
     text = (Path(__file__).parent / "mutants.toml").read_text(encoding="utf-8")
     known = {each["mutant"]: each["verdict"] for each in tomllib.loads(text).get("survivor", [])}
-    wrong = {name: each for name, each in known.items() if each not in _SAID}
+    wrong = {name: each for name, each in known.items() if each not in _VERDICTS}
     if wrong:
-        raise ValueError(f"mutants.toml: {wrong} must be one of {', '.join(_SAID)}")
+        raise ValueError(f"mutants.toml: {wrong} must be one of {', '.join(_VERDICTS)}")
     return known
 
 
-_SAID = (EQUIVALENT, NOT_PROMISED, MISSED)
+_VERDICTS = (EQUIVALENT, NOT_PROMISED, MISSED)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a mutant: the check that noticed it, if any, how many were asked until then
-    of those that come by its lines, and how long they took, in seconds."""
+    """The result of a mutant: the check that noticed it, if any, how many checks were run until
+    then, and how long they took, in seconds."""
 
     state: str
     by: str
@@ -84,41 +77,41 @@ def run_mutants(
     chosen: Sequence[Mutant],
     reach: Reach,
     kept: Path | None = None,
-    anew: bool = False,
+    again: bool = False,
 ) -> int:
-    """Judge mutants, print a line for each, and the share that is noticed.
+    """Judge mutants, and print a line for each and the share that is noticed.
 
-    What became of them is kept in the file ``kept``; a mutant that is found there is not judged
-    again, unless all are to be judged ``anew``. Returns 0 where the goal is reached and no check
-    finds fault with the reference as it is.
+    The file ``kept`` stores the results. A mutant that it contains is not judged again unless
+    ``again`` is set. Returns 0 if the goal is reached and no check fails with the unchanged
+    reference, else 1.
     """
     for each in chosen:
-        each.code(each.function_code)  # one that cannot be made must not count as noticed
+        each.code(each.function_code)  # a mutant that cannot be made must not count as noticed
     for fault in reach.faults:
         print(f"cries wolf     {fault}")
-    known = {} if anew else _read(kept)
-    found: Counter[str] = Counter()
-    again = [each for each in chosen if each.name not in known]
+    known = {} if again else _read(kept)
+    states: Counter[str] = Counter()
+    pending = [each for each in chosen if each.name not in known]
     before = ((each, known[each.name]) for each in chosen if each.name in known)
-    for mutant, judged in chain(before, _judged(runs, again, reach)):
+    for mutant, judged in chain(before, _judged(runs, pending, reach)):
         state = judged.state
         if state != NOTICED:
             state = verdicts().get(mutant.place, state)
-        found[state] += 1
+        states[state] += 1
         cost = f"{judged.asked} asked, {judged.seconds:.1f} s"
         print(f"{state:<13}  {mutant.name}  {mutant.place}   by {judged.by} ({cost})", flush=True)
         if kept is not None and mutant.name not in known:
             with kept.open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps({'mutant': mutant.name, **vars(judged)})}\n")
-    differing = sum(found[each] for each in (NOTICED, MISSED, NEW, UNDECIDED))
-    share = 100 * found[NOTICED] / differing if differing else 100.0
-    counts = ", ".join(f"{number} {state}" for state, number in found.most_common())
+    differing = sum(states[each] for each in (NOTICED, MISSED, NEW, UNDECIDED))
+    share = 100 * states[NOTICED] / differing if differing else 100.0
+    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
     print(f"{counts}: {share:.0f} % of those that change behaviour are noticed ({GOAL} % wanted)")
     return 0 if share >= GOAL and not reach.faults else 1
 
 
 def _read(kept: Path | None) -> dict[str, Judged]:
-    """What became of mutants that were judged before; the last line of each counts."""
+    """The stored results by mutant. The last line of each mutant counts."""
     if kept is None or not kept.exists():
         return {}
     lines = map(json.loads, kept.read_text(encoding="utf-8").splitlines())
@@ -126,15 +119,14 @@ def _read(kept: Path | None) -> dict[str, Judged]:
 
 
 def chosen_mutants(count: int, seed: int) -> list[Mutant]:
-    """The sample, announced."""
+    """Draw the sample and announce it."""
     chosen = sample(count, seed)
     print(f"{len(chosen)} of {len(all_mutants())} mutants, seed {seed}", flush=True)
     return chosen
 
 
 def measured_reach(runs: SuiteRuns, kept: Path | None) -> Reach:
-    """What the checks come by: read from the file ``kept`` as far as it says it, the rest measured
-    and written there."""
+    """The lines that checks run. Those that ``kept`` lacks are measured and stored there."""
     known = Reach.load(kept) if kept is not None and kept.exists() else Reach({}, {}, ())
     modules = [each.removeprefix(f"{PACKAGE}.") for each in runs.modules(_ROOMS)]
     there = [check_id(SUITE_NODES + each) for each in runs.checks if module_of(each) in modules]
@@ -145,12 +137,12 @@ def measured_reach(runs: SuiteRuns, kept: Path | None) -> Reach:
 
         def noting(module: str) -> Asked:
             def arguments(_: Path) -> list[str]:
-                os.environ[DIRECTORY] = name  # of the child that asks; its compilers inherit it
+                os.environ[DIRECTORY] = name  # in the child; its compilers inherit it
                 return [*_options(), f"--ascend-defect={REACHED.name}", module]
 
             return arguments
 
-        reports = [each.report for each in runs(map(noting, lacking), NothingShared())]
+        reports = [each.report for each in runs(map(noting, lacking), _NothingShared())]
         reach = known.with_others(Reach.read(Path(name), reports))
         reach = replace(reach, left_out=reach.left_out.union(reach.lacks(there)))
     if kept is not None:
@@ -161,11 +153,11 @@ def measured_reach(runs: SuiteRuns, kept: Path | None) -> Reach:
 def _judged(
     runs: SuiteRuns, mutants: Sequence[Mutant], reach: Reach
 ) -> Iterator[tuple[Mutant, Judged]]:
-    """What became of each."""
+    """The result of each mutant."""
     noticed: defaultdict[str, Counter[str]] = defaultdict(Counter)
     chosen = _Chosen()
     met = {mutant: reach.checks(mutant.lines) for mutant in mutants}
-    # The least work first, so that what comes later knows which checks notice.
+    # The least work first: later mutants then know which checks notice changes.
     mutants = sorted(mutants, key=lambda each: len(met[each]))
 
     def asked() -> Iterator[Asked]:
@@ -183,8 +175,10 @@ def _judged(
 
 
 def known_to_notice(mutant: Mutant) -> Mapping[str, int]:
-    """Checks that are recorded to notice seeded defects of the function that is changed, or of
-    others of its file, and of how many; those of the function count for more."""
+    """A weight for each check that is recorded to notice seeded defects of the mutant's file.
+
+    Defects of the changed function count for more.
+    """
     found: Counter[str] = Counter()
     for name, kills in _recorded().items():
         for path, function in load_defects()[name].replaces:
@@ -211,16 +205,15 @@ def _options() -> tuple[str, ...]:
 
 
 def _state(report: Mapping[str, Any]) -> Judged:
-    """What became of a mutant."""
+    """The result of a mutant's run."""
     checks: Sequence[Mapping[str, Any]] = report["checks"]
     cost = len(checks), sum(each["seconds"] for each in checks)
     for each in checks:
-        if each["verdict"] in _BROKEN:
+        if each["verdict"] in matrix.BROKEN:
             return Judged(NOTICED, check_id(each["check"]), *cost)
     unsure = [each for each in checks if each["verdict"] == "undecided"]
     if unsure and all(each["evidence"]["control"] for each in unsure):
-        # The toolchain does not even do what the positive control asks for: the run is red, and
-        # says so before anything else.
+        # The positive control failed: users see a red run that says so first.
         return Judged(NOTICED, f"the positive control, {len(unsure)} undecided", *cost)
     if checks and len(unsure) == len(checks):
         return Judged(NOTICED, f"all of {len(checks)} checks, which are undecided", *cost)
@@ -230,7 +223,7 @@ def _state(report: Mapping[str, Any]) -> Judged:
 
 
 class _StopAtFault:
-    """Ends a run at the first check that finds fault; one that could not tell ends nothing."""
+    """Ends a run at the first failed check; an undecided check does not end it."""
 
     def __init__(self) -> None:
         self._session: pytest.Session | None = None
@@ -239,12 +232,12 @@ class _StopAtFault:
         self._session = session
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if self._session and getattr(report, "ascend_verdict", "") in _BROKEN:
+        if self._session and getattr(report, "ascend_verdict", "") in matrix.BROKEN:
             self._session.shouldstop = "a check found fault"
 
 
 class _Chosen:
-    """Leaves only the chosen checks, in their order."""
+    """Keeps only the chosen checks, in their order."""
 
     checks: Sequence[str] = ()
 
@@ -253,3 +246,29 @@ class _Chosen:
         order = {name: number for number, name in enumerate(self.checks)}
         kept = [each for each in items if check_id(each.nodeid) in order]
         items[:] = sorted(kept, key=lambda each: order[check_id(each.nodeid)])
+
+
+class _NothingShared:
+    """Makes each check do itself what the checks of a session share, so that its notes have every
+    line it runs when it is run alone."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Remember the session's shared state."""
+        made: Any = yield
+        if fixturedef.argname == "ascend_session":
+            self._session = made.get_result()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self) -> None:
+        """Forget what was compiled for earlier checks."""
+        if self._session is None:
+            return
+        state = vars(self._session)
+        for name in ("shared", "package_shelf"):
+            state.pop(name, None)
+        if "network_control" in state:
+            state["network_control"] = replace(state["network_control"], warm={}, shelf=None)

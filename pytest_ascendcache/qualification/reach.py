@@ -1,8 +1,8 @@
 """Which checks of the suite reach which lines of the reference.
 
-A mutant can only be noticed by a check that runs the line it changes. One run of the suite on the
-reference as it is, whose processes note the lines they come by, says which those are, and how long
-each check takes. A check that finds fault there would find fault with every mutant.
+Only a check that runs a changed line can notice a mutant. One run of the suite on the unchanged
+reference, whose processes note the lines they run, shows which checks these are and how long each
+takes. A check that fails there would fail with every mutant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from types import FrameType
@@ -28,24 +28,24 @@ from pytest_ascendcache.reference.policies import Policies
 
 _PACKAGE = Path(pytest_ascendcache.__file__).parent
 FILES = tuple(sorted(str(each) for each in (_PACKAGE / "reference").rglob("*.py")))
-"""The files of the reference, by their numbers in the notes."""
+"""The files of the reference; notes refer to them by their index."""
 DIRECTORY, CHECK = "ASCENDCACHE_REACHED_IN", "PYTEST_CURRENT_TEST"
-"""Environment variables: where processes leave their notes, and on behalf of which check."""
+"""Environment variables: the directory of the notes, and the check that runs."""
 _COMBINATIONS = "/test_combinations.py::"
 _NOTE = struct.Struct("<HH")
 
 Lines = frozenset[tuple[str, int]]
-"""Files, named from the package's directory on, and numbers of their lines."""
+"""Lines, each by its file (relative to the package) and its number."""
 
 
 def check_id(node: str) -> str:
-    """A check's node id, the same wherever pytest was started."""
+    """A check's node id, independent of the directory in which pytest was started."""
     return SUITE_NODES + node.partition(" (")[0].rpartition(SUITE_NODES)[2]
 
 
 @dataclass(frozen=True)
 class Reach:
-    """What the checks come by, and how long each takes; what finds fault is left out."""
+    """The lines that each check runs and the seconds it takes. Failed checks are in ``faults``."""
 
     lines: Mapping[str, Lines]
     seconds: Mapping[str, float]
@@ -53,12 +53,12 @@ class Reach:
     left_out: frozenset[str] = frozenset()
 
     def lacks(self, checks: Iterable[str]) -> list[str]:
-        """Those of these checks that were not measured, such as checks written since."""
+        """Those of these checks that were not measured, such as new ones."""
         known = self.seconds.keys() | self.left_out
         return [each for each in checks if each not in known]
 
     def with_others(self, other: Reach) -> Reach:
-        """This and what was measured since, which counts where both have a check."""
+        """This and a newer measurement, which wins if both have a check."""
         since = other.seconds.keys() | other.left_out
         stay = [each for each in self.faults if each.partition(": ")[0] not in since]
         return Reach(
@@ -69,9 +69,9 @@ class Reach:
         )
 
     def checks(self, wanted: Lines) -> list[str]:
-        """The checks that come by one of these lines, the quickest first.
+        """The checks that run one of these lines, the quickest first.
 
-        A check that left no note has its processes started some other way, and may come by all.
+        A check without notes starts its processes in another way and may run any line.
         """
         found = {name for each in wanted for name in self._checks.get(each, ())}
         found |= {name for name in self.seconds if not self.lines.get(name)}
@@ -87,7 +87,7 @@ class Reach:
 
     @classmethod
     def read(cls, directory: Path, reports: Iterable[Mapping[str, Any]]) -> Reach:
-        """From the notes of processes, and the JSON reports of the runs that left them."""
+        """Read the notes of processes and the JSON reports of the runs that left them."""
         checks = [each for report in reports for each in report["checks"]]
         seconds: dict[str, float] = {}
         faults = []
@@ -104,15 +104,9 @@ class Reach:
         return cls(lines, seconds, faults, frozenset(left_out))
 
     def save(self, path: Path) -> None:
-        """Write it for a later run."""
-        lines = {name: sorted(each) for name, each in self.lines.items()}
-        document = {
-            "lines": lines,
-            "seconds": self.seconds,
-            "faults": self.faults,
-            "left_out": sorted(self.left_out),
-        }
-        path.write_text(json.dumps(document), encoding="utf-8")
+        """Write it to a file."""
+        document = {each.name: getattr(self, each.name) for each in fields(self)}
+        path.write_text(json.dumps(document, default=sorted), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Reach:
@@ -127,7 +121,7 @@ class Reach:
 
 
 def _of_all_that_share(lines: Mapping[str, Lines]) -> dict[str, Lines]:
-    """Checks of one combination share its run of the toolchain: what one comes by, all do."""
+    """The lines of each check and of all that share its run of the toolchain."""
     met: dict[str, Lines] = {}
     for name, each in lines.items():
         met[_shared_run(name)] = met.get(_shared_run(name), frozenset()) | each
@@ -153,7 +147,7 @@ def _notes(path: Path) -> Lines:
 
 
 def _noting() -> Policies:
-    """The plain policies of a process that notes by which lines it comes."""
+    """The plain policies. The process notes the lines it runs from now on."""
     directory, check = os.environ.get(DIRECTORY), os.environ.get(CHECK)
     if directory and check:
         path = Path(directory) / _file(check_id(check))
@@ -165,7 +159,7 @@ def _noting() -> Policies:
 
 
 class _Tracer:
-    """Notes each line of the reference once, at once: a process may be killed at any moment."""
+    """Notes each line of the reference once, immediately: a process may be killed at any moment."""
 
     def __init__(self, notes: int) -> None:
         self._notes = notes
@@ -179,11 +173,11 @@ class _Tracer:
         place = (file, frame.f_lineno)
         if event == "line" and place not in self._seen:
             self._seen.add(place)
-            # The process may have used up what it may write.
+            # The process may have reached a limit on the size of files.
             with contextlib.suppress(OSError):
                 os.write(self._notes, _NOTE.pack(*place))
         return self
 
 
-REACHED = Defect("reached-lines", (), "it notes by which lines it comes", _noting)
-"""The reference as it is, noting by which lines it comes."""
+REACHED = Defect("reached-lines", (), "it notes the lines it runs", _noting)
+"""The unchanged reference, whose processes note the lines they run."""

@@ -1,4 +1,4 @@
-"""``ci/qualify --matrix``: stores which checks notice which defect, see :mod:`.matrix`."""
+"""``ci/qualify --matrix``: records in the kill matrix which checks notice which defect."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ from pytest_ascendcache.contract import load_rules
 from pytest_ascendcache.contract.deviations import load_deviations
 from pytest_ascendcache.contract.editions import CANN, DEFAULT_NAMES
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.asking import (
+from pytest_ascendcache.qualification.catalogue import Defect
+from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
+from pytest_ascendcache.qualification.judging import (
+    Killed,
     arguments_of,
     on_the_reference,
     profile_runs,
     settings_of,
 )
-from pytest_ascendcache.qualification.catalogue import Defect
-from pytest_ascendcache.qualification.cover import candidates_of, cover, noticed_by
-from pytest_ascendcache.qualification.killed import Killed
 from pytest_ascendcache.qualification.loading import load_profiles
 from pytest_ascendcache.qualification.runs import Ended, Named, SuiteRuns
 from pytest_ascendcache.toolchains.installed import OF_ATC
 
 _GENERATED = "cache_mode/test_generated.py::"
-"""What the names of the checks of generated operators begin with."""
+"""The prefix of checks of generated operators."""
 
 
-def record(defects: list[Defect], jobs: int, anew: bool) -> int:
-    """Ask all checks of the rules that these defects break, and store which of them notice.
+def record(defects: list[Defect], jobs: int, again: bool) -> int:
+    """Run all checks of the rules that these defects break, and store which checks notice them.
 
-    Unless they are to be recorded ``anew``, those are left out of which enough is known.
+    Unless ``again`` is set, defects with a complete record are left out. Returns 1 if a defect goes
+    unnoticed, else 0.
     """
     runs, unnoticed, known = SuiteRuns(jobs), 0, matrix.read()
-    if not anew:
+    if not again:
         _record_profiles(runs)
         defects = [
             each
             for each in defects
             if each.breaks
-            and not matrix.tells(each, known.get(matrix.name_of(each), ()), runs.checks)
+            and not matrix.is_recorded(each, known.get(matrix.name_of(each), ()), runs.checks)
         ]
     try:
         enough = f"--maxfail={matrix.MOST}"
-        asked = {each: arguments_of(each, False, runs, exit_first=False) for each in defects}
+        whole = {
+            each: [*arguments_of(each, False, runs, exit_first=False), "--ascend-strict"]
+            for each in defects
+        }
         short = [
-            on_the_reference([*asked[each], "--ascend-strict", enough])
-            if len(each.breaks) == 1
-            else on_the_reference([*asked[each], "--ascend-strict"])
+            on_the_reference([*whole[each], *([enough] if len(each.breaks) == 1 else [])])
             for each in defects
         ]
-        nothing: list[Defect] = []
-        for defect, ended in zip(defects, runs(short), strict=True):
-            if not _keep(defect, ended):
-                nothing.append(defect)
-        # Undecided checks may have ended a run before one noticed: here all have their say.
-        whole = [on_the_reference([*asked[each], "--ascend-strict"]) for each in nothing]
-        for defect, ended in zip(nothing, runs(whole), strict=True):
+        results = zip(defects, runs(short), strict=True)
+        nothing = [defect for defect, ended in results if not _keep(defect, ended)]
+        # An undecided check may have ended a run too early: run all checks.
+        repeated = runs(on_the_reference(whole[each]) for each in nothing)
+        for defect, ended in zip(nothing, repeated, strict=True):
             unnoticed += not _keep(defect, ended)
         narrow(defects, runs)
     finally:
@@ -68,8 +68,10 @@ def record(defects: list[Defect], jobs: int, anew: bool) -> int:
 
 
 def narrow(defects: Sequence[Defect], runs: SuiteRuns) -> None:
-    """Store of which types generated operators need to be for a check to notice a defect: those
-    that it names, where a run with no others is seen to notice it too."""
+    """Store the operator types that a check of generated operators needs to notice a defect.
+
+    These are the types in the check's message, provided that a run with no others notices it too.
+    """
     found = [
         (defect, kill)
         for defect in defects
@@ -89,19 +91,19 @@ def narrow(defects: Sequence[Defect], runs: SuiteRuns) -> None:
             narrowed = replace(kill, types=" ".join(types))
             kills = [narrowed if each.check == kill.check else each for each in known[name]]
             matrix.write({**known, name: tuple(kills)})
-        said = " ".join(types) if enough else "every type there is"
-        print(f"{matrix.name_of(defect)} is noticed with {said}", flush=True)
+        needed = " ".join(types) if enough else "all types"
+        print(f"{matrix.name_of(defect)} is noticed with {needed}", flush=True)
 
 
 def _types(report: Mapping[str, Any]) -> tuple[str, ...]:
-    """The types of operators that the messages of broken checks name."""
+    """The operator types in the messages of failed checks."""
     broken = [each for each in report["checks"] if each["verdict"] in matrix.BROKEN]
     words = set(re.findall(r"\w+", " ".join(each["message"] for each in broken)))
     return tuple(sorted(words & {family.type for family in FAMILIES}))
 
 
 def _record_profiles(runs: SuiteRuns) -> None:
-    """Store which checks show which entry of the vendors' lists, where some is shown by none."""
+    """Store which checks show the entries of vendors' lists, if an entry has no such check."""
     for name in load_profiles():
         entries = {each.origin for each in load_deviations(name)}
         if entries == set(matrix.shown_by(name, matrix.read(), runs.checks)):
@@ -116,15 +118,14 @@ def _record_profiles(runs: SuiteRuns) -> None:
 _BROAD = ("cache_mode/test_lives.py::", "cache_mode/test_generated.py::")
 """Checks that may notice a defect of any rule."""
 WIDE = 120
-"""Runs of the selection that :func:`record_wide` asks."""
+"""The budget of the selection that :func:`record_wide` runs, in runs of atc."""
 
 
 def record_wide(defects: Sequence[Defect], jobs: int) -> int:
-    """Have the most telling checks for an atc, and the broadest, look at every defect, and store
-    which notice it.
+    """Run the most telling and the broadest checks on every defect, and store which notice it.
 
-    The record has no more than a few checks for each defect, and those of the rules it claims to
-    break; what a selection really notices is more.
+    The record otherwise has only a few checks for each defect, of the rules it claims to break,
+    although other checks notice it too.
     """
     runs, known = SuiteRuns(jobs), matrix.read()
     try:
@@ -155,10 +156,10 @@ def record_wide(defects: Sequence[Defect], jobs: int) -> int:
 
 
 def _keep(defect: Defect, ended: Ended) -> int:
-    """Store which checks of a run noticed a defect; how many."""
+    """Store which checks of a run noticed a defect, and return how many."""
     wrong = Killed.of(defect, ended).miswritten
     kills = () if wrong else matrix.observed(defect, ended.report)
-    if kills:  # at once: what is known stays when this is interrupted
+    if kills:  # at once, so that an interruption loses nothing
         matrix.write({**matrix.read(), matrix.name_of(defect): kills})
     print(f"{len(kills):>4} checks notice {matrix.name_of(defect)}", flush=True)
     return len(kills)

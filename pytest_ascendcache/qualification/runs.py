@@ -1,9 +1,9 @@
-"""Many runs of the suite in little time: forked from one process that has imported everything.
+"""Runs the suite many times in little time, in forks of one process that has imported everything.
 
-Half of a run of a few checks is starting Python, pytest, LLVM and the suite's modules. Here that
-is done once: runs are children of this process, and all of them ask one fork server, which knows
-every defect, for their compilers. What a run does is the same: pytest, with its own options, its
-own positive control and compilers that are processes of their own.
+A run of a few checks spends half of its time on starting Python, pytest, LLVM and the suite's
+modules. Here this happens once: runs are children of this process, and one fork server, which knows
+every defect, starts their compilers. A run does nothing else than usual: it is pytest with its own
+options and its own positive control, and its compilers are processes.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import Toolchain
 
 _ASKED_FOR = ("--ascend-nodes=2", "--ascend-stress-steps=1")
-"""What has those checks collected that need asking for."""
+"""Options without which some checks are not collected."""
 _UNUSED = (
     *("doctest", "faulthandler", "junitxml", "legacypath", "pastebin", "recwarn"),
     *("setuponly", "setupplan", "stepwise", "subtests", "unittest"),
 )
 _GARBAGE = 100_000
-"""Objects that a run makes between two looks for garbage: most runs end before."""
+"""Allocations between two garbage collections; most runs end before the first."""
 _DEFECTIVE = (sys.executable, "-m", defective.__name__)
 
 
 Asked = Callable[[Path], list[str]]
-"""A run to be done: what makes, in an empty directory of the run's own, pytest's arguments."""
+"""A run to do: a function that gets an empty directory and returns the arguments of pytest."""
 
 
 def import_what_runs_import() -> None:
-    """Import what a run imports when it comes to it, so that children forked from here need not.
+    """Import all modules that runs import lazily, so that forked children need not.
 
-    What cannot be imported on this machine is left to the run that needs it.
+    Modules that cannot be imported on this machine are left to the run that needs them.
     """
     import pytest_ascendcache
 
     for module in pkgutil.walk_packages(pytest_ascendcache.__path__, "pytest_ascendcache."):
-        # Suite and programs: the first is imported by collecting it, the others are run.
+        # Collecting imports the suite; programs are never imported.
         if not module.name.startswith(PACKAGE) and not module.name.endswith("__main__"):
-            with contextlib.suppress(ImportError, OSError):  # a library of the system, too
+            with contextlib.suppress(ImportError, OSError):  # for example, a missing system library
                 importlib.import_module(module.name)
     for name in ("deepdiff", "numpy"):
         importlib.import_module(name)
-    # What is read once a process: rules, texts, and for tracebacks where every module comes from.
+    # A process reads these once: rules, texts, and the modules' files, for tracebacks.
     load_rules()
     texts()
     inspect.getmodule(import_what_runs_import.__code__)
@@ -80,8 +80,8 @@ def import_what_runs_import() -> None:
 
 
 def _read_what_is_installed() -> None:
-    """Read once what distributions there are and what files they have: pytest asks for all of it at
-    each start, to find its plugins."""
+    """Read the metadata of all installed distributions once; pytest reads it at each start, to find
+    its plugins."""
     found = [*metadata.distributions()]
     discover = metadata.Distribution.discover
     for each in found:
@@ -92,10 +92,10 @@ def _read_what_is_installed() -> None:
 
 @dataclass(frozen=True)
 class Named:
-    """A run of checks by their names; where one of them does not exist, it has no verdicts.
+    """A run of named checks. If one of them does not exist, the run has no verdicts.
 
-    Of generated operators it has those of these ``types`` only, where it names some. Without
-    ``harm`` none is looked for where a promise is broken, whatever harm there is.
+    With ``types`` it generates only operators of these types. Without ``harm`` it does not look for
+    the harm of broken promises.
     """
 
     arguments: tuple[str, ...]
@@ -103,51 +103,50 @@ class Named:
     harm: bool = True
 
     def __call__(self, _: Path) -> list[str]:
-        """See ``Asked``."""
         return [*self.arguments]
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A run of the suite: its JSON report, and what it printed."""
+    """A finished run of the suite: its JSON report and its output."""
 
     report: Mapping[str, Any]
     output: str
 
 
 class SuiteRuns:
-    """Runs the suite in forked children, ``jobs`` at once. To be closed at the end."""
+    """Runs the suite in forked children, ``jobs`` at once. Close it at the end."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = max(1, jobs)
-        with contextlib.suppress(Unavailable):  # the checks that need mounts say so
-            enter()  # before the server is started: it has to see what runs mount
+        with contextlib.suppress(Unavailable):  # checks that need mounts then do not apply
+            enter()  # before the server starts, since it must see the mounts of runs
         self._server = ForkLauncher((*_DEFECTIVE, defective.ANY, "forkserver"), {})
         self._server.warm()
-        # Imports the suite, and says which file has the checks of which rule.
+        # Collecting imports the suite and shows which module has the checks of which rule.
         index = _Index()
         with (
-            contextlib.redirect_stdout(io.StringIO()) as said,
+            contextlib.redirect_stdout(io.StringIO()) as output,
             tempfile.TemporaryDirectory(prefix="ascendcache-qualify-") as empty,
         ):
             reference = ("--ascend-cache", "--ascend-toolchain=reference", *_ASKED_FOR, PACKAGE)
             collect = [*_arguments(Path(empty), *reference), "--collect-only", "-s"]
             pytest.main(collect, plugins=[index])
         if not index.files:
-            raise SystemExit(f"the suite cannot be collected:\n{said.getvalue()}")
+            raise SystemExit(f"the suite cannot be collected:\n{output.getvalue()}")
         self._files = index.files
         self.checks: Mapping[str, str] = index.checks
-        """The checks there are, named below the suite, and the rules they judge."""
+        """All checks, named below the suite, and the rules they judge."""
         import_what_runs_import()
         gc.collect()
         gc.freeze()
 
     def close(self) -> None:
-        """End the compilers' server."""
+        """End the server of compilers."""
         self._server.close()
 
     def files(self, rules: Sequence[str]) -> list[str]:
-        """The modules of the suite that have the checks of these rules; all where none is given."""
+        """The modules of the suite with checks of these rules; the whole suite without rules."""
         names = {name for rule in rules for name in self._files.get(rule, ())}
         return [f"{PACKAGE}.{name}" for name in sorted(names)] or [PACKAGE]
 
@@ -158,17 +157,17 @@ class SuiteRuns:
         return [f"{PACKAGE}.{name}" for name in found]
 
     def __call__(self, runs: Iterable[Asked], *plugins: object) -> Iterator[Ended]:
-        """Do runs, with these plugins beside pytest's own; their results, in the same order.
+        """Do runs with these additional plugins, and yield their results in the same order.
 
-        A run sees the plugins, and ``runs`` is asked for the next one, when it begins.
+        The next run is taken from ``runs`` only when it starts, with the plugins as they are then.
 
         Raises:
-            SystemExit: for a run that did not come about, with what it printed.
+            SystemExit: for a run that failed to start, with its output.
         """
         running: deque[_Run] = deque()
         for asked in runs:
-            # One list for both questions: a run may end at any moment, and waiting for none would
-            # take for ever.
+            # Count and wait with the same list: a run may end at any moment, and waiting for an
+            # empty list would never end.
             while len(alive := [run for run in running if run.process.is_alive()]) >= self._jobs:
                 wait([run.process.sentinel for run in alive])
             while running and not running[0].process.is_alive():
@@ -190,7 +189,7 @@ class _Run:
         self.process.start()
 
     def ended(self) -> Ended:
-        """Wait for the end, and read the report."""
+        """Wait for the end and read the report."""
         self.process.join()
         with self._directory as name:
             output = (Path(name) / "output").read_text(errors="replace")
@@ -204,7 +203,7 @@ class _Run:
 
 
 def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[object]) -> None:
-    """The child: pytest with the run's arguments in this directory."""
+    """The child: run pytest in this directory."""
     os.chdir(directory)
     output = os.open("output", os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(output, 1)
@@ -223,20 +222,21 @@ def _run(directory: Path, asked: Asked, server: ForkLauncher, plugins: Sequence[
 
 
 def _arguments(directory: Path, *arguments: str) -> list[str]:
-    fixed = ["-q", "-p", "no:cacheprovider", "-c", os.devnull]
-    # No other plugins (see _run): what finds a defect first is told, and has to stay the first; and
-    # to look for them takes time.
-    fixed += ["-p", "xdist", "-p", "ascendcache"]
-    # Nor those of pytest's own that no check uses.
-    fixed += [word for name in _UNUSED for word in ("-p", f"no:{name}")]
-    fixed += ["--tb=line"]  # nobody reads more, and sources take longer to show than many a check
-    fixed += ["--ascend-suite=whole"]
-    fixed += [f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"]
-    return [*fixed, *arguments]
+    return [
+        *("-q", "-p", "no:cacheprovider", "-c", os.devnull),
+        # No other plugins (see _run): they could reorder checks, and finding them takes time.
+        *("-p", "xdist", "-p", "ascendcache"),
+        # No plugins of pytest that no check uses.
+        *(word for name in _UNUSED for word in ("-p", f"no:{name}")),
+        # Nobody reads tracebacks here, and rendering them takes longer than many a check.
+        *("--tb=line", "--ascend-suite=whole"),
+        *(f"--rootdir={directory}", f"--basetemp={directory / 'tmp'}", "--pyargs"),
+        *arguments,
+    ]
 
 
 class _Index:
-    """Notes where the checks of each rule are."""
+    """Notes which module has the checks of each rule."""
 
     def __init__(self) -> None:
         self.files: dict[str, set[str]] = {}
@@ -251,7 +251,7 @@ class _Index:
 
 
 class _SharedServer:
-    """The plugin that has a run's compilers started by the shared server."""
+    """Has the shared server start a run's compilers."""
 
     def __init__(self, server: ForkLauncher) -> None:
         self._server = server
@@ -269,13 +269,12 @@ class _SharedServer:
 
 @dataclass(frozen=True)
 class _OneOfMany:
-    """The shared server's launcher for one defect."""
+    """Starts compilers with one defect from the shared server."""
 
     server: ForkLauncher
     name: str
 
     def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        """See :class:`Launcher`."""
         return (*_DEFECTIVE, self.name, program, *arguments)
 
     def start(
@@ -286,12 +285,11 @@ class _OneOfMany:
         work: Path,
         umask: int | None,
     ) -> Running:
-        """See :class:`Launcher`."""
         if self.name == REACHED.name:
-            # A rank's and a package's environment begins with nothing of ours in it.
+            # The environments of ranks and packages do not inherit these variables.
             notes = {name: os.environ.get(name, "") for name in (CHECK, DIRECTORY)}
             environment = {**environment, **notes}
         return self.server.start(f"{self.name}/{program}", arguments, environment, work, umask)
 
     def close(self) -> None:
-        """The server is not this run's to end."""
+        """Do nothing: other runs use the server, too."""

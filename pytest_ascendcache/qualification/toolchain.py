@@ -1,4 +1,4 @@
-"""How the embedded reference toolchain is started: as a process, or by fork."""
+"""The embedded reference toolchain as a ``Toolchain``: started as a process, or by fork."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +30,7 @@ from pytest_ascendcache.toolchains.protocol import StagedChange
 from pytest_ascendcache.toolchains.training import RankProcess, TrainRequest, start_rank
 
 _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
-"""Chips the suite compiles for beside the one under test."""
+"""Chips the suite compiles for in addition to the one under test."""
 
 _MODULES = {
     "atc": atc,
@@ -41,7 +40,7 @@ _MODULES = {
     "installer": installer,
     "aclgraph": command,
 }
-"""The reference's programs, and the modules they are started by."""
+"""The reference's programs and their modules."""
 
 _CUSTOM_OPERATOR = '''\
 """A custom operator whose source is about to change."""
@@ -56,53 +55,30 @@ def probe(_, x):
 
 
 class ReferenceToolchain(AtcToolchain):
-    """The reference behind ATC's interface; it also knows how its surroundings change."""
+    """The reference behind ATC's interface. It can also stage changes of its surroundings."""
 
     releases: Mapping[str, Mapping[str, str]] = {}
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
-        """See :class:`Toolchain`."""
         if change is Capability.KNOWLEDGE_BASE:
             return _knowledge_base(operator, directory, _SOCS | {self.soc})
         if change is Capability.TOOLCHAIN_CHANGE:
             return _custom_operator(directory)
         if change is Capability.VERSION_STAMP:
             return _operator_package(operator, directory)
-        raise ToolchainError(f"{change.value} is nothing that can be changed.")
+        raise ToolchainError(f"the reference cannot stage a change of {change.value}.")
 
     @property
     def installed_socs(self) -> frozenset[str]:
-        """See :class:`Toolchain`."""
         return _SOCS
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        """See :class:`Toolchain`."""
         base = self._base_environment
         return start_rank(self.launcher, request, base, self._deadline, self.fault_route())
 
 
-@dataclass(frozen=True)
-class _ForkedPackages:
-    """Forks the toolchain's server for packages whose every byte it has loaded.
-
-    ``installers`` are the words of the installers the server can be.
-    """
-
-    toolchain: ReferenceToolchain
-    installers: frozenset[tuple[str, ...]]
-
-    def __call__(
-        self, command: Sequence[str], environment: Mapping[str, str], work: Path
-    ) -> Running | None:
-        """See ``PackageStarter``."""
-        found = resident.resident(command, environment)
-        if found is None or found.words not in self.installers:
-            return None
-        return self.toolchain.launcher.start("resident", found.command, environment, work, None)
-
-
 def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str]) -> StagedChange:
-    """A tuning knowledge base that asks for other tiles once it is applied."""
+    """A tuning knowledge base whose tile sizes change when the change is applied."""
     bank = directory / "bank"
     bank.mkdir(parents=True, exist_ok=True)
 
@@ -116,7 +92,7 @@ def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str
 
 
 def _custom_operator(directory: Path) -> StagedChange:
-    """A custom operator package whose implementation changes once it is applied."""
+    """A custom operator package whose implementation changes when the change is applied."""
     package = directory / "customize"
     source = package / "op_impl/ai_core/tbe/impl/ascend_cache_probe.py"
     source.parent.mkdir(parents=True, exist_ok=True)
@@ -135,30 +111,30 @@ def _custom_operator(directory: Path) -> StagedChange:
 
 
 def _operator_package(operator: OperatorSpec, directory: Path) -> StagedChange:
-    """An operator package whose version changes once it is applied; kernels stay the same."""
+    """An operator package whose version changes when the change is applied; kernels do not."""
     package = directory / "opp"
     package.mkdir(parents=True, exist_ok=True)
 
     def release(version: str) -> None:
         (package / "version.info").write_text(f"Version={version}\n", encoding="utf-8")
 
-    release("8.0.RC1")  # which the next one begins with
+    release("8.0.RC1")  # the next version begins with this one
     return StagedChange(operator, {"ASCEND_OPP_PATH": str(package)}, lambda: release("8.0.RC10"))
 
 
 def _words(module: ModuleType, *arguments: str) -> tuple[str, ...]:
-    """What starts a module as a program."""
+    """The command that starts a module as a program."""
     return (sys.executable, "-m", module.__name__, *arguments)
 
 
 def _version() -> str:
-    """Its version, with what else its kernels depend on: LLVM, and the machine."""
+    """The version, with LLVM and the machine, on which kernels depend too."""
     llvm = f"llvmlite {version('llvmlite')}"
     return f"{version('pytest-ascendcache')} ({llvm}, {platform.machine()})"
 
 
 def kernel_launcher() -> Launcher:
-    """Runs kernels of the reference's compiler by fork, for a toolchain that has them too."""
+    """Runs kernels of the reference's compiler by fork, for other toolchains with such kernels."""
     return ForkLauncher(_words(forkserver), {"run": _words(run)})
 
 
@@ -169,11 +145,10 @@ def reference_toolchain(
     soc: str | None = None,
     edition: str = DEFAULT_NAMES[CANN],
 ) -> AtcToolchain:
-    """The embedded toolchain. ``start`` is ``fork`` or ``process``; both give the same files.
+    """The embedded toolchain. ``start`` is ``fork`` or ``process``; both produce the same files.
 
-    ``defect`` names a seeded defect, or a profile, it is to be run with (``qualification``);
-    ``soc`` is the chip it is judged for, ``Ascend910B1`` unless given; ``edition`` the release of
-    CANN it plays.
+    ``defect`` names a seeded defect or a profile of ``qualification``, ``soc`` the chip under test
+    (default: ``Ascend910B1``), and ``edition`` the release of CANN that it plays.
     """
     programs = {program: _words(module) for program, module in _MODULES.items()}
     programs.update(
@@ -188,8 +163,8 @@ def reference_toolchain(
     )
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     environment[played.VARIABLE] = edition
-    # Its packages call python3. The one beside this interpreter starts at once; one that a version
-    # manager puts on PATH is a script that starts twenty programs first.
+    # Packages call python3. The one next to this interpreter starts quickly; a version manager's
+    # on PATH is a script that starts twenty programs first.
     beside = str(Path(sys.executable).parent)
     environment["PATH"] = os.pathsep.join(filter(None, (beside, environment.get("PATH"))))
     toolchain = ReferenceToolchain(
@@ -203,8 +178,18 @@ def reference_toolchain(
         fault_route=FaultPoints(),
     )
     if start == "fork":
-        own = [defective.installer_words(defect)] if defect else []
-        toolchain.packages = _ForkedPackages(toolchain, frozenset([(), *own]))
+        installers = {(), *([defective.installer_words(defect)] if defect else [])}
+
+        def start_package(
+            command: Sequence[str], environment: Mapping[str, str], work: Path
+        ) -> Running | None:
+            """Fork the server for a package that it has already loaded."""
+            found = resident.resident(command, environment)
+            if found is None or found.words not in installers:
+                return None
+            return toolchain.launcher.start("resident", found.command, environment, work, None)
+
+        toolchain.packages = start_package
     toolchain.soc = soc or DEFAULT_SOC
     toolchain.releases = {CANN: {"reference": edition}}
     return toolchain

@@ -1,4 +1,4 @@
-"""The core of the suite loses nothing that is on record."""
+"""The core of the suite notices every recorded defect, and covers every rule."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ OFFERS = {"an atc": OF_ATC, "everything": frozenset(Capability)}
 
 @pytest.fixture(scope="module")
 def rules() -> Mapping[str, str]:
-    said = subprocess.run([sys.executable, BUDGETS, "--rules"], capture_output=True, check=True)
-    found: dict[str, str] = json.loads(said.stdout)
+    printed = subprocess.run([sys.executable, BUDGETS, "--rules"], capture_output=True, check=True)
+    found: dict[str, str] = json.loads(printed.stdout)
     return found
 
 
@@ -60,7 +60,7 @@ def test_every_recorded_defect_is_noticed(
 def test_the_worst_harm_of_each_defect_is_seen(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
-    """Of a defect that can hang a run, a check that sees work done twice says too little."""
+    """A check that sees lost work is not enough for a defect that can hang a run."""
     applicable = {each.check for each in candidates_of(rules, offered)}
     looked_at = 0
     for defect, records in matrix.by_reason(matrix.read()).items():
@@ -79,14 +79,14 @@ def test_every_rule_and_file_has_a_check(rules: Mapping[str, str], core: Core) -
     assert {each.partition("::")[0] for each in core.chosen} == files
 
 
-def test_every_question_is_asked_unless_it_is_dear(
+def test_every_cheap_question_is_asked(
     rules: Mapping[str, str], offered: frozenset[Capability], core: Core
 ) -> None:
     cheap = {question(each.check) for each in candidates_of(rules, offered) if each.cost <= 2}
     assert cheap <= {question(each) for each in core.chosen}
 
 
-def test_every_pair_of_what_decides_is_tried(rules: Mapping[str, str], core: Core) -> None:
+def test_every_pair_of_deciding_levels_is_tried(rules: Mapping[str, str], core: Core) -> None:
     def tried(checks: Collection[str]) -> set[tuple[str, ...]]:
         ids = [each.partition("[")[2][:-1] for each in checks if "test_outcome[" in each]
         cells = [Cell.special_in(each) for each in ids]

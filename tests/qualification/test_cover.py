@@ -1,4 +1,4 @@
-"""Which checks are chosen where there is not time for all."""
+"""Which checks are chosen for a budget."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ CHECKS = st.lists(
 )
 
 
-def test_what_notices_most_for_its_runs_comes_first() -> None:
-    candidates = [Candidate("dear", "r", 6.0), Candidate("cheap", "r", 2.0)]
-    notices = {"dear": frozenset("abc"), "cheap": frozenset("ab")}
+def test_the_check_that_notices_most_for_its_cost_comes_first() -> None:
+    candidates = [Candidate("costly", "r", 6.0), Candidate("cheap", "r", 2.0)]
+    notices = {"costly": frozenset("abc"), "cheap": frozenset("ab")}
     found = cover(candidates, notices, 9.0)
-    assert found.chosen == ("cheap", "dear")
+    assert found.chosen == ("cheap", "costly")
     assert (found.noticed, found.known, found.share) == (3, 3, 1.0)
 
 
-def test_what_is_noticed_already_does_not_count_again() -> None:
+def test_a_noticed_defect_counts_once() -> None:
     candidates = [Candidate(name, "r", 1.0) for name in ("both", "same", "other")]
     notices = {"both": frozenset("ab"), "same": frozenset("ab"), "other": frozenset("c")}
     assert cover(candidates, notices, 2.0).chosen == ("both", "other")
 
 
-def test_a_dear_check_that_says_more_comes_in_the_place_of_cheap_ones() -> None:
-    """Neither of the cheap ones alone leaves room for it, and each says more for its cost."""
-    candidates = [Candidate("one", "r", 1.0), Candidate("two", "r", 2.0), Candidate("dear", "r", 4)]
+def test_a_costly_check_that_notices_more_replaces_cheap_ones() -> None:
+    """Each cheap check adds more for its cost, and either one leaves no room for the costly one."""
+    candidates = [
+        Candidate("one", "r", 1.0),
+        Candidate("two", "r", 2.0),
+        Candidate("costly", "r", 4),
+    ]
     notices = {
         "one": frozenset("abc"),
         "two": frozenset("defgh"),
-        "dear": frozenset("ijklmnopqr"),
+        "costly": frozenset("ijklmnopqr"),
     }
-    assert cover(candidates, notices, 4).chosen == ("dear",)
+    assert cover(candidates, notices, 4).chosen == ("costly",)
     assert cover(candidates, notices, 4, first={"one"}).chosen == ("one", "two")
 
 
@@ -50,15 +54,15 @@ def test_a_rule_without_a_check_comes_before_a_second_check_of_another() -> None
     assert cover(candidates, {}, 1.0).silent == ("b",)
 
 
-def test_what_is_put_first_has_one_check_of_each_rule() -> None:
+def test_one_check_of_each_rule_is_put_first() -> None:
     candidates = [Candidate(name, name[0], 1.0) for name in ("a1", "a2", "b1", "b2", "c1", "c2")]
     notices = {"c1": frozenset("xyz"), "a2": frozenset("v"), "b1": frozenset("w")}
     found = cover(candidates, notices, 4.0, {"a1", "a2", "b2"})
-    assert found.ahead == ("a2", "b2")  # the one of two that says something
+    assert found.ahead == ("a2", "b2")  # the one of the two that adds something
     assert found.chosen == ("a2", "b2", "c1", "b1")
 
 
-def test_what_is_put_first_leaves_half_to_the_others() -> None:
+def test_checks_that_are_put_first_take_half_of_the_limit() -> None:
     candidates = [Candidate(str(n), str(n), 1.0) for n in range(10)]
     notices = {"9": frozenset("xyz")}
     found = cover(candidates, notices, 4.0, [str(n) for n in range(9)])
@@ -67,7 +71,7 @@ def test_what_is_put_first_leaves_half_to_the_others() -> None:
     assert len(found.chosen) == 4
 
 
-def test_what_is_put_first_stays_though_it_says_nothing_new() -> None:
+def test_a_check_that_is_put_first_stays_even_if_it_adds_nothing() -> None:
     candidates = [Candidate("same", "r", 1.0), Candidate("more", "r", 1.0)]
     notices = {"same": frozenset("a"), "more": frozenset("ab")}
     assert cover(candidates, notices, 2.0, {"same"}).chosen == ("same", "more")
@@ -91,7 +95,7 @@ def test_a_budget_is_kept_and_used(
     assert found.noticed == len(seen) <= found.known
 
 
-def test_what_another_edition_notices_says_nothing_here() -> None:
+def test_records_of_other_editions_do_not_count() -> None:
     kills = {
         "one": (Kill(1, "x", "r", "", ""),),
         "one (CANN 7.0)": (Kill(1, "y", "r", "", ""),),
@@ -117,7 +121,7 @@ def test_entries_of_one_reason_are_one_deviation() -> None:
     assert "gone" not in found
 
 
-def test_next_is_always_what_says_the_most_for_its_cost() -> None:
+def test_the_next_check_always_adds_the_most_for_its_cost() -> None:
     chance = random.Random(5)
     candidates = [
         Candidate(f"check{number}", f"rule{number % 7}", chance.randint(1, 9))

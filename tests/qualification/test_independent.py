@@ -1,4 +1,4 @@
-"""What budgets notice of generated mutants: who is asked, and what is kept."""
+"""Recording which checks of budgets notice generated mutants."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_ascendcache.qualification.mutants import Mutant, all_mutants
 from pytest_ascendcache.qualification.runs import Asked, Ended
 
 TELLING = "cache_mode/test_cache_mode.py::test_telling"
-"""A check of this name is chosen first: it is recorded to notice more than others."""
+"""A check that is chosen first, because the record says that it notices more than others."""
 OTHERS = [f"cache_mode/test_cache_mode.py::test_other[{number}]" for number in range(9)]
 CHECKS = dict.fromkeys([TELLING, *OTHERS], "cache-mode/default-is-disable")
 
 
 class Runs:
-    """In place of the suite: the verdicts of checks by mutant, and what was asked."""
+    """Stands for the suite: has verdicts of checks by mutant, and notes the runs."""
 
     checks = CHECKS
 
@@ -62,14 +62,14 @@ def _mutants(count: int) -> list[Mutant]:
     return of_atc([*all_mutants().values()])[:count]
 
 
-def test_only_what_an_atc_decides_is_changed() -> None:
+def test_only_mutants_of_what_atc_decides_are_judged() -> None:
     paths = {each.path for each in of_atc([*all_mutants().values()])}
     assert "reference/cache/aging.py" in paths
     assert not [each for each in paths if "static_kernel" in each or "incremental" in each]
 
 
 @pytest.mark.usefixtures("kept")
-def test_all_checks_are_asked_of_what_no_budget_notices() -> None:
+def test_all_checks_run_on_mutants_that_no_budget_notices() -> None:
     first, second, third = _mutants(3)
     runs: Any = Runs({(first.name, TELLING): "fail", (second.name, OTHERS[-1]): "warn"})
     assert independent.record_by_check(runs, [first, second, third]) == 0
@@ -82,7 +82,7 @@ def test_all_checks_are_asked_of_what_no_budget_notices() -> None:
     assert noticed() == {first.place: {TELLING}, second.place: {OTHERS[-1]}}
 
 
-def test_a_sample_adds_to_what_is_known_and_says_anew_what_it_has(kept: Path) -> None:
+def test_a_sample_adds_to_the_record_and_replaces_its_own_mutants(kept: Path) -> None:
     first, second = _mutants(2)
     kept.write_text(json.dumps({first.place: ["old"], second.place: ["b"], "gone: `x`": ["c"]}))
     assert set(noticed()) == {first.place, second.place}, "the reference has changed since"

@@ -1,4 +1,4 @@
-"""The recorded kill matrix: it names what there is, and quick runs take the cheapest of it."""
+"""The recorded kill matrix names existing defects and checks, and quick runs use the cheapest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.conformance import PACKAGE, SUITE_NODES
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.qualification import matrix
-from pytest_ascendcache.qualification.asking import first_asked, first_of_profile
+from pytest_ascendcache.qualification.judging import first_asked, first_of_profile
 from pytest_ascendcache.qualification.loading import load_defects
 from pytest_ascendcache.qualification.matrix import VENDOR, Kill
 from pytest_ascendcache.qualification.runs import Named
@@ -53,9 +53,9 @@ def test_what_shows_the_claimed_harm_and_interruption_is_tried() -> None:
         replace(DEFECT, harm=Harm.HANG),
         replace(DEFECT, crash=CrashKind.POWER_LOSS.value),
     ],
-    ids=["a rule without record", "a harm nobody saw", "an interruption nobody made"],
+    ids=["a rule without a record", "a harm no check saw", "an interruption no check made"],
 )
-def test_where_the_record_does_not_do_every_check_is_asked(defect: object) -> None:
+def test_an_incomplete_record_chooses_no_checks(defect: object) -> None:
     assert chosen(defect, kill("cheap", 2)) == []
 
 
@@ -65,15 +65,15 @@ def test_a_check_that_is_gone_is_not_asked() -> None:
     ]
 
 
-def test_a_record_tells_enough_where_every_rule_has_a_check() -> None:
+def test_a_defect_is_recorded_if_every_rule_has_a_check() -> None:
     both = replace(DEFECT, breaks=(A, B))
-    assert not matrix.tells(both, [kill("one", 1)], ["one"])
-    assert matrix.tells(both, [kill("one", 1), kill("other", 2, B)], ["one", "other"])
-    assert not matrix.tells(DEFECT, [kill("gone", 1)], ["one"])
+    assert not matrix.is_recorded(both, [kill("one", 1)], ["one"])
+    assert matrix.is_recorded(both, [kill("one", 1), kill("other", 2, B)], ["one", "other"])
+    assert not matrix.is_recorded(DEFECT, [kill("gone", 1)], ["one"])
 
 
 def _runs(*checks: str) -> Any:
-    """What is asked of the suite's runs when it is decided what to ask."""
+    """Stands for ``SuiteRuns``, with these checks."""
     return SimpleNamespace(checks=dict.fromkeys(checks, A), files=lambda _: [PACKAGE])
 
 
@@ -106,7 +106,7 @@ def test_a_rule_that_must_not_notice_is_asked_by_the_checks_that_notice_others()
     alone = first_asked(replace(kept, breaks=()), False, runs, known)
     assert isinstance(alone, Named)
     assert not any("own" in each for each in alone.arguments)
-    # All of its checks are asked where none is known.
+    # Without a recorded check all checks of the rule are run.
     assert not isinstance(first_asked(kept, False, runs, {DEFECT.name: (own,)}), Named)
 
 
@@ -126,7 +126,7 @@ def test_recorded_types_are_types_of_generated_operators() -> None:
     assert {each.check.partition("::")[0] for each in recorded} == {"cache_mode/test_generated.py"}
 
 
-def test_a_profile_is_a_sample_only_where_each_entry_of_its_list_has_a_check() -> None:
+def test_a_profile_is_sampled_only_if_each_entry_of_its_list_has_a_check() -> None:
     known = {name: kills for name, kills in matrix.read().items() if VENDOR in name}
     there = [each.check for kills in known.values() for each in kills]
     others = [f"a.py::other{number:03}" for number in range(36)]
@@ -164,7 +164,7 @@ def test_the_record_is_of_defects_and_checks_that_exist(pytester: pytest.Pyteste
         PACKAGE,
     )
     there = {line.removeprefix(SUITE_NODES) for line in collected.outlines}
-    # Some checks exist in one edition of the documents only.
+    # Some checks exist only in one edition of the documents.
     functions = {each.partition("[")[0] for each in there}
     recorded = {each.check for name, checks in kills.items() for each in checks}
     assert {each.partition("[")[0] for each in recorded} <= functions

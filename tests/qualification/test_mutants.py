@@ -1,4 +1,4 @@
-"""Generated mutants: each is another code of one function, and named for what it changes."""
+"""Generated mutants: each changes the code of one function and is named after the change."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ def test_a_mutant_is_carried_out_in_its_process() -> None:
         f"flawed({first.name!r}).policies()\n"
         "print(before, ModePolicy().purges('force'))"
     )
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert said.stdout.split() == ["True", "False"], said.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout.split() == ["True", "False"], result.stderr
 
 
-def test_only_checks_that_come_by_a_line_are_asked_the_quickest_first() -> None:
+def test_checks_that_run_a_line_are_chosen_the_quickest_first() -> None:
     line, other = ("file.py", 3), ("file.py", 4)
     reach = Reach(
         {"slow": frozenset({line}), "quick": frozenset({line, other}), "elsewhere": frozenset()},
         {"slow": 3.0, "quick": 1.0, "elsewhere": 0.5},
         (),
     )
-    # One that left no note may come by anything.
+    # A check without notes may run any line.
     assert reach.checks(frozenset({line})) == ["elsewhere", "quick", "slow"]
     assert reach.checks(frozenset({other})) == ["elsewhere", "quick"]
 
 
-def test_what_was_measured_since_takes_the_place_of_what_was_known() -> None:
+def test_a_newer_measurement_replaces_an_older_one() -> None:
     line = frozenset({("file.py", 3)})
     known = Reach({"a": line, "b": line}, {"a": 1.0}, ("b: fail, ['x']",), frozenset({"b"}))
     assert known.lacks(["a", "b", "c"]) == ["c"]

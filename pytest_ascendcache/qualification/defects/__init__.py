@@ -1,2 +1,2 @@
-"""Seeded defects, one module a kind of decision. The tags T1, T2, ... are faults a vendor has
-(facts ``cann-operator-cache`` section 8)."""
+"""Seeded defects, one module for each kind of decision. The tags T1, T2, ... are faults of a vendor
+(facts ``cann-operator-cache``, section 8)."""

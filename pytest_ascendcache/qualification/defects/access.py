@@ -1,4 +1,4 @@
-"""Caches that insist on their place or on writing, and caches that leave their place."""
+"""Caches that must be writable or stay where they are, and caches that reach outside."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ import json
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.aging import AgingPolicy
 from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
-from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.cache.fs import Act
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
-from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 
 READ_ONLY = "robust/read-only-cache"
@@ -28,7 +26,7 @@ LINKS = "security/no-symlink-follow"
 
 @defect(READ_ONLY, overrides=LookupPolicy.find)
 def unnoted_use_is_a_miss(self, right, fs, entry, expected):
-    """A use that cannot be noted is a miss (T11)."""
+    """A hit whose access time cannot be renewed is a miss (T11)."""
     data = right(fs, entry, expected)
     try:
         if data is not None:
@@ -42,25 +40,21 @@ def unnoted_use_is_a_miss(self, right, fs, entry, expected):
 
 @defect(READ_ONLY, overrides=StorePolicy.publish)
 def unstored_fails(self, right, fs, entry, data, metadata, keep):
-    """What cannot be stored fails the compile."""
+    """A kernel that cannot be stored fails the compile."""
     if not right(fs, entry, data, metadata, keep):
         raise AtcError("E40023", f"[{entry.directory}] cannot be written.")
     return True
 
 
-@defect(RELOCATE, what="entries are for the directory they were made in")
-def entries_know_their_directory() -> Policies:
-    class WrongStore(StorePolicy):
-        def replace_pair(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
-        ) -> None:
-            super().replace_pair(fs, entry, data, {**metadata, "origin": str(entry.directory)})
+@defect(RELOCATE, overrides=StorePolicy.replace_pair)
+def entries_know_their_directory(self, right, fs, entry, data, metadata):
+    """Entries are valid only in the directory they were made in."""
+    right(fs, entry, data, {**metadata, "origin": str(entry.directory)})
 
-    class WrongLookup(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            return super().find(fs, entry, {**expected, "origin": str(entry.directory)})
 
-    return having(WrongLookup(), WrongStore())
+@entries_know_their_directory.also(LookupPolicy.find)
+def _(self, right, fs, entry, expected):
+    return right(fs, entry, {**expected, "origin": str(entry.directory)})
 
 
 @defect(RELOCATE, overrides=PurgePolicy.upgrade)
@@ -71,7 +65,7 @@ def cache_knows_its_inode(self, right, fs, kernel_cache, stamp):
 
 
 def object_name(entry: EntryFiles) -> str:
-    """The object's name in the metadata; empty where it cannot be read."""
+    """The object's name in the metadata, empty if it cannot be read."""
     try:
         fields = json.loads(entry.metadata.read_bytes())
         return str(fields["binFileName"] + fields["binFileSuffix"])
@@ -80,14 +74,14 @@ def object_name(entry: EntryFiles) -> str:
 
 
 def named_object(entry: EntryFiles) -> Path | None:
-    """The object the metadata names, wherever that is."""
+    """The object that the metadata names, inside the cache or not."""
     name = object_name(entry)
     return Path(entry.directory, name) if name else None
 
 
 @defect(ESCAPE, overrides=LookupPolicy.find)
 def names_are_followed(self, right, fs, entry, *_):
-    """The object is read from where the metadata says (T19)."""
+    """The object is read from wherever the metadata says (T19)."""
     path = named_object(entry)
     try:
         data = path.read_bytes() if path else b""
@@ -99,7 +93,7 @@ def names_are_followed(self, right, fs, entry, *_):
 
 @defect(LINKS, overrides=AgingPolicy.walk, harm=Harm.OUTSIDE_TOUCHED, found_later=True)
 def linked_directories_are_aged(self, right, fs, directory):
-    """Aging walks into directories that a link in the cache names."""
+    """Aging follows links to directories."""
     yield from right(fs, directory)
     for entry in fs.entries("aging.list", directory):
         if entry.is_symlink() and entry.is_dir():
@@ -108,7 +102,7 @@ def linked_directories_are_aged(self, right, fs, directory):
 
 @defect(LINKS, overrides=PurgePolicy.upgrade, harm=Harm.OUTSIDE_TOUCHED, found_later=True)
 def upgrades_empty_linked_chips(self, right, fs, kernel_cache, stamp):
-    """Another version empties the directories that links beside those of the chips name."""
+    """Another version empties directories that links in kernel_cache point to."""
     is_old = self.stamp(fs, kernel_cache / "version.info") not in (None, stamp)
     for entry in fs.entries("upgrade.list", kernel_cache):
         if is_old and entry.is_symlink() and entry.is_dir():
@@ -118,7 +112,7 @@ def upgrades_empty_linked_chips(self, right, fs, kernel_cache, stamp):
 
 @defect(ESCAPE, overrides=PurgePolicy.force, harm=Harm.OUTSIDE_TOUCHED)
 def names_are_purged(self, right, fs, soc_directory):
-    """Purging removes the object the metadata names (T19)."""
+    """Purging removes the file that the metadata names, wherever it is (T19)."""
     for metadata in soc_directory.glob("*.json"):
         named = named_object(EntryFiles(soc_directory, metadata.stem))
         if named is not None and named.is_file():
@@ -128,7 +122,7 @@ def names_are_purged(self, right, fs, soc_directory):
 
 @defect(ESCAPE, overrides=AgingPolicy.remove)
 def names_are_aged(self, right, fs, unit):
-    """Aging removes the object the metadata names (T19)."""
+    """Aging removes the file that the metadata names, wherever it is (T19)."""
     for each in unit.files:
         named = named_object(EntryFiles(each.path.parent, each.path.stem))
         if named is not None and named.is_file():
@@ -138,7 +132,7 @@ def names_are_aged(self, right, fs, unit):
 
 @defect(LINKS, overrides=PurgePolicy.force)
 def links_are_purged(self, right, fs, soc_directory):
-    """Purging empties what a link points to (T18)."""
+    """Purging removes what a link points to (T18)."""
     for path in soc_directory.iterdir():
         target = path.resolve()
         if path.is_symlink() and target.is_dir():
@@ -170,7 +164,7 @@ def links_are_written_through(self, right, fs, entry, data, metadata):
 
 @defect(LINKS, overrides=RegistryPolicy.hide, found_later=True)
 def links_of_a_package_are_emptied(self, right, fs, directory):
-    """Uninstalling a package empties what its links point to."""
+    """Uninstalling a package removes the directories that its links point to."""
     for path in (directory, *directory.rglob("*")):
         if path.is_symlink() and path.is_dir():
             shutil.rmtree(path.resolve())
@@ -179,13 +173,13 @@ def links_of_a_package_are_emptied(self, right, fs, directory):
 
 @defect(LINKS, overrides=KernelMetaPolicy.replace_files, found_later=True)
 def ranks_write_through_links(self, right, fs, contents):
-    """A rank writes its kernels through the links in their places."""
+    """A rank writes its kernels through links in their place."""
     right(fs, {path.resolve(): data for path, data in contents.items()})
 
 
 @defect(READ_ONLY, overrides=RankDirectoryPolicy.prepare)
 def rank_has_to_write(self, right, fs, base, gang):
-    """A rank that cannot write its directory does not use it."""
+    """A rank that cannot write to its directory reuses nothing from it."""
     directory = right(fs, base, gang)
     try:
         if directory is not None:

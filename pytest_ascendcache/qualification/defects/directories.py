@@ -7,22 +7,26 @@ from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.limits import LimitPolicy
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
+from pytest_ascendcache.reference.errors import invalid_path
+
+PLACE = "cache-mode/directory-precedence"
 
 
-@defect("cache-mode/directory-precedence", overrides=DirectoryPolicy.root)
+@defect(PLACE, overrides=DirectoryPolicy.root)
 def environment_beats_option(self, right, option, environ):
     """ASCEND_CACHE_PATH beats the option."""
     return right("" if environ.get("ASCEND_CACHE_PATH") else option, environ)
 
 
-@defect("cache-mode/directory-precedence", overrides=DirectoryPolicy.root)
+@defect(PLACE, overrides=DirectoryPolicy.root)
 def environment_ignored(self, right, option, environ):
-    """ASCEND_CACHE_PATH is not looked at."""
+    """ASCEND_CACHE_PATH is ignored."""
     return right(option, {"HOME": environ["HOME"]})
 
 
-@defect("cache-mode/directory-precedence", overrides=DirectoryPolicy.root)
+@defect(PLACE, overrides=DirectoryPolicy.root)
 def default_directory_is_here(self, right, option, environ):
     """The default is the working directory."""
     if not option and not environ.get("ASCEND_CACHE_PATH"):
@@ -30,25 +34,82 @@ def default_directory_is_here(self, right, option, environ):
     return right(option, environ)
 
 
-@defect("cache-mode/directory-precedence", overrides=PurgePolicy.force)
+@defect(PLACE, overrides=PurgePolicy.force)
 def force_purges_the_environment(self, right, fs, soc_directory):
-    """Force purges ASCEND_CACHE_PATH, option or not."""
+    """Force purges the directory of ASCEND_CACHE_PATH even if the option names another."""
     named = os.environ.get("ASCEND_CACHE_PATH")
     if named:
         right(fs, Path(named) / "kernel_cache" / soc_directory.name)
     return right(fs, soc_directory)
 
 
-@defect("cache-mode/directory-precedence", overrides=DirectoryPolicy.root)
+@defect(PLACE, overrides=DirectoryPolicy.root)
 def relative_directory_from_home(self, right, option, environ):
-    """A relative directory is taken from HOME."""
+    """A relative directory of the option is taken from HOME."""
     if option and not Path(option).is_absolute():
         return Path(environ["HOME"]) / option
     return right(option, environ)
 
 
-@defect("cache-mode/directory-precedence", overrides=DirectoryPolicy.prepare)
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def relative_variable_below_home(self, right, option, environ):
+    """A relative ASCEND_CACHE_PATH is taken from HOME."""
+    text = environ.get("ASCEND_CACHE_PATH", "")
+    if option or not text or Path(text).is_absolute():
+        return right(option, environ)
+    return Path(environ["HOME"]) / text
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def empty_variable_is_here(self, right, option, environ):
+    """An empty ASCEND_CACHE_PATH means the working directory."""
+    empty = not option and environ.get("ASCEND_CACHE_PATH") == ""
+    return Path.cwd() if empty else right(option, environ)
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def home_is_needed(self, right, option, environ):
+    """HOME must be set even if the option names a directory."""
+    return right(option, environ) if "HOME" in environ else Path("/nonexistent")
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def a_run_without_the_option_fails(self, right, option, environ):
+    """Without --op_compiler_cache_dir a run fails."""
+    if not option:
+        raise invalid_path("", "--op_compiler_cache_dir", "it is missing")
+    return right(option, environ)
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def long_directory_is_cut(self, right, option, environ):
+    """A long path is cut after 200 characters."""
+    return Path(str(right(option, environ))[:200])
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def directory_of_ascii(self, right, option, environ):
+    """Letters beyond ASCII are dropped from the directory."""
+    return Path(str(right(option, environ)).encode("ascii", "ignore").decode())
+
+
+@defect(PLACE, overrides=DirectoryPolicy.root, found_later=True)
+def linked_directory_is_not_used(self, right, option, environ):
+    """A directory that is a link is not used."""
+    root = right(option, environ)
+    return root.with_name(f"{root.name}-not-a-link") if root.is_symlink() else root
+
+
+@defect(PLACE, overrides=DirectoryPolicy.prepare)
 def directory_not_created(self, right, fs, root, soc, origin):
     """A missing directory is not created (T33)."""
     if root.exists() or root.parent.exists():
         right(fs, root, soc, origin)
+
+
+@defect(PLACE, overrides=LimitPolicy.places, found_later=True)
+def limits_of_the_variable(self, right, root, kernel_cache):
+    """op_cache.ini of ASCEND_CACHE_PATH counts even if the option names another directory."""
+    text = os.environ.get("ASCEND_CACHE_PATH", "")
+    places = right(root, kernel_cache)
+    return (Path(text) / "op_cache.ini", *places) if text else places

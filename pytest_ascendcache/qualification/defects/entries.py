@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import defect, having
-from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.qualification.catalogue import defect, override
+from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.outputs import OutputPolicy
-from pytest_ascendcache.reference.policies import Policies
 
 STORES = "cache-mode/enable-stores"
 REUSES = "cache-mode/enable-reuses"
@@ -27,21 +26,22 @@ HEALS = "robust/heals-damaged-entry"
 RACE = "robust/same-key-race"
 VERIFY = "security/verify-before-load"
 MODES = "security/private-modes"
+TRANSPARENT = "cache-mode/transparent"
+FORCE = "cache-mode/parallel-force"
 
 WINDOW = 0.05
-"""Seconds a racy defect keeps its window open, so that it shows at every run."""
+"""Seconds for which a racy defect keeps its window open, so that it shows in every run."""
 
 
-def another(data: bytes) -> bytes:
+def altered(data: bytes) -> bytes:
     """An object with one byte changed where no loader looks: the OS/ABI field of its header."""
     return data[:7] + b"\3" + data[8:]
 
 
-class NeverCurrent(StorePolicy):
-    """Writes although a valid entry is there."""
-
-    def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-        return False
+@override(StorePolicy.is_current)
+def never_current(*_):
+    """A store writes although a valid entry exists."""
+    return False
 
 
 @defect(STORES, overrides=StorePolicy.publish)
@@ -50,20 +50,28 @@ def stores_nothing(*_):
     return True
 
 
-@defect(STORES)
-class StoresFirstOperator(StorePolicy):
+@defect(STORES, overrides=StorePolicy.publish, memory={"stored": 0})
+def stores_first_operator(self, right, *arguments):
     """Only the first operator of a run is stored."""
+    self.memory.stored += 1
+    return self.memory.stored > 1 or right(*arguments)
 
-    stored = 0
 
-    def publish(self, fs, entry, data, metadata, keep):
-        self.stored += 1
-        return self.stored > 1 or super().publish(fs, entry, data, metadata, keep)
+@defect(
+    "cache-mode/key-separates",
+    overrides=StorePolicy.publish,
+    memory={"stored": 0},
+    found_later=True,
+)
+def sixteen_kernels_a_run(self, right, *arguments):
+    """A run stores 16 kernels at most."""
+    self.memory.stored += 1
+    return self.memory.stored > 16 or right(*arguments)
 
 
 @defect(STORES, overrides=StorePolicy.metadata_text)
 def stores_wrong_digest(self, right, data, metadata):
-    """The digest in the metadata is of something else."""
+    """The digest in the metadata is that of other bytes."""
     return right(data + b"\0", metadata)
 
 
@@ -73,20 +81,20 @@ def stores_without_name(self, right, data, metadata):
     return right(data, {**metadata, "binFileName": "kernel"})
 
 
-@defect(STORES, "cache-mode/transparent", overrides=StorePolicy.replace_pair)
+@defect(STORES, TRANSPARENT, overrides=StorePolicy.replace_pair)
 def stores_another_object(self, right, fs, entry, data, metadata):
-    """What is stored is not quite what was delivered."""
-    right(fs, entry, another(data), metadata)
+    """The stored object differs from the delivered one in a byte."""
+    right(fs, entry, altered(data), metadata)
 
 
-@defect("cache-mode/transparent", overrides=LookupPolicy.find)
+@defect(TRANSPARENT, overrides=LookupPolicy.find)
 def serves_an_altered_kernel(self, right, fs, entry, expected):
-    """A served kernel is altered on its way out."""
+    """A kernel from the cache is altered before it is delivered."""
     data = right(fs, entry, expected)
-    return None if data is None else another(data)
+    return None if data is None else altered(data)
 
 
-@defect("cache-mode/transparent", overrides=LookupPolicy.find)
+@defect(TRANSPARENT, overrides=LookupPolicy.find)
 def serves_the_neighbour(self, right, fs, entry, expected):
     """The kernel of the next entry is served."""
     data = right(fs, entry, expected)
@@ -96,13 +104,9 @@ def serves_the_neighbour(self, right, fs, entry, expected):
     return objects[objects.index(entry.object) - 1].read_bytes()
 
 
-@defect(REUSES, what="nothing is ever served")
-def never_hits() -> Policies:
-    class Wrong(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            return None
-
-    return having(Wrong(), NeverCurrent())
+@defect(REUSES, overrides=LookupPolicy.find, also=[never_current])
+def never_hits(*_):
+    """Nothing is ever served."""
 
 
 @defect(REUSES, overrides=LookupPolicy.find)
@@ -116,7 +120,7 @@ def serves_once(self, right, fs, entry, expected):
 
 @defect(HEALS, overrides=StorePolicy.publish, harm=Harm.UNUSABLE)
 def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
-    """What exists is not replaced, damaged or not (T1, T2)."""
+    """Existing files are never replaced, damaged or not (T1, T2)."""
     if keep and (entry.metadata.exists() or entry.object.exists()):
         return True
     return right(fs, entry, data, metadata, keep)
@@ -124,22 +128,29 @@ def damaged_entries_stay(self, right, fs, entry, data, metadata, keep):
 
 @defect(HEALS, overrides=StorePolicy.publish)
 def halves_stay(self, right, fs, entry, data, metadata, keep):
-    """Half an entry is not completed (T1)."""
+    """An entry that lacks one of its files is not completed (T1)."""
     if keep and entry.metadata.exists() != entry.object.exists():
         return True
     return right(fs, entry, data, metadata, keep)
 
 
+@defect(HEALS, overrides=StorePolicy.clear, found_later=True)
+def what_stands_for_metadata_stays(self, right, fs, path):
+    """Whatever is in the place of the metadata is not removed before it is replaced."""
+    if path.suffix != ".json":
+        right(fs, path)
+
+
 @defect(HEALS, overrides=LookupPolicy.metadata_matches)
 def wrong_types_crash(self, right, metadata, expected):
-    """Metadata of a wrong type ends the compiler (T21)."""
+    """Metadata with a value of a wrong type ends the compiler (T21)."""
     path = _text(metadata["binFileName"]) + _text(metadata["binFileSuffix"])
     return bool(path) and metadata == expected
 
 
 def _text(value):
-    """A text of the metadata. Another type ends the compiler, as it would where nothing looks; a
-    TypeError would be taken for a slip in the defect."""
+    """A text of the metadata. Another type ends the compiler, as it would without a check. A
+    TypeError would be taken for a mistake in the defect."""
     if not isinstance(value, str):
         raise RuntimeError(f"[{value!r}] is no text.")
     return value
@@ -152,6 +163,34 @@ def damaged_entries_fail(self, right, fs, entry, expected):
     if data is None and entry.metadata.exists():
         raise AtcError("E40021", f"cannot parse [{entry.metadata}].")
     return data
+
+
+@defect(HEALS, overrides=LookupPolicy.find, harm=Harm.HANG)
+def damaged_entry_is_waited_for(self, right, fs, entry, expected):
+    """A run waits for a damaged entry, as if another process were writing it."""
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        signal.pause()
+    return data
+
+
+@defect(HEALS, overrides=LookupPolicy.find, harm=Harm.CRASH)
+def damaged_entry_crashes_once(self, right, fs, entry, expected):
+    """Cleaning up a damaged entry crashes the compiler; the next run works."""
+    data = right(fs, entry, expected)
+    if data is None and entry.metadata.exists():
+        entry.metadata.unlink()
+        os.abort()
+    return data
+
+
+@defect(HEALS, overrides=LookupPolicy.find)
+def half_an_entry_of_sqrt_is_served(self, right, fs, entry, expected):
+    """An object without metadata is served for one operator type."""
+    alone = entry.object.is_file() and not entry.metadata.exists()
+    if alone and entry.stem.startswith("te_sqrt_"):
+        return entry.object.read_bytes()
+    return right(fs, entry, expected)
 
 
 @defect(HEALS, VERIFY, overrides=LookupPolicy.digest_matches, harm=Harm.WRONG_RESULT)
@@ -168,13 +207,69 @@ def digest_without_the_end(self, right, data, digest):
 
 @defect(VERIFY, overrides=LookupPolicy.digest_matches)
 def magic_instead_of_digest(self, right, data, *_):
-    """Anything that begins like an object is served."""
+    """Any file that begins like an object is served."""
     return data.startswith(b"\x7fELF")
+
+
+@defect(HEALS, overrides=LookupPolicy.digest_matches)
+def large_objects_unverified(self, right, data, digest):
+    """Digests of objects larger than 2 KB are not checked."""
+    return len(data) > 2048 or right(data, digest)
+
+
+@defect(HEALS, overrides=LookupPolicy.digest_matches, found_later=True)
+def large_objects_are_not_verified(self, right, data, digest):
+    """Digests of objects larger than 64 KB are not checked."""
+    return len(data) > 65536 or right(data, digest)
+
+
+@defect(HEALS, overrides=LookupPolicy.find, found_later=True)
+def equal_size_is_enough(self, right, fs, entry, expected):
+    """The digest is checked only if the size differs from that of the last use."""
+    note = entry.object.with_suffix(".size")
+    try:
+        if int(note.read_text()) == entry.object.stat().st_size:
+            json.loads(entry.metadata.read_bytes())
+            return entry.object.read_bytes()
+    except (OSError, ValueError):
+        pass
+    data = right(fs, entry, expected)
+    if data is not None:
+        note.write_text(str(len(data)))
+    return data
+
+
+@defect(
+    HEALS, VERIFY, overrides=LookupPolicy.verified, harm=Harm.WRONG_RESULT, memory={"size": None}
+)
+def digest_only_where_the_size_differs(self, right, fs, entry, expected):
+    """The digest is checked only if the size differs from that in the metadata."""
+    try:
+        self.memory.size = json.loads(entry.metadata.read_bytes()).get("size")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return right(fs, entry, expected)
+
+
+@digest_only_where_the_size_differs.also(LookupPolicy.metadata_matches)
+def _(self, right, metadata, expected):
+    return right({name: each for name, each in metadata.items() if name != "size"}, expected)
+
+
+@digest_only_where_the_size_differs.also(LookupPolicy.digest_matches)
+def _(self, right, data, digest):
+    return len(data) == self.memory.size or right(data, digest)
+
+
+@digest_only_where_the_size_differs.also(StorePolicy.metadata_text)
+def _(self, right, data, metadata):
+    fields = {**metadata, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    return json.dumps(fields, indent=4, sort_keys=True).encode()
 
 
 @defect(HEALS, VERIFY, overrides=LookupPolicy.verified)
 def metadata_is_believed(self, right, fs, entry, *_):
-    """Metadata is believed, whatever it names (T19, T20, T21)."""
+    """The metadata is trusted, whatever file it names (T19, T20, T21)."""
     try:
         metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
     except (OSError, ValueError):
@@ -182,8 +277,8 @@ def metadata_is_believed(self, right, fs, entry, *_):
     needed = ("binFileName", "binFileSuffix", "kernelName", "sha256")
     if not isinstance(metadata, dict) or any(key not in metadata for key in needed):
         return None
-    # A name that is no text ends the compiler.
-    # An absolute one is joined like any other, and leads nowhere.
+    # A name that is no text ends the compiler. An absolute name is joined like any other, so that
+    # no file is found.
     name = _text(metadata["binFileName"]) + _text(metadata["binFileSuffix"])
     path = Path(f"{entry.directory}/{name}")
     try:
@@ -194,95 +289,77 @@ def metadata_is_believed(self, right, fs, entry, *_):
     return data if data and self.digest_matches(data, digest) else None
 
 
-class Late(StorePolicy):
-    """Comes late to publishing, when other processes have compiled too."""
-
-    def publish(
-        self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-    ) -> bool:
-        time.sleep(WINDOW)
-        return super().publish(fs, entry, data, metadata, keep)
+@override(StorePolicy.publish)
+def late(self, right, *arguments):
+    """A store waits until other processes have compiled too."""
+    time.sleep(WINDOW)
+    return right(*arguments)
 
 
-@defect(RACE)
-class LostRaceFails(Late):
-    """Losing the race for an entry fails the compile."""
-
-    def is_current(self, fs, entry, metadata):
-        if super().is_current(fs, entry, metadata):
-            raise AtcError("E40021", f"[{entry.metadata}] exists already.")
-        return False
+@defect(RACE, overrides=StorePolicy.is_current, also=[late])
+def lost_race_fails(self, right, fs, entry, metadata):
+    """A process that loses the race for an entry fails its compile."""
+    if right(fs, entry, metadata):
+        raise AtcError("E40021", f"[{entry.metadata}] exists already.")
+    return False
 
 
-@defect(RACE)
-class LoserLeavesResidue(Late):
+@defect(RACE, overrides=StorePolicy.is_current, also=[late])
+def loser_leaves_residue(self, right, fs, entry, metadata):
     """The loser of a race leaves its temporary file behind (T15, T16)."""
-
-    def is_current(self, fs, entry, metadata):
-        fs.temporary_path(entry.object).touch()
-        return super().is_current(fs, entry, metadata)
+    fs.temporary_path(entry.object).touch()
+    return right(fs, entry, metadata)
 
 
-@defect(RACE, what="writers without a lock append to one file")
-def writers_append() -> Policies:
-    class Unlocked(Fs):
-        @contextmanager
-        def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
-            yield
-
-    class Wrong(Late):
-        def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-            return False
-
-        def replace_pair(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
-        ) -> None:
-            entry.object.unlink(missing_ok=True)
-            time.sleep(WINDOW)
-            with entry.object.open("ab") as file:
-                file.write(data)
-            entry.metadata.write_bytes(self.metadata_text(data, metadata))
-
-    return having(Wrong(), Unlocked())
+@defect(RACE, overrides=StorePolicy.replace_pair, also=[late, never_current])
+def writers_append(self, right, fs, entry, data, metadata):
+    """Writers without a lock append to one file."""
+    entry.object.unlink(missing_ok=True)
+    time.sleep(WINDOW)
+    with entry.object.open("ab") as file:
+        file.write(data)
+    entry.metadata.write_bytes(self.metadata_text(data, metadata))
 
 
-@defect("cache-mode/parallel-force")
-class ForceRefusesCompany(PurgePolicy):
-    """While one process forces, others fail (T14)."""
-
-    def upgrade(self, fs, kernel_cache, stamp):
-        if (kernel_cache / "forcing.lock").exists():
-            raise AtcError("E40023", f"[{kernel_cache}] is being refreshed.")
-        return super().upgrade(fs, kernel_cache, stamp)
-
-    def force(self, fs, soc_directory):
-        marker = soc_directory.parent / "forcing.lock"
-        marker.touch()
-        time.sleep(WINDOW)
-        marker.unlink(missing_ok=True)
-        return super().force(fs, soc_directory)
+@writers_append.also(Fs.lock)
+@contextmanager
+def _(*_):
+    yield
 
 
-@defect("cache-mode/parallel-force", what="force takes the directory away from under others")
-def force_removes_the_directory() -> Policies:
-    class WrongPurge(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            time.sleep(os.getpid() % 4 * WINDOW)
-            shutil.rmtree(soc_directory, ignore_errors=True)
-            time.sleep(WINDOW)
-            soc_directory.mkdir(parents=True, exist_ok=True)
-            return True
+@defect(FORCE, overrides=PurgePolicy.force)
+def force_refuses_company(self, right, fs, soc_directory):
+    """While one process runs with force, others fail (T14)."""
+    marker = soc_directory.parent / "forcing.lock"
+    marker.touch()
+    time.sleep(WINDOW)
+    marker.unlink(missing_ok=True)
+    return right(fs, soc_directory)
 
-    class WrongStore(StorePolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
-        ) -> bool:
-            time.sleep(WINDOW)
-            if not super().publish(fs, entry, data, metadata, keep):
-                raise AtcError("E40023", f"[{entry.directory}] is gone.")
-            return True
 
-    return having(WrongPurge(), WrongStore())
+@force_refuses_company.also(PurgePolicy.upgrade)
+def _(self, right, fs, kernel_cache, stamp):
+    if (kernel_cache / "forcing.lock").exists():
+        raise AtcError("E40023", f"[{kernel_cache}] is being refreshed.")
+    return right(fs, kernel_cache, stamp)
+
+
+@defect(FORCE, overrides=PurgePolicy.force)
+def force_removes_the_directory(self, right, fs, soc_directory):
+    """Force removes the directory while others use it."""
+    time.sleep(os.getpid() % 4 * WINDOW)
+    shutil.rmtree(soc_directory, ignore_errors=True)
+    time.sleep(WINDOW)
+    soc_directory.mkdir(parents=True, exist_ok=True)
+    return True
+
+
+@force_removes_the_directory.also(StorePolicy.publish)
+def _(self, right, fs, entry, *arguments):
+    time.sleep(WINDOW)
+    if not right(fs, entry, *arguments):
+        raise AtcError("E40023", f"[{entry.directory}] is gone.")
+    return True
 
 
 @defect(MODES)
@@ -301,7 +378,7 @@ class DirectoriesForEveryone(Fs):
 
 @defect(MODES, overrides=OutputPolicy.deliver, harm=Harm.MISPLACED)
 def working_directory_litter(self, right, output, index, model):
-    """A statistics file is dropped in the working directory."""
+    """A run leaves a statistics file in the working directory."""
     Path("fusion_result.json").write_text(json.dumps({"operators": index + 1}))
     return right(output, index, model)
 
@@ -313,24 +390,9 @@ def replaced_files_for_everyone(self, right, fs, entry, data, metadata):
     entry.object.chmod(entry.object.stat().st_mode | stat.S_IWOTH)
 
 
-@defect(HEALS, overrides=LookupPolicy.find)
-def half_an_entry_of_sqrt_is_served(self, right, fs, entry, expected):
-    """An object without metadata is served for one operator type."""
-    alone = entry.object.is_file() and not entry.metadata.exists()
-    if alone and entry.stem.startswith("te_sqrt_"):
-        return entry.object.read_bytes()
-    return right(fs, entry, expected)
-
-
-@defect(HEALS, overrides=LookupPolicy.digest_matches)
-def large_objects_unverified(self, right, data, digest):
-    """Digests of objects larger than 2 KB are not checked."""
-    return len(data) > 2048 or right(data, digest)
-
-
 @defect(MODES, overrides=Fs.write_temporary)
 def rank_files_open_to_all(self, right, point, target, data):
-    """What a rank keeps is open to everyone."""
+    """Files that a rank keeps are open to everyone."""
     path = right(point, target, data)
     if point.startswith("meta."):
         path.chmod(0o666)

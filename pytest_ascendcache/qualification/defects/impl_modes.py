@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pytest_ascendcache.operators import OperatorSpec
-from pytest_ascendcache.qualification.catalogue import defect, having
-from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.qualification.catalogue import Override, defect
+from pytest_ascendcache.qualification.defects.keys import any_metadata
+from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.impl_mode import (
-    ImplementationPolicy,
-    ModeTable,
-    SelectedModes,
-)
-from pytest_ascendcache.reference.options import AtcOptions, OptionPolicy
-from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.impl_mode import ImplementationPolicy, ModeTable, SelectedModes
+from pytest_ascendcache.reference.options import OptionPolicy
 
 DEFAULT = "impl-mode/default-is-performance"
 LIMITS = "impl-mode/list-limits"
@@ -33,181 +26,238 @@ KEY = "impl-mode/key-separates"
 ACCURACY = "impl-mode/accuracy"
 
 PRECISE, FAST = "high_precision", "high_performance"
-Environment = Mapping[str, str]
 
 
-def _table(change: Callable[[ImplementationPolicy, AtcOptions, Environment], Any]) -> Policies:
-    """Another table than the options ask for; ``None`` leaves it."""
+def _default(table):
+    """Without an option, ``table(policy, environ)`` gives the modes of the operators."""
 
-    class Wrong(ImplementationPolicy):
-        def table(self, options: AtcOptions, environ: Environment) -> ModeTable:
-            return change(self, options, environ) or super().table(options, environ)
+    def change(self, right, options, environ):
+        is_set = options.impl_mode or options.precision_mode
+        return right(options, environ) if is_set else table(self, environ)
 
-    return having(Wrong())
-
-
-def _choice(change: Callable[[str, OperatorSpec, SelectedModes], str]) -> Policies:
-    """Another implementation than was chosen, among those there are."""
-
-    class Wrong(ImplementationPolicy):
-        def choose(
-            self, operator: OperatorSpec, available: Sequence[str], selected: SelectedModes
-        ) -> str:
-            chosen = change(super().choose(operator, available, selected), operator, selected)
-            return chosen if chosen in available else available[0]
-
-    return having(Wrong())
+    return Override(ImplementationPolicy.table, change)
 
 
-def _key(change: Callable[[KeyInputs], str]) -> KeyPolicy:
-    """Another mode in the key."""
-
-    class Wrong(KeyPolicy):
-        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
-            return {**super().fields(inputs), "implementation": change(inputs)}
-
-    return Wrong()
-
-
-def _mode_in_key(concerns: Callable[[OperatorSpec], bool]) -> Policies:
-    """The mode asked for is in the key, whether or not it changes the kernel."""
-
-    class Asked(ImplementationPolicy):
-        options: str = ""
-
-        def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
-            self.options = options.precision_mode or options.impl_mode
-            return super().select(options, environ)
-
-    asked = Asked()
-    key = _key(
-        lambda inputs: inputs.implementation + (asked.options if concerns(inputs.operator) else "")
+def _built_in(**instead):
+    """Some modes read the built-in table of another one."""
+    return Override(
+        ImplementationPolicy.built_in,
+        lambda self, right, mode, environ: right(instead.get(mode, mode), environ),
     )
-    return having(asked, key)
 
 
-@defect(DEFAULT, what="the default is high_precision")
-def default_is_high_precision() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            None
-            if options.impl_mode or options.precision_mode
-            else policy.built_in(PRECISE, environ)
+@defect(DEFAULT)
+def default_is_high_precision():
+    """The default is high_precision."""
+    return [_default(lambda policy, environ: policy.built_in(PRECISE, environ))]
+
+
+@defect(DEFAULT)
+def default_is_for_all():
+    """The default is high_performance_for_all."""
+    return [_default(lambda policy, environ: policy.built_in(f"{FAST}_for_all", environ))]
+
+
+@defect(DEFAULT)
+def default_selects_nothing():
+    """Without the option no mode is selected."""
+    return [_default(lambda *_: ModeTable({"none": PRECISE}))]
+
+
+@defect(LIMITS)
+def plain_mode_reads_for_all():
+    """High_performance reads the table of high_performance_for_all."""
+    return [_built_in(high_performance=f"{FAST}_for_all")]
+
+
+@defect(LIMITS, KEY)
+def wrong_table_of_mode():
+    """High_precision reads the table of high_performance."""
+    return [_built_in(high_precision=FAST)]
+
+
+@defect(FOR_ALL)
+def for_all_reads_plain_tables():
+    """The _for_all modes read the plain tables."""
+    return [_built_in(high_precision_for_all=PRECISE, high_performance_for_all=FAST)]
+
+
+@defect(FOR_ALL)
+def for_all_tables_exchanged():
+    """The _for_all modes read each other's table."""
+    return [
+        _built_in(
+            high_precision_for_all=f"{FAST}_for_all", high_performance_for_all=f"{PRECISE}_for_all"
         )
-    )
-
-
-@defect(DEFAULT, what="the default is high_performance_for_all")
-def default_is_for_all() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            None
-            if options.impl_mode or options.precision_mode
-            else policy.built_in(f"{FAST}_for_all", environ)
-        )
-    )
-
-
-@defect(DEFAULT, what="without the option no mode is selected at all")
-def default_selects_nothing() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            None if options.impl_mode or options.precision_mode else ModeTable({"none": PRECISE})
-        )
-    )
+    ]
 
 
 @defect(LIMITS, overrides=ImplementationPolicy.built_in)
 def plain_modes_for_everything(self, right, mode, environ):
-    """The plain modes give their mode to every operator."""
+    """The plain modes apply to every operator."""
     if mode not in (PRECISE, FAST):
         return right(mode, environ)
     return ModeTable(dict.fromkeys(self.offered(environ), mode))
 
 
-@defect(LIMITS, what="high_performance reads the table of high_performance_for_all")
-def plain_mode_reads_for_all() -> Policies:
-    return _other_table({FAST: f"{FAST}_for_all"})
+def _chosen(change):
+    """``change(chosen, operator)`` replaces the implementation that was chosen, if it exists."""
+
+    def choose(self, right, operator, available, selected):
+        chosen = change(right(operator, available, selected), operator)
+        return chosen if chosen in available else available[0]
+
+    return Override(ImplementationPolicy.choose, choose)
 
 
-@defect(LIMITS, KEY, what="high_precision reads the table of high_performance")
-def wrong_table_of_mode() -> Policies:
-    return _other_table({PRECISE: FAST})
+@defect(DTYPE, DEFAULT)
+def float16_ignores_mode():
+    """Float16 operators are always compiled for precision."""
+    return [_chosen(lambda chosen, operator: PRECISE)]
 
 
-@defect(FOR_ALL, what="the _for_all modes read the plain tables")
-def for_all_reads_plain_tables() -> Policies:
-    return _other_table({f"{PRECISE}_for_all": PRECISE, f"{FAST}_for_all": FAST})
+@defect(KEY)
+def kernels_of_the_other_mode():
+    """The key has the mode, but the kernel is always that of the other one."""
+    return [_chosen(lambda chosen, operator: FAST if chosen == PRECISE else PRECISE)]
 
 
-@defect(FOR_ALL, what="the _for_all modes read each other's table")
-def for_all_tables_exchanged() -> Policies:
-    return _other_table(
-        {f"{PRECISE}_for_all": f"{FAST}_for_all", f"{FAST}_for_all": f"{PRECISE}_for_all"}
-    )
+@defect(ACCURACY)
+def sigmoid_always_approximate():
+    """Both modes use the approximation of Sigmoid."""
+    return [_chosen(lambda chosen, operator: FAST if operator.type == "Sigmoid" else chosen)]
 
 
-def _other_table(instead: Mapping[str, str]) -> Policies:
-    class Wrong(ImplementationPolicy):
-        def built_in(self, mode: str, environ: Environment) -> ModeTable:
-            return super().built_in(instead.get(mode, mode), environ)
-
-    return having(Wrong())
+@defect(ACCURACY)
+def sqrt_always_refined():
+    """Both modes use the refined form of Sqrt."""
+    return [_chosen(lambda chosen, operator: PRECISE if operator.type == "Sqrt" else chosen)]
 
 
-def _is_float32(operator: OperatorSpec) -> bool:
-    return operator.inputs[0].dtype.name == "float32"
+@defect(UNSUPPORTED, overrides=ImplementationPolicy.choose)
+def unknown_mode_is_fast(self, right, operator, available, selected):
+    """Any mode but high_precision means high_performance."""
+    chosen = right(operator, available, selected)
+    asked = selected.table.by_type.get(operator.type, PRECISE)
+    if asked != PRECISE:
+        chosen = FAST
+    return chosen if chosen in available else available[0]
 
 
-@defect(DTYPE, what="the mode is in the key of float32 operators too")
-def mode_in_key_of_float32() -> Policies:
-    return _mode_in_key(_is_float32)
+@defect(TYPES, overrides=ImplementationPolicy.mode)
+def type_list_by_prefix(self, right, operator, selected):
+    """A type list matches by prefix."""
+    alike = (each for each in selected.table.by_type if operator.type.startswith(each))
+    return selected.table.by_type[found] if (found := next(alike, "")) else None
 
 
-@defect(DTYPE, DEFAULT, what="float16 operators are always compiled for precision")
-def float16_ignores_mode() -> Policies:
-    return _choice(lambda chosen, operator, selected: PRECISE)
+@defect(FILE, overrides=ImplementationPolicy.mode, found_later=True)
+def node_names_without_scope(self, right, operator, selected):
+    """Of a node's name in a precision file only the last part counts."""
+    table = selected.table
+    names = {name.rpartition("/")[2]: mode for name, mode in table.by_name.items()}
+    return right(operator, SelectedModes(ModeTable(table.by_type, names), selected.offered))
 
 
-@defect(SINGLE, what="the mode is in the key of operators with one implementation")
-def mode_in_key_of_one_implementation() -> Policies:
+def _mode_in_key(concerns):
+    """The requested mode is in the key of these operators, whether or not it changes the kernel."""
+
+    def select(self, right, options, environ):
+        self.memory.mode = options.precision_mode or options.impl_mode
+        return right(options, environ)
+
+    def fields(self, right, inputs):
+        mode = self.memory.mode if concerns(inputs.operator) else ""
+        return {**right(inputs), "implementation": inputs.implementation + mode}
+
+    return Override(ImplementationPolicy.select, select), Override(KeyPolicy.fields, fields)
+
+
+@defect(DTYPE, memory={"mode": ""})
+def mode_in_key_of_float32():
+    """The mode is in the key of float32 operators too."""
+    return _mode_in_key(lambda operator: operator.inputs[0].dtype.name == "float32")
+
+
+@defect(SINGLE, memory={"mode": ""})
+def mode_in_key_of_one_implementation():
+    """The mode is in the key of operators with one implementation."""
     return _mode_in_key(lambda operator: operator.type in ("Add", "Mul"))
 
 
-@defect(SINGLE, what="a listed operator is compiled twice though it has one implementation")
-def listed_operator_compiled_twice() -> Policies:
-    class Wrong(KeyPolicy):
-        def stem(self, inputs: KeyInputs) -> str:
-            return super().stem(inputs) + asked.suffix(inputs.operator)
-
-    class Asked(ImplementationPolicy):
-        types: tuple[str, ...] = ()
-
-        def suffix(self, operator: OperatorSpec) -> str:
-            return "_1" if operator.type in self.types else ""
-
-        def listed(self, types: Sequence[str], mode: str) -> ModeTable:
-            self.types = tuple(types) if mode == FAST else ()
-            return super().listed(types, mode)
-
-    asked = Asked()
-    return having(asked, Wrong())
+@defect(KEY, memory={"mode": ""})
+def key_of_option_text():
+    """The key has the option's text instead of the mode it selects."""
+    return _mode_in_key(lambda operator: True)
 
 
-@defect(TYPES, what="a type list is ignored")
-def type_list_ignored() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            policy.built_in(options.impl_mode, environ)
-            if options.impl_mode_types and not options.precision_mode
-            else None
-        )
-    )
+@defect(UNSUPPORTED, overrides=ImplementationPolicy.select, memory={"refused": {}})
+def unsupported_mode_in_key(self, right, options, environ):
+    """A mode that an operator does not have is in its key all the same (T27)."""
+    selected = right(options, environ)
+    self.memory.refused = {
+        kind: mode
+        for kind, mode in selected.table.by_type.items()
+        if mode not in selected.offered.get(kind, ())
+    }
+    return selected
+
+
+@unsupported_mode_in_key.also(KeyPolicy.fields)
+def _(self, right, inputs):
+    refused = self.memory.refused.get(inputs.operator.type, "")
+    return {**right(inputs), "implementation": inputs.implementation + refused}
+
+
+@defect(KEY, overrides=KeyPolicy.fields)
+def key_without_impl_mode(self, right, inputs):
+    """The mode is not in the key."""
+    return {**right(inputs), "implementation": ""}
+
+
+@defect(KEY, overrides=ImplementationPolicy.select, memory={"by_file": False})
+def key_without_impl_mode_of_file(self, right, options, environ):
+    """The mode is not in the key if a precision file sets it."""
+    self.memory.by_file = bool(options.precision_mode)
+    return right(options, environ)
+
+
+@key_without_impl_mode_of_file.also(KeyPolicy.fields)
+def _(self, right, inputs):
+    mode = "by file" if self.memory.by_file else inputs.implementation
+    return {**right(inputs), "implementation": mode}
+
+
+@defect(KEY, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
+def key_without_mode_of_softmax(self, right, inputs):
+    """The implementation mode of SoftmaxV2 is not in the key."""
+    fields = right(inputs)
+    return {**fields, "implementation": None} if inputs.operator.type == "SoftmaxV2" else fields
+
+
+@defect(SINGLE, overrides=ImplementationPolicy.listed, memory={"types": ()})
+def listed_operator_compiled_twice(self, right, types, mode):
+    """A listed operator is compiled twice although it has one implementation."""
+    self.memory.types = tuple(types) if mode == FAST else ()
+    return right(types, mode)
+
+
+@listed_operator_compiled_twice.also(KeyPolicy.stem)
+def _(self, right, inputs):
+    return right(inputs) + ("_1" if inputs.operator.type in self.memory.types else "")
+
+
+@defect(TYPES, overrides=ImplementationPolicy.table)
+def type_list_ignored(self, right, options, environ):
+    """A type list is ignored."""
+    if options.impl_mode_types and not options.precision_mode:
+        return self.built_in(options.impl_mode, environ)
+    return right(options, environ)
 
 
 @defect(TYPES, overrides=ImplementationPolicy.select)
 def type_list_for_everything(self, right, options, environ):
-    """A type list gives the mode to every operator."""
+    """With a type list the mode applies to every operator."""
     selected = right(options, environ)
     if not options.impl_mode_types or options.precision_mode:
         return selected
@@ -220,9 +270,24 @@ def type_list_of_one(self, right, types, mode):
     return right(types[:1], mode)
 
 
+@defect(TYPES, overrides=ImplementationPolicy.listed, found_later=True)
+def four_listed_types(self, right, types, mode):
+    """Only the first four types of a list count."""
+    return right(types[:4], mode)
+
+
+@defect(TYPES, overrides=ImplementationPolicy.listed, found_later=True)
+def unknown_type_lists_everything(self, right, types, mode):
+    """A list with an unknown type gives every type the mode."""
+    from pytest_ascendcache.reference.kernels.registry import operator_types
+
+    known = operator_types()
+    return right(types if set(types) <= set(known) else known, mode)
+
+
 @defect(TYPES, overrides=ImplementationPolicy.table)
 def type_list_within_table(self, right, options, environ):
-    """A type list reaches no further than the mode's table."""
+    """A type list selects only types that are in the mode's table."""
     table = right(options, environ)
     if not options.impl_mode_types or options.precision_mode:
         return table
@@ -230,68 +295,71 @@ def type_list_within_table(self, right, options, environ):
     return ModeTable({each: own[each] for each in table.by_type if each in own})
 
 
-@defect(FILE, COPY, what="a precision file is ignored")
-def precision_file_ignored() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            policy.table(replace(options, precision_mode=""), environ)
-            if options.precision_mode
-            else None
-        )
-    )
+@defect(FILE, COPY, overrides=ImplementationPolicy.table)
+def precision_file_ignored(self, right, options, environ):
+    """A precision file is ignored."""
+    return right(replace(options, precision_mode=""), environ)
 
 
-@defect(FILE, what="--op_select_implmode beats the precision file")
-def select_beats_precision_file() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            policy.table(replace(options, precision_mode=""), environ)
-            if options.precision_mode and options.impl_mode and not options.impl_mode_types
-            else None
-        )
-    )
+@defect(FILE, overrides=ImplementationPolicy.table)
+def select_beats_precision_file(self, right, options, environ):
+    """--op_select_implmode beats the precision file."""
+    if options.impl_mode and not options.impl_mode_types:
+        options = replace(options, precision_mode="")
+    return right(options, environ)
 
 
-@defect(FILE, what="a type list beats the precision file")
-def type_list_beats_precision_file() -> Policies:
-    return _table(
-        lambda policy, options, environ: (
-            policy.listed(options.impl_mode_types, options.impl_mode)
-            if options.precision_mode and options.impl_mode_types
-            else None
-        )
-    )
+@defect(FILE, overrides=ImplementationPolicy.table)
+def type_list_beats_precision_file(self, right, options, environ):
+    """A type list beats the precision file."""
+    if options.precision_mode and options.impl_mode_types:
+        return self.listed(options.impl_mode_types, options.impl_mode)
+    return right(options, environ)
 
 
 @defect(FILE, overrides=ImplementationPolicy.enter)
 def last_of_two_lines(self, right, modes, key, mode):
-    """Of two lines for one operator the last counts."""
+    """Of two lines for one operator the last one counts."""
     modes[key] = mode
 
 
-def _parsing(change: Callable[[str], str]) -> Policies:
-    class Wrong(ImplementationPolicy):
-        def parse(self, text: str, path: str, parameter: str) -> ModeTable:
-            return super().parse(change(text), path, parameter)
-
-    return having(Wrong())
+@defect(FILE, overrides=ImplementationPolicy.parse)
+def last_line_needs_its_end(self, right, text, *arguments):
+    """The last line counts only if it has a line end."""
+    return right(text[: text.rfind("\n") + 1], *arguments)
 
 
-@defect(FILE, what="the last line counts only with its line end")
-def last_line_needs_its_end() -> Policies:
-    return _parsing(lambda text: text[: text.rfind("\n") + 1])
+@defect(FILE, overrides=ImplementationPolicy.parse)
+def names_taken_for_types(self, right, text, *arguments):
+    """[ByNodeName] is unknown, and its lines are taken for types."""
+    return right(text.replace("[ByNodeName]", "[ByOpType]"), *arguments)
 
 
-@defect(FILE, what="[ByNodeName] is not known, and its lines are taken for types")
-def names_taken_for_types() -> Policies:
-    return _parsing(lambda text: text.replace("[ByNodeName]", "[ByOpType]"))
+@defect(FILE, overrides=ImplementationPolicy.parse, found_later=True)
+def empty_lines_are_no_modes(self, right, text, path, parameter):
+    """A precision file with an empty line is refused."""
+    if "" in map(str.strip, text.splitlines()):
+        raise AtcError("E20003", f"Configuration file [{path}] has invalid content.")
+    return right(text, path, parameter)
 
 
-@defect(COPY, overrides=ImplementationPolicy.precision_file)
-def renamed_copy_ignored(self, right, path):
-    """Only files called like a built-in table are read."""
-    table = right(path)
-    return table if Path(path).stem.startswith("high_") else ModeTable()
+@defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
+def byte_order_mark_costs_a_line(self, right, path):
+    """The first line after a byte order mark is lost."""
+    text = Path(path).read_text(encoding="utf-8")
+    if text.startswith("\ufeff"):
+        section, _, rest = text.partition("\n")
+        text = f"{section[1:]}\n{rest.partition(chr(10))[2]}"
+    return self.parse(text, path, "op_precision_mode")
+
+
+@defect(FILE, overrides=ImplementationPolicy.precision_file, found_later=True)
+def a_page_of_a_precision_file(self, right, path):
+    """Only the lines within the first 4096 characters of a precision file count."""
+    right(path)  # what cannot be read is refused as before
+    text = Path(path).read_text(encoding="utf-8-sig")
+    page = text if len(text) <= 4096 else text[:4096].rpartition("\n")[0]
+    return self.parse(page, path, "op_precision_mode")
 
 
 @defect(COPY, overrides=ImplementationPolicy.parse)
@@ -302,34 +370,11 @@ def precision_file_cut_short(self, right, text, path, parameter):
     return right("\n".join(lines[:end]), path, parameter)
 
 
-@defect(UNSUPPORTED, what="any mode but high_precision means high_performance")
-def unknown_mode_is_fast() -> Policies:
-    def fast(chosen: str, operator: OperatorSpec, selected: SelectedModes) -> str:
-        asked = selected.table.by_type.get(operator.type, PRECISE)
-        return chosen if asked == PRECISE else FAST
-
-    return _choice(fast)
-
-
-@defect(UNSUPPORTED, what="a mode that is not applied is in the key all the same (T27)")
-def unsupported_mode_in_key() -> Policies:
-    class Remembers(ImplementationPolicy):
-        refused: Mapping[str, str] = {}
-
-        def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
-            selected = super().select(options, environ)
-            self.refused = {
-                kind: mode
-                for kind, mode in selected.table.by_type.items()
-                if mode not in selected.offered.get(kind, ())
-            }
-            return selected
-
-    remembers = Remembers()
-    key = _key(
-        lambda inputs: inputs.implementation + remembers.refused.get(inputs.operator.type, "")
-    )
-    return having(remembers, key)
+@defect(COPY, overrides=ImplementationPolicy.precision_file)
+def renamed_copy_ignored(self, right, path):
+    """Only precision files that are named like a built-in table are read."""
+    table = right(path)
+    return table if Path(path).stem.startswith("high_") else ModeTable()
 
 
 @defect(BAD, overrides=OptionPolicy.impl_mode)
@@ -343,76 +388,21 @@ def unknown_impl_mode_ignored(self, right, value, types):
 
 @defect(BAD, overrides=ImplementationPolicy.precision_file)
 def missing_precision_file_ignored(self, right, path):
-    """A missing precision file counts as none."""
+    """A missing precision file is ignored."""
     return right(path) if Path(path).exists() else ModeTable()
 
 
-@defect(BAD, what="force purges before the precision file is looked for")
-class PurgeBeforePrecisionFile(ImplementationPolicy):
-    """Asked for the implementation of an operator, it reads the file."""
-
-    missing = ""
-
-    def select(self, options, environ):
-        if options.precision_mode and not Path(options.precision_mode).exists():
-            self.missing = options.precision_mode
-            return SelectedModes()
-        return super().select(options, environ)
-
-    def choose(self, operator, available, selected):
-        if self.missing:
-            self.precision_file(self.missing)
-        return super().choose(operator, available, selected)
+@defect(BAD, overrides=ImplementationPolicy.select, memory={"missing": ""})
+def purge_before_precision_file(self, right, options, environ):
+    """Force purges before the precision file is looked for."""
+    if options.precision_mode and not Path(options.precision_mode).exists():
+        self.memory.missing = options.precision_mode
+        return SelectedModes()
+    return right(options, environ)
 
 
-@defect(KEY, what="the mode is not in the key")
-def key_without_impl_mode() -> Policies:
-    return having(_key(lambda inputs: ""))
-
-
-class _KnowsTheFile(ImplementationPolicy):
-    by_file = False
-
-    def select(self, options: AtcOptions, environ: Environment) -> SelectedModes:
-        self.by_file = bool(options.precision_mode)
-        return super().select(options, environ)
-
-
-@defect(KEY, what="the mode is not in the key when a precision file sets it")
-def key_without_impl_mode_of_file() -> Policies:
-    knows = _KnowsTheFile()
-    key = _key(lambda inputs: "by file" if knows.by_file else inputs.implementation)
-    return having(knows, key)
-
-
-@defect(KEY, what="the option's text is in the key, not the mode it selects")
-def key_of_option_text() -> Policies:
-    return _mode_in_key(lambda operator: True)
-
-
-@defect(KEY, what="the key says the mode, the kernel is always of the other one")
-def kernels_of_the_other_mode() -> Policies:
-    return _choice(
-        lambda chosen, operator, selected: FAST if chosen == PRECISE else PRECISE,
-    )
-
-
-@defect(ACCURACY, what="Sigmoid has its approximation under both modes")
-def sigmoid_always_approximate() -> Policies:
-    return _choice(
-        lambda chosen, operator, selected: FAST if operator.type == "Sigmoid" else chosen
-    )
-
-
-@defect(ACCURACY, what="Sqrt has its refined form under both modes")
-def sqrt_always_refined() -> Policies:
-    return _choice(
-        lambda chosen, operator, selected: PRECISE if operator.type == "Sqrt" else chosen
-    )
-
-
-@defect(TYPES, overrides=ImplementationPolicy.mode)
-def type_list_by_prefix(self, right, operator, selected):
-    """A type list matches by prefix."""
-    alike = (each for each in selected.table.by_type if operator.type.startswith(each))
-    return selected.table.by_type[found] if (found := next(alike, "")) else None
+@purge_before_precision_file.also(ImplementationPolicy.choose)
+def _(self, right, *arguments):
+    if self.memory.missing:
+        self.precision_file(self.memory.missing)
+    return right(*arguments)

@@ -5,23 +5,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.operators.network import Network
-from pytest_ascendcache.qualification.catalogue import defect, having
-from pytest_ascendcache.reference.cache.entry import EntryFiles
+from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
+from pytest_ascendcache.qualification.defects.entries import WINDOW
 from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.incremental.execution import ExecutionPolicy
-from pytest_ascendcache.reference.incremental.info import InfoInputs, InfoPolicy, info_path
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, info_path
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
-from pytest_ascendcache.reference.incremental.surroundings import Gang
-from pytest_ascendcache.reference.policies import Policies
+from pytest_ascendcache.reference.incremental.store import (
+    KernelMetaPolicy,
+    ReusePolicy,
+    kernel_name,
+)
+from pytest_ascendcache.reference.incremental.surroundings import (
+    SurroundingsPolicy,
+    invalid_variable,
+)
 
 DEFAULT = "incremental/on-by-default"
 REUSES = "incremental/reuses"
@@ -30,13 +34,10 @@ INFO = "incremental/info-describes"
 RESULT = "incremental/result-correct"
 HEALS = "robust/heals-damaged-entry"
 
-WINDOW = 0.05
-"""Seconds a racy defect keeps its window open, so that it shows at every run."""
-
 
 @defect(DEFAULT, overrides=KernelMetaPolicy.publish)
 def incremental_build_off_by_default(self, right, fs, entry, data, inputs, info):
-    """Kernels are kept only where MS_COMPILER_CACHE_ENABLE asks for it."""
+    """Kernels are kept only if MS_COMPILER_CACHE_ENABLE is set."""
     if "MS_COMPILER_CACHE_ENABLE" not in os.environ:
         return True
     return right(fs, entry, data, inputs, info)
@@ -49,15 +50,18 @@ def info_not_written(self, right, fs, contents):
     right(fs, kept)
 
 
-@defect(DEFAULT)
-class KeepsFirstKernelOnly(KernelMetaPolicy):
+@defect(DEFAULT, overrides=KernelMetaPolicy.publish, memory={"published": 0})
+def keeps_first_kernel_only(self, right, *arguments):
     """Only the first operator's kernel is kept."""
+    self.memory.published += 1
+    return self.memory.published > 1 or right(*arguments)
 
-    published = 0
 
-    def publish(self, fs, entry, data, inputs, info):
-        self.published += 1
-        return self.published > 1 or super().publish(fs, entry, data, inputs, info)
+@defect(CHANGED, overrides=KernelMetaPolicy.publish, memory={"kept": 0}, found_later=True)
+def ten_kernels_of_a_run(self, right, *arguments):
+    """A run keeps ten kernels at most."""
+    self.memory.kept += 1
+    return self.memory.kept > 10 or right(*arguments)
 
 
 @defect(REUSES, overrides=ReusePolicy.find)
@@ -66,23 +70,17 @@ def rank_never_reuses(*_):
     return
 
 
-@defect(REUSES, what="after the first operator all are compiled again; files are left alone")
-def rank_compiles_in_silence() -> Policies:
-    class First(ReusePolicy):
-        asked = 0
+@defect(REUSES, overrides=ReusePolicy.find, memory={"asked": 0})
+def rank_compiles_in_silence(self, right, *arguments):
+    """After the first operator all are compiled again, but files are left as they are."""
+    self.memory.asked += 1
+    return right(*arguments) if self.memory.asked == 1 else None
 
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            self.asked += 1
-            return super().find(fs, entry, inputs, info) if self.asked == 1 else None
 
-    class Quiet(KernelMetaPolicy):
-        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
-            if not all(path.exists() for path in contents):
-                super().replace_files(fs, contents)
-
-    return having(First(), Quiet())
+@rank_compiles_in_silence.also(KernelMetaPolicy.replace_files)
+def _(self, right, fs, contents):
+    if not all(path.exists() for path in contents):
+        right(fs, contents)
 
 
 @defect(REUSES, overrides=InfoPolicy.fields)
@@ -106,151 +104,162 @@ def reused_kernels_are_rewritten(self, right, fs, entry, inputs, info):
     return data
 
 
-class LessInfo(InfoPolicy):
-    """Leaves fields of the record out: of the operator, or of each tensor."""
-
-    def __init__(self, *left_out: str) -> None:
-        self._left_out = left_out
-
-    def fields(self, inputs: InfoInputs) -> dict[str, Any]:
-        return self._less(super().fields(inputs))
-
-    def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-        return self._less(super().tensor(tensor))
-
-    def _less(self, fields: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in fields.items() if key not in self._left_out}
+@defect(REUSES, overrides=SurroundingsPolicy.size, found_later=True)
+def a_gang_of_one_is_refused(self, right, environ):
+    """A RANK_SIZE of 1 is refused."""
+    size = right(environ)
+    if size == 1:
+        raise invalid_variable("RANK_SIZE", size, "there are no other ranks")
+    return size
 
 
-@defect(CHANGED, INFO, what="attributes are not in .info")
-def info_without_attributes() -> Policies:
-    return having(LessInfo("attrs"))
+@defect(CHANGED, overrides=ReusePolicy.find, memory={"missed": False})
+def one_change_compiles_the_rest(self, right, *arguments):
+    """After the first operator that must be compiled, all others are compiled too."""
+    data = None if self.memory.missed else right(*arguments)
+    self.memory.missed = data is None
+    return data
 
 
-@defect(CHANGED, INFO, what="data types are not in .info")
-def info_without_data_types() -> Policies:
-    return having(LessInfo("dtype"))
+@defect(CHANGED, overrides=ReusePolicy.find, memory={"used": set()}, found_later=True)
+def kernels_of_two_networks_are_kept(self, right, fs, entry, *arguments):
+    """A run removes kernels that neither it nor the run before used."""
+    self.memory.used.add(entry.stem)
+    return right(fs, entry, *arguments)
 
 
-@defect(CHANGED, INFO, what="formats are not in .info")
-def info_without_formats() -> Policies:
-    return having(LessInfo("format"))
-
-
-@defect(CHANGED, what="shapes are not in .info")
-def info_without_shapes() -> Policies:
-    return having(LessInfo("shape"))
-
-
-@defect(CHANGED, overrides=InfoPolicy.attributes)
-def info_without_attribute_values(self, right, operator):
-    """Of attributes only the names count."""
-    return [{"name": each["name"]} for each in right(operator)]
-
-
-@defect(CHANGED, overrides=InfoPolicy.tensor)
-def info_with_sizes_for_shapes(self, right, tensor):
-    """Sizes count, shapes do not."""
-    return {**right(tensor), "shape": tensor.elements}
-
-
-@defect(CHANGED)
-class OneChangeCompilesTheRest(ReusePolicy):
-    """After one operator that has to be compiled all others are compiled too."""
-
-    missed = False
-
-    def find(self, fs, entry, inputs, info):
-        data = None if self.missed else super().find(fs, entry, inputs, info)
-        self.missed = data is None
-        return data
-
-
-@defect(
-    CHANGED, what="kernels that neither a run nor the one before it used are gone", found_later=True
-)
-def kernels_of_two_networks_are_kept() -> Policies:
-    used: set[str] = set()
-
-    class Noting(ReusePolicy):
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            used.add(entry.stem)
-            return super().find(fs, entry, inputs, info)
-
-    class Forgetting(RankDirectoryPolicy):
-        @contextmanager
-        def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
-            with super().claimed(fs, base, gang):
-                yield
-            noted = self.rank_directory(base, gang) / ".used"
-            before = noted.read_text().split() if noted.exists() else ()
-            for path in self.kernel_meta(base, gang).glob("*.*") if before else ():
-                if path.stem not in used.union(before) and not path.name.startswith("."):
-                    path.unlink(missing_ok=True)
-            noted.write_text(" ".join(used))
-
-    return having(Noting(), Forgetting())
+@kernels_of_two_networks_are_kept.also(RankDirectoryPolicy.claimed)
+@contextmanager
+def _(self, right, fs, base, gang):
+    with right(fs, base, gang):
+        yield
+    used, noted = self.memory.used, self.rank_directory(base, gang) / ".used"
+    before = noted.read_text().split() if noted.exists() else ()
+    for path in self.kernel_meta(base, gang).glob("*.*") if before else ():
+        if path.stem not in used.union(before) and not path.name.startswith("."):
+            path.unlink(missing_ok=True)
+    noted.write_text(" ".join(used))
 
 
 @defect(CHANGED, overrides=InfoPolicy.stem)
 def one_kernel_an_operator_type(self, right, inputs):
-    """Each operator type has one kernel, which changes overwrite."""
+    """Each operator type has one kernel, which every change overwrites."""
     return f"{inputs.operator.type.lower()}_1_{inputs.device}"
+
+
+def _without(field):
+    """.info lacks a field, of the operator and of each tensor."""
+
+    def left_out(self, right, described):
+        return {name: value for name, value in right(described).items() if name != field}
+
+    return Override(InfoPolicy.fields, left_out), Override(InfoPolicy.tensor, left_out)
+
+
+for name, what, field in (
+    ("info-without-attributes", "attributes are not in .info", "attrs"),
+    ("info-without-data-types", "data types are not in .info", "dtype"),
+    ("info-without-formats", "formats are not in .info", "format"),
+):
+    register(name, CHANGED, INFO, what=what, parts=_without(field))
+
+
+@defect(CHANGED)
+def info_without_shapes():
+    """Shapes are not in .info."""
+    return _without("shape")
+
+
+@defect(CHANGED, overrides=InfoPolicy.attributes)
+def info_without_attribute_values(self, right, operator):
+    """Only the names of attributes are in .info."""
+    return [{"name": each["name"]} for each in right(operator)]
+
+
+@defect(CHANGED, overrides=InfoPolicy.attributes, found_later=True)
+def info_of_eight_items(self, right, operator):
+    """Of a list in an attribute only eight elements are in .info."""
+    return [
+        {**each, "value": each["value"][:8] if _is_list(each["value"]) else each["value"]}
+        for each in right(operator)
+    ]
+
+
+def _is_list(value):
+    return isinstance(value, (tuple, list))
+
+
+@defect(RESULT, overrides=InfoPolicy.attributes, found_later=True)
+def info_leaves_out_zeros(self, right, operator):
+    """Attributes that are zero, false or empty are not in .info."""
+    return right(replace(operator, attributes=tuple(a for a in operator.attributes if a.value)))
+
+
+@defect(CHANGED, overrides=InfoPolicy.tensor)
+def info_with_sizes_for_shapes(self, right, tensor):
+    """The size of a tensor is in .info instead of its shape."""
+    return {**right(tensor), "shape": tensor.elements}
+
+
+@defect(CHANGED, overrides=InfoPolicy.tensor)
+def info_without_constants(self, right, tensor):
+    """Values of constant inputs are not in .info."""
+    return {**right(tensor), "const_value": None}
+
+
+@defect(CHANGED, overrides=InfoPolicy.fields)
+def info_of_first_input(self, right, inputs):
+    """Only the first input is in .info."""
+    fields = right(inputs)
+    return {**fields, "inputs": fields["inputs"][:1]}
+
+
+@defect(CHANGED, overrides=InfoPolicy.fields)
+def info_without_order_of_inputs(self, right, inputs):
+    """The order of inputs is not in .info."""
+    fields = right(inputs)
+    return {**fields, "inputs": sorted(fields["inputs"], key=str)}
 
 
 @defect(INFO, overrides=InfoPolicy.allows_reuse)
 def info_ignored(*_):
-    """.info is not looked at (as in MindSpore: names and digests decide)."""
+    """.info is ignored: names and digests decide, as in MindSpore."""
     return True
 
 
 @defect(INFO, overrides=InfoPolicy.allows_reuse)
 def info_has_to_exist_only(self, right, fs, entry, *_):
-    """That .info exists is enough."""
+    """A kernel is reused whenever its .info exists."""
     return info_path(entry).exists()
 
 
 @defect(INFO, overrides=InfoPolicy.matches)
 def info_compared_by_name(self, right, found, wanted):
-    """Of .info only the name of the operator is compared."""
+    """Only the operator's name in .info is compared."""
     return isinstance(found, dict) and found.get("op_name") == wanted["op_name"]
 
 
-class Forgetful(InfoPolicy):
-    """Does not compare one field, wherever it stands in the record."""
+def _compared_without(field):
+    """One field of .info is not compared, wherever it stands."""
 
-    def __init__(self, field: str) -> None:
-        self._field = field
-
-    def matches(self, found: Any, wanted: Any) -> bool:
-        return super().matches(self._without(found), self._without(wanted))
-
-    def _without(self, value: Any) -> Any:
+    def without(value):
         if isinstance(value, dict):
-            return {key: self._without(each) for key, each in value.items() if key != self._field}
-        return [self._without(each) for each in value] if isinstance(value, list) else value
+            return {key: without(each) for key, each in value.items() if key != field}
+        return [without(each) for each in value] if isinstance(value, list) else value
+
+    return Override(
+        InfoPolicy.matches,
+        lambda self, right, found, wanted: right(without(found), without(wanted)),
+    )
 
 
-@defect(INFO, what="attributes in .info are not compared")
-def info_compared_without_attributes() -> Policies:
-    return having(Forgetful("attrs"))
-
-
-@defect(INFO, what="values of attributes in .info are not compared")
-def info_compared_without_values() -> Policies:
-    return having(Forgetful("value"))
-
-
-@defect(INFO, what="formats in .info are not compared")
-def info_compared_without_formats() -> Policies:
-    return having(Forgetful("format"))
-
-
-@defect(INFO, what="data types in .info are not compared")
-def info_compared_without_data_types() -> Policies:
-    return having(Forgetful("dtype"))
+for name, what, field in (
+    ("info-compared-without-attributes", "attributes in .info are not compared", "attrs"),
+    ("info-compared-without-values", "values of attributes in .info are not compared", "value"),
+    ("info-compared-without-formats", "formats in .info are not compared", "format"),
+    ("info-compared-without-data-types", "data types in .info are not compared", "dtype"),
+):
+    register(name, INFO, what=what, parts=[_compared_without(field)])
 
 
 @defect(INFO, overrides=InfoPolicy.allows_reuse)
@@ -273,7 +282,7 @@ def stale_info_stays(self, right, fs, contents):
 
 @defect(INFO, overrides=ReusePolicy.find)
 def file_times_decide(self, right, fs, entry, inputs, info):
-    """A kernel older than .info's is compiled again: file times decide."""
+    """File times decide whether a kernel is reused."""
     data = right(fs, entry, inputs, info)
     if data is not None and entry.object.stat().st_mtime_ns > time.time_ns() - 10**17:
         return data
@@ -282,13 +291,13 @@ def file_times_decide(self, right, fs, entry, inputs, info):
 
 @defect(RESULT, overrides=ExecutionPolicy.order)
 def runs_in_file_order(self, right, network):
-    """Operators run in the order of the file, on whatever is there."""
+    """Operators run in the order of the file, whether or not their inputs exist."""
     return network.nodes
 
 
 @defect(RESULT, overrides=ExecutionPolicy.run)
 def remembers_outputs(self, right, network, kernels):
-    """The outputs of an earlier run are given again."""
+    """A run returns the outputs of an earlier one."""
     import numpy
 
     kept = Path(os.environ["MS_COMPILER_CACHE_PATH"]) / f"{network.name}.npz"
@@ -299,124 +308,109 @@ def remembers_outputs(self, right, network, kernels):
         return {name: archive[name] for name in archive.files}
 
 
-@defect(RESULT, what="where a network is warm its last operator is skipped")
-def skips_an_operator_when_warm() -> Policies:
-    class Noticing(ReusePolicy):
-        found = 0
-
-        def find(
-            self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy
-        ) -> bytes | None:
-            data = super().find(fs, entry, inputs, info)
-            self.found += data is not None
-            return data
-
-    reuse = Noticing()
-
-    class Wrong(ExecutionPolicy):
-        def run(
-            self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
-        ) -> dict[str, Any]:
-            outputs = super().run(network, kernels)
-            if reuse.found == len(kernels):
-                outputs[network.outputs[-1]] *= 0
-            return outputs
-
-    return having(reuse, Wrong())
+@defect(RESULT, overrides=ReusePolicy.find, memory={"reused": 0})
+def skips_an_operator_when_warm(self, right, *arguments):
+    """If all kernels of a network are reused, its last operator is skipped."""
+    data = right(*arguments)
+    self.memory.reused += data is not None
+    return data
 
 
-@defect(RESULT, what="writers without a lock share one temporary name")
-def ranks_share_temporary_names() -> Policies:
-    class Shared(Fs):
-        def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
-            path = target.with_name(f".{target.name}.temp")
-            path.write_bytes(data[: len(data) // 2])
-            time.sleep(WINDOW)
-            with path.open("ab") as file:
-                file.write(data[len(data) // 2 :])
-            return path
-
-    class Unlocked(KernelMetaPolicy):
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
-        ) -> bool:
-            self.replace_files(Shared(), self.contents(entry, data, inputs, info))
-            return True
-
-    return having(Unlocked())
-
-
-@defect(RESULT, what="files are written in place, .info first (as MindSpore does)")
-def kernels_written_in_place() -> Policies:
-    class InPlace(KernelMetaPolicy):
-        def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
-            for path, data in reversed(list(contents.items())):
-                path.write_bytes(data[: len(data) // 2])
-                time.sleep(WINDOW)
-                with path.open("ab") as file:
-                    file.write(data[len(data) // 2 :])
-
-        def publish(
-            self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
-        ) -> bool:
-            self.replace_files(fs, self.contents(entry, data, inputs, info))
-            return True
-
-    return having(InPlace(), TrustsInfo())
-
-
-class TrustsInfo(ReusePolicy):
-    """Takes whatever object stands beside a matching ``.info``."""
-
-    def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
-        return entry.object.read_bytes() if entry.object.is_file() else None
-
-
-@defect(HEALS, what="a rank's kernel is loaded without a look at its digest")
-def rank_loads_unverified_kernels() -> Policies:
-    return having(TrustsInfo())
-
-
-@defect(HEALS, overrides=ReusePolicy.verified, harm=Harm.UNUSABLE)
-def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
-    """A rank whose .json cannot be parsed fails until it is deleted by hand (T57)."""
-    if entry.metadata.is_file():
-        json.loads(entry.metadata.read_bytes())
-    return right(fs, entry, operator)
-
-
-def _fields(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
-    """Another content of ``.info``."""
-
-    class Wrong(InfoPolicy):
-        def fields(self, inputs: InfoInputs) -> dict[str, Any]:
-            fields = super().fields(inputs)
-            return {**fields, **change(fields)}
-
-    return having(Wrong())
-
-
-@defect(CHANGED, what="only the first input is in .info")
-def info_of_first_input() -> Policies:
-    return _fields(lambda fields: {"inputs": fields["inputs"][:1]})
-
-
-@defect(CHANGED, what="the order of inputs is not in .info")
-def info_without_order_of_inputs() -> Policies:
-    return _fields(lambda fields: {"inputs": sorted(fields["inputs"], key=str)})
-
-
-@defect(CHANGED, overrides=InfoPolicy.tensor)
-def info_without_constants(self, right, tensor):
-    """Values of constant inputs are not in .info."""
-    return {**right(tensor), "const_value": None}
+@skips_an_operator_when_warm.also(ExecutionPolicy.run)
+def _(self, right, network, kernels):
+    outputs = right(network, kernels)
+    if self.memory.reused == len(kernels):
+        outputs[network.outputs[-1]] *= 0
+    return outputs
 
 
 @defect(RESULT, overrides=ExecutionPolicy.run)
 def first_kernel_of_a_type_runs(self, right, network, kernels):
-    """Operators of one type and shape run the kernel of the first of them."""
+    """Operators of one type and shape run the first one's kernel."""
     first: dict[Any, tuple[str, bytes]] = {}
     for operator, kernel in kernels.items():
         first.setdefault((operator.type, operator.inputs), kernel)
     mixed = {each: first[each.type, each.inputs] for each in kernels}
     return right(network, mixed)
+
+
+@defect(RESULT, overrides=ExecutionPolicy.run, found_later=True)
+def constants_share_a_kernel(self, right, network, kernels):
+    """Operators that differ only in a constant input run the first one's kernel."""
+
+    def plain(operator):
+        inputs = tuple(replace(each, const_value=()) for each in operator.inputs)
+        return replace(operator, inputs=inputs)
+
+    first: dict[Any, Any] = {}
+    for operator, kernel in kernels.items():
+        first.setdefault(plain(operator), kernel)
+    return right(network, {operator: first[plain(operator)] for operator in kernels})
+
+
+def _write_slowly(path, data):
+    """Write a file in two halves, a while apart."""
+    path.write_bytes(data[: len(data) // 2])
+    time.sleep(WINDOW)
+    with path.open("ab") as file:
+        file.write(data[len(data) // 2 :])
+
+
+class _SharedNames(Fs):
+    """Gives all writers of a file one temporary name."""
+
+    def write_temporary(self, point, target, data):
+        path = target.with_name(f".{target.name}.temp")
+        _write_slowly(path, data)
+        return path
+
+
+@defect(RESULT, overrides=KernelMetaPolicy.publish)
+def ranks_share_temporary_names(self, right, fs, entry, data, inputs, info):
+    """Writers without a lock share one temporary name."""
+    self.replace_files(_SharedNames(), self.contents(entry, data, inputs, info))
+    return True
+
+
+@override(ReusePolicy.verified)
+def trusts_info(self, right, fs, entry, operator):
+    """A rank reuses whatever object is next to a matching .info."""
+    return entry.object.read_bytes() if entry.object.is_file() else None
+
+
+@defect(RESULT, overrides=KernelMetaPolicy.replace_files, also=[trusts_info])
+def kernels_written_in_place(self, right, fs, contents):
+    """Files are written in place, .info first, as MindSpore does."""
+    for path, data in reversed(list(contents.items())):
+        _write_slowly(path, data)
+
+
+@kernels_written_in_place.also(KernelMetaPolicy.publish)
+def _(self, right, fs, entry, data, inputs, info):
+    self.replace_files(fs, self.contents(entry, data, inputs, info))
+    return True
+
+
+@defect(HEALS)
+def rank_loads_unverified_kernels():
+    """A rank loads a kernel without checking its digest."""
+    return [trusts_info]
+
+
+@defect("security/verify-before-load", overrides=ReusePolicy.verified, found_later=True)
+def rank_loads_before_it_verifies(self, right, fs, entry, operator):
+    """A rank loads an object before it checks its digest."""
+    from pytest_ascendcache.reference.kernels.errors import KernelError
+    from pytest_ascendcache.reference.kernels.execute import LoadedKernel
+
+    with suppress(OSError, KernelError, RuntimeError):
+        LoadedKernel(entry.object.read_bytes(), kernel_name(entry.stem))
+    return right(fs, entry, operator)
+
+
+@defect(HEALS, overrides=ReusePolicy.verified, harm=Harm.UNUSABLE)
+def rank_fails_on_a_bad_json(self, right, fs, entry, operator):
+    """A rank fails on a .json that cannot be parsed until it is deleted by hand (T57)."""
+    if entry.metadata.is_file():
+        json.loads(entry.metadata.read_bytes())
+    return right(fs, entry, operator)

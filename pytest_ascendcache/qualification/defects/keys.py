@@ -3,176 +3,328 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.operators import TensorDesc
+from pytest_ascendcache.qualification.catalogue import Override, defect, override, register
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.entry import LookupPolicy
-from pytest_ascendcache.reference.cache.key import KeyInputs, KeyPolicy
+from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.outputs import OutputPolicy
-from pytest_ascendcache.reference.policies import Policies
 
 NARROW = "cache-mode/key-separates"
 WIDE = "cache-mode/enable-reuses"
 NAMES = "cache-mode/key-ignores-names"
 
 
-def _tensor_key(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
-    class Wrong(KeyPolicy):
-        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-            return change(super().tensor(tensor))
-
-    return having(Wrong(), AnyMetadata())
+@override(LookupPolicy.metadata_matches)
+def any_metadata(self, right, metadata, expected):
+    """A lookup does not notice by the metadata's arguments that the key was too narrow."""
+    return metadata.get("binFileName") == expected["binFileName"]
 
 
-def _key(change: Callable[[dict[str, Any], KeyInputs], dict[str, Any]]) -> Policies:
-    class Wrong(KeyPolicy):
-        def fields(self, inputs: KeyInputs) -> dict[str, Any]:
-            return change(super().fields(inputs), inputs)
-
-    return having(Wrong(), AnyMetadata())
+def _tensor_without(field):
+    return Override(KeyPolicy.tensor, lambda self, right, tensor: {**right(tensor), field: None})
 
 
-class AnyMetadata(LookupPolicy):
-    """Does not notice by the number of arguments that the key was too narrow."""
-
-    def metadata_matches(self, metadata: dict[str, Any], expected: dict[str, Any]) -> bool:
-        return bool(metadata.get("binFileName") == expected["binFileName"])
-
-
-@defect(NARROW, what="shapes are not in the key")
-def key_without_shape() -> Policies:
-    return _tensor_key(lambda fields: {**fields, "shape": None})
+for name, field, what in (
+    ("key-without-shape", "shape", "shapes are not in the key"),
+    ("key-without-dtype", "dtype", "data types are not in the key"),
+    ("key-without-constants", "const_value", "values of constant inputs are not in the key"),
+    ("key-without-format", "format", "formats are not in the key"),
+):
+    register(name, NARROW, what=what, parts=[_tensor_without(field), any_metadata])
 
 
-@defect(NARROW, what="the number of elements is in the key, not the shape")
-def key_of_element_count() -> Policies:
-    def count(fields: dict[str, Any]) -> dict[str, Any]:
-        return {**fields, "shape": TensorDesc.of("float32", *fields["shape"]).elements}
+def _dtype_as(dtype, other):
+    def tensor(self, right, tensor):
+        fields = right(tensor)
+        return {**fields, "dtype": other} if fields["dtype"] == dtype else fields
 
-    return _tensor_key(count)
-
-
-@defect(NARROW, what="data types are not in the key")
-def key_without_dtype() -> Policies:
-    return _tensor_key(lambda fields: {**fields, "dtype": None})
+    return Override(KeyPolicy.tensor, tensor)
 
 
-@defect(NARROW, what="values of constant inputs are not in the key")
-def key_without_constants() -> Policies:
-    return _tensor_key(lambda fields: {**fields, "const_value": None})
+for name, dtype, other in (
+    ("key-takes-int32-for-float32", "int32", "float32"),
+    ("key-takes-bool-for-uint8", "bool", "uint8"),
+):
+    register(
+        name,
+        NARROW,
+        what=f"{dtype} is keyed as {other}",
+        parts=[_dtype_as(dtype, other), any_metadata],
+        found_later=True,
+    )
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata])
+def key_of_element_count(self, right, tensor):
+    """The key has the number of elements instead of the shape."""
+    fields = right(tensor)
+    return {**fields, "shape": TensorDesc.of("float32", *fields["shape"]).elements}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata], found_later=True)
+def key_of_four_dimensions(self, right, tensor):
+    """Only four dimensions are in the key."""
+    fields = right(tensor)
+    return {**fields, "shape": fields["shape"][:4]}
+
+
+def _without_inner_ones(shape):
+    return (*shape[:1], *(extent for extent in shape[1:] if extent != 1))
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata], found_later=True)
+def key_without_inner_ones(self, right, tensor):
+    """Extents of 1 after the first are not in the key's shape."""
+    fields = right(tensor)
+    return {**fields, "shape": _without_inner_ones(fields["shape"])}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor, also=[any_metadata], found_later=True)
+def key_drops_inner_extents_of_one(self, right, tensor):
+    """Extents of 1 after the first are not in the key at all."""
+    fields = right(tensor)
+    shapes = {name: fields[name] for name in ("shape", "origin_shape") if fields[name]}
+    return {**fields, **{name: _without_inner_ones(shape) for name, shape in shapes.items()}}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor)
+def key_with_sizes_of_16_bits(self, right, tensor):
+    """Extents are in the key as 16 bits."""
+    fields = right(tensor)
+    shape = [extent % 65536 for extent in fields["shape"]]
+    return {**fields, "shape": shape, "origin_shape": None}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor)
+def key_with_width_of_types(self, right, tensor):
+    """Signed and unsigned data types share a key."""
+    fields = right(tensor)
+    return {**fields, "dtype": fields["dtype"].replace("uint", "int")}
+
+
+@defect(NARROW, overrides=KeyPolicy.tensor)
+def key_with_first_constant(self, right, tensor):
+    """Of a constant input only the first value is in the key."""
+    fields = right(tensor)
+    return {**fields, "const_value": (fields["const_value"] or ())[:1]}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_of_first_input(self, right, inputs):
+    """Only the first input is in the key."""
+    fields = right(inputs)
+    return {**fields, "inputs": fields["inputs"][:1]}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_with_two_inputs(self, right, inputs):
+    """Only two inputs are in the key."""
+    fields = right(inputs)
+    return {**fields, "inputs": fields["inputs"][:2]}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, found_later=True)
+def key_of_one_constant(self, right, inputs):
+    """Of several constant inputs only the first one's value is in the key."""
+    fields = right(inputs)
+    for constant in [each for each in fields["inputs"] if each["is_const"]][1:]:
+        constant["const_value"] = None
+    return fields
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, found_later=True)
+def key_without_absent_inputs(self, right, inputs):
+    """Inputs that are not connected are not in the key."""
+    fields = right(inputs)
+    described = zip(fields["inputs"], inputs.operator.inputs, strict=True)
+    return {**fields, "inputs": [each for each, tensor in described if not tensor.is_absent]}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
+def key_sorts_inputs_of_realdiv(self, right, inputs):
+    """The inputs of RealDiv are sorted in the key."""
+    fields = right(inputs)
+    if inputs.operator.type != "RealDiv":
+        return fields
+    return {**fields, "inputs": sorted(fields["inputs"], key=str)}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_without_outputs(self, right, inputs):
+    """Neither outputs nor the target type of a cast are in the key."""
+    fields = right(inputs)
+    attributes = [each for each in fields["attributes"] if each[0] != "dst_type"]
+    return {**fields, "outputs": None, "attributes": attributes}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
+def key_without_dtype_of_outputs(self, right, inputs):
+    """The data types of outputs are not in the key."""
+    fields = right(inputs)
+    return {**fields, "outputs": [{**each, "dtype": None} for each in fields["outputs"]]}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_without_attributes(self, right, inputs):
+    """Attributes are not in the key."""
+    return {**right(inputs), "attributes": None, "outputs": None}
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_ignores_missing_attributes(self, right, inputs):
+    """An absent attribute and one that is close to its default share a key."""
+    fields = right(inputs)
+    if inputs.operator.type == "LeakyRelu" and not inputs.operator.attributes:
+        return {**fields, "attributes": [["negative_slope", "float", 0.25]]}
+    return fields
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
+def key_drops_falsy_attributes(self, right, inputs):
+    """Attributes of 0, False or an empty text are not in the key."""
+    fields = right(inputs)
+    return {**fields, "attributes": [each for each in fields["attributes"] if each[2]]}
+
+
+def _named_values(change):
+    """The key has names and values of attributes without their types, and changed values."""
+    return Override(
+        KeyPolicy.fields,
+        lambda self, right, inputs: {
+            **right(inputs),
+            "attributes": [[each.name, change(each.value)] for each in inputs.operator.attributes],
+        },
+    )
+
+
+def _values(change):
+    """The key has changed values of attributes."""
+    return Override(
+        KeyPolicy.attributes,
+        lambda self, right, operator: [
+            [name, kind, change(value)] for name, kind, value in right(operator)
+        ],
+    )
+
+
+def _of_a_list(change):
+    """A change of values that are lists; values of a key are tuples."""
+    return lambda value: change(value) if isinstance(value, (tuple, list)) else value
+
+
+def _without_sign(value):
+    if isinstance(value, tuple):
+        return tuple(map(_without_sign, value))
+    return abs(value) if isinstance(value, int | float) else value
+
+
+@defect(NARROW, also=[any_metadata])
+def key_rounds_floats():
+    """Float attributes are rounded in the key."""
+    return [_named_values(lambda value: round(value, 3) if isinstance(value, float) else value)]
+
+
+@defect(NARROW, also=[any_metadata])
+def key_of_list_length():
+    """Of lists in attributes only the length is in the key."""
+    return [_named_values(_of_a_list(len))]
 
 
 @defect(NARROW)
-class FirstOfATypeForAll(OutputPolicy):
+def key_with_sorted_lists():
+    """The order in lists of attributes is not in the key."""
+    return [_values(_of_a_list(sorted))]
+
+
+@defect(NARROW, also=[any_metadata], found_later=True)
+def key_of_three_elements():
+    """Of a list in an attribute only three elements are in the key."""
+    return [_values(_of_a_list(lambda value: value[:3]))]
+
+
+@defect(NARROW, found_later=True)
+def key_of_eight_items():
+    """Of a list in an attribute only eight elements are in the key."""
+    return [_values(_of_a_list(lambda value: value[:8]))]
+
+
+@defect(NARROW)
+def key_without_signs():
+    """The signs of attributes are not in the key."""
+    return [_values(_without_sign)]
+
+
+@defect(NARROW, overrides=KeyPolicy.stem, also=[any_metadata])
+def key_without_type(self, right, inputs):
+    """The operator type is not in the key."""
+    return right(replace(inputs, operator=replace(inputs.operator, type="Op")))
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata], found_later=True)
+def key_takes_minimum_for_maximum(self, right, inputs):
+    """A Minimum that broadcasts is keyed as Maximum."""
+    broadcasts = len({tensor.shape for tensor in inputs.operator.inputs}) > 1
+    is_taken = broadcasts and inputs.operator.type == "Minimum"
+    return {**right(inputs), **({"type": "Maximum"} if is_taken else {})}
+
+
+@key_takes_minimum_for_maximum.also(KeyPolicy.stem)
+def _(self, right, inputs):
+    return right(inputs).replace("te_minimum_", "te_maximum_")
+
+
+@defect(NARROW, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_without_soc(self, right, inputs):
+    """The chip is neither in the key nor in the path."""
+    return {**right(inputs), "soc": None}
+
+
+@key_without_soc.also(DirectoryPolicy.soc)
+def _(self, right, root, soc):
+    return self.kernel_cache(root) / "Ascend910B1"
+
+
+@defect(NARROW, overrides=OutputPolicy.contents, memory={"first": {}})
+def first_of_a_type_for_all(self, right, model):
     """A run delivers the first kernel of a type for all operators of that type."""
-
-    def __init__(self):
-        self.first: dict[str, bytes] = {}
-
-    def contents(self, model):
-        data = self.first.setdefault(model.operator.type, model.object)
-        return replace(model, object=data).to_bytes()
+    data = self.memory.first.setdefault(model.operator.type, model.object)
+    return replace(model, object=data).to_bytes()
 
 
-@defect(NARROW, what="formats are not in the key")
-def key_without_format() -> Policies:
-    return _tensor_key(lambda fields: {**fields, "format": None})
-
-
-@defect(NARROW, what="only the first input is in the key")
-def key_of_first_input() -> Policies:
-    return _key(lambda fields, _: {**fields, "inputs": fields["inputs"][:1]})
-
-
-@defect(NARROW, what="outputs are not in the key, nor what a cast casts to")
-def key_without_outputs() -> Policies:
-    def drop(fields: dict[str, Any], inputs: KeyInputs) -> dict[str, Any]:
-        attributes = [each for each in fields["attributes"] if each[0] != "dst_type"]
-        return {**fields, "outputs": None, "attributes": attributes}
-
-    return _key(drop)
-
-
-@defect(NARROW, what="attributes are not in the key")
-def key_without_attributes() -> Policies:
-    return _key(lambda fields, _: {**fields, "attributes": None, "outputs": None})
-
-
-@defect(NARROW, what="float attributes are rounded in the key")
-def key_rounds_floats() -> Policies:
-    def rounded(operator: OperatorSpec) -> list[Any]:
-        return [
-            [each.name, round(each.value, 3) if isinstance(each.value, float) else each.value]
-            for each in operator.attributes
-        ]
-
-    return _key(lambda fields, inputs: {**fields, "attributes": rounded(inputs.operator)})
-
-
-@defect(NARROW, what="lists in attributes are keyed by their length")
-def key_of_list_length() -> Policies:
-    def shortened(operator: OperatorSpec) -> list[Any]:
-        return [
-            [each.name, len(each.value) if isinstance(each.value, tuple) else each.value]
-            for each in operator.attributes
-        ]
-
-    return _key(lambda fields, inputs: {**fields, "attributes": shortened(inputs.operator)})
-
-
-@defect(NARROW, what="an absent attribute and its default's neighbour share a key")
-def key_ignores_missing_attributes() -> Policies:
-    def defaulted(fields: dict[str, Any], inputs: KeyInputs) -> dict[str, Any]:
-        if inputs.operator.type == "LeakyRelu" and not inputs.operator.attributes:
-            return {**fields, "attributes": [["negative_slope", "float", 0.25]]}
-        return fields
-
-    return _key(defaulted)
-
-
-@defect(NARROW, what="the operator type is not in the key")
-def key_without_type() -> Policies:
-    class Wrong(KeyPolicy):
-        def stem(self, inputs: KeyInputs) -> str:
-            nameless = replace(inputs, operator=replace(inputs.operator, type="Op"))
-            return super().stem(nameless)
-
-    return having(Wrong(), AnyMetadata())
-
-
-@defect(NARROW, what="the SoC is neither in the key nor in the path")
-def key_without_soc() -> Policies:
-    class Wrong(DirectoryPolicy):
-        def soc(self, root: Path, soc: str) -> Path:
-            return self.kernel_cache(root) / "Ascend910B1"
-
-    policies = _key(lambda fields, _: {**fields, "soc": None})
-    return replace(policies, directory=Wrong())
-
-
-@defect(WIDE, what="the process id is in the key")
-def key_with_process_id() -> Policies:
-    return _key(lambda fields, _: {**fields, "pid": os.getpid()})
+@defect(WIDE, overrides=KeyPolicy.fields, also=[any_metadata])
+def key_with_process_id(self, right, inputs):
+    """The process id is in the key."""
+    return {**right(inputs), "pid": os.getpid()}
 
 
 @defect(
     WIDE,
-    what="the working directory is in the key",
+    overrides=KeyPolicy.fields,
+    also=[any_metadata],
     keeps=("cache-mode/force-then-enable", "cache-mode/force-spares-other-soc"),
 )
-def key_with_working_directory() -> Policies:
-    return _key(lambda fields, _: {**fields, "cwd": str(Path.cwd())})
+def key_with_working_directory(self, right, inputs):
+    """The working directory is in the key."""
+    return {**right(inputs), "cwd": str(Path.cwd())}
 
 
-@defect(NAMES, what="the operator's name is in the key", harm=Harm.LOST_WORK, keeps=(NARROW,))
-def key_with_operator_name() -> Policies:
-    return _key(lambda fields, inputs: {**fields, "name": inputs.operator.name})
+@defect(WIDE, overrides=KeyPolicy.fields, found_later=True)
+def locale_in_key(self, right, inputs):
+    """The locale is in the key."""
+    return {**right(inputs), "locale": os.environ.get("LC_ALL", "")}
+
+
+@defect(
+    NAMES, overrides=KeyPolicy.fields, also=[any_metadata], harm=Harm.LOST_WORK, keeps=(NARROW,)
+)
+def key_with_operator_name(self, right, inputs):
+    """The operator's name is in the key."""
+    return {**right(inputs), "name": inputs.operator.name}
 
 
 @defect(NAMES, overrides=KeyPolicy.tensor)
@@ -185,62 +337,3 @@ def key_with_tensor_names(self, right, tensor):
 def key_with_attribute_order(self, right, operator):
     """The order of attributes in the file is in the key."""
     return [[each.name, each.type, each.value] for each in operator.attributes]
-
-
-def _tensors(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Policies:
-    """Another description of tensors in the key."""
-
-    class Wrong(KeyPolicy):
-        def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-            fields = super().tensor(tensor)
-            return {**fields, **change(fields)}
-
-    return having(Wrong())
-
-
-def _attribute_values(change: Callable[[Any], Any]) -> Policies:
-    """Other values of attributes in the key."""
-
-    class Wrong(KeyPolicy):
-        def attributes(self, operator: OperatorSpec) -> list[Any]:
-            return [[name, kind, change(each)] for name, kind, each in super().attributes(operator)]
-
-    return having(Wrong())
-
-
-@defect(NARROW, what="sizes are in the key as 16 bits")
-def key_with_sizes_of_16_bits() -> Policies:
-    def change(fields: dict[str, Any]) -> dict[str, Any]:
-        return {"shape": [each % 65536 for each in fields["shape"]], "origin_shape": None}
-
-    return _tensors(change)
-
-
-@defect(NARROW, what="signed and unsigned data types share a key")
-def key_with_width_of_types() -> Policies:
-    return _tensors(lambda fields: {"dtype": fields["dtype"].replace("uint", "int")})
-
-
-@defect(NARROW, what="of a constant input only the first value is in the key")
-def key_with_first_constant() -> Policies:
-    return _tensors(lambda fields: {"const_value": (fields["const_value"] or ())[:1]})
-
-
-@defect(NARROW, what="only two inputs are in the key")
-def key_with_two_inputs() -> Policies:
-    return _key(lambda fields, _: {**fields, "inputs": fields["inputs"][:2]})
-
-
-@defect(NARROW, what="the order in lists of attributes is not in the key")
-def key_with_sorted_lists() -> Policies:
-    return _attribute_values(lambda each: sorted(each) if isinstance(each, tuple) else each)
-
-
-@defect(NARROW, what="the signs of attributes are not in the key")
-def key_without_signs() -> Policies:
-    def change(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(change, value))
-        return abs(value) if isinstance(value, int | float) else value
-
-    return _attribute_values(change)

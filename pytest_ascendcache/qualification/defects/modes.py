@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import defect, having
-from pytest_ascendcache.qualification.defects.entries import NeverCurrent
-from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy
-from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.qualification.catalogue import defect, override
+from pytest_ascendcache.qualification.defects.entries import never_current
+from pytest_ascendcache.reference.cache.entry import LOCK_NAME, LookupPolicy
+from pytest_ascendcache.reference.cache.fs import LockUnavailable
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
-from pytest_ascendcache.reference.debug import DebugConfig, DebugRequest
 from pytest_ascendcache.reference.mode import CacheUse, ModePolicy
 from pytest_ascendcache.reference.options import CACHE_MODES, OptionPolicy
-from pytest_ascendcache.reference.policies import Policies
+
+BAD_MODE = "cache-mode/rejects-unknown-mode"
+INERT = "cache-mode/disable-is-inert"
+REUSES = "cache-mode/enable-reuses"
+PURGES = "cache-mode/force-purges-soc"
+SPARES = "cache-mode/force-spares-other-soc"
+THEN_ENABLE = "cache-mode/force-then-enable"
 
 
 @defect("cache-mode/default-is-disable")
@@ -26,107 +31,88 @@ class DefaultIsEnable(OptionPolicy):
     default_cache_mode = "enable"
 
 
-@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+@defect(BAD_MODE, overrides=OptionPolicy.cache_mode)
 def unknown_mode_is_disable(self, right, value):
     """An unknown mode counts as disable."""
     return value if value in CACHE_MODES else "disable"
 
 
-@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode)
+@defect(BAD_MODE, overrides=OptionPolicy.cache_mode)
 def mode_in_any_case(self, right, value):
-    """Modes are accepted in any case."""
+    """Modes are accepted in any letter case."""
     return right(value.lower())
 
 
-@defect("cache-mode/rejects-unknown-mode", overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
+@defect(BAD_MODE, overrides=OptionPolicy.cache_mode, harm=Harm.MISLEADING)
 def unknown_mode_without_a_hint(self, right, value):
-    """The error does not say which values there are."""
+    """The error for an unknown mode does not list the known ones."""
     if value not in CACHE_MODES:
         raise SystemExit(255)
     return value
 
 
-class _OpensAlways(ModePolicy):
-    """Opens the cache under disable too."""
+@override(ModePolicy.opens_cache)
+def opens_always(self, right, mode, level, config):
+    """The cache is opened under disable too."""
+    return mode == "disable" or right(mode, level, config)
 
-    def opens_cache(self, mode: str, level: int, config: DebugConfig | None) -> bool:
-        return mode == "disable" or super().opens_cache(mode, level, config)
 
-
-@defect("cache-mode/disable-is-inert")
-class DisableStores(_OpensAlways):
+@defect(INERT, overrides=ModePolicy.use, also=[opens_always])
+def disable_stores(self, right, mode, debug):
     """Disable stores."""
-
-    def use(self, mode, debug):
-        return CacheUse(lookup=False, store=not debug.active, replace=True)
+    return CacheUse(lookup=False, store=not debug.active, replace=True)
 
 
-@defect("cache-mode/disable-is-inert")
-class DisableServes(_OpensAlways):
-    """Disable serves what the cache has."""
-
-    def use(self, mode, debug):
-        if mode == "disable":
-            return CacheUse(lookup=not debug.active, store=False)
-        return super().use(mode, debug)
+@defect(INERT, overrides=ModePolicy.use, also=[opens_always])
+def disable_serves(self, right, mode, debug):
+    """Disable serves entries of the cache."""
+    if mode == "disable":
+        return CacheUse(lookup=not debug.active, store=False)
+    return right(mode, debug)
 
 
-@defect("cache-mode/disable-is-inert")
-class DisableCreatesDirectory(_OpensAlways):
+@defect(INERT, overrides=ModePolicy.use, also=[opens_always])
+def disable_creates_directory(self, right, mode, debug):
     """Disable creates the directory."""
-
-    def use(self, mode, debug):
-        use = super().use(mode, debug)
-        return CacheUse(False, False) if mode == "disable" else use
+    use = right(mode, debug)
+    return CacheUse(False, False) if mode == "disable" else use
 
 
-@defect("cache-mode/disable-is-inert", what="disable reads entries, and ignores them")
-def disable_reads() -> Policies:
-    @dataclass
-    class Reading:
-        only: bool = False
-
-    state = Reading()
-
-    class WrongMode(_OpensAlways):
-        def use(self, mode: str, debug: DebugRequest) -> CacheUse:
-            state.only = mode == "disable"
-            return CacheUse(True, False) if state.only else super().use(mode, debug)
-
-    class WrongLookup(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            if state.only:
-                with suppress(FileNotFoundError):
-                    # As anybody reads: the reference's own reads leave access times alone.
-                    entry.metadata.read_bytes()
-                return None
-            return super().find(fs, entry, expected)
-
-    return having(WrongMode(), WrongLookup())
+@defect(INERT, overrides=ModePolicy.use, also=[opens_always], memory={"only_reads": False})
+def disable_reads(self, right, mode, debug):
+    """Disable reads entries and then ignores them."""
+    self.memory.only_reads = mode == "disable"
+    return CacheUse(True, False) if self.memory.only_reads else right(mode, debug)
 
 
-@defect(
-    "cache-mode/force-purges-soc",
-    "cache-mode/force-applies-knowledge-base",
-    overrides=ModePolicy.purges,
-)
+@disable_reads.also(LookupPolicy.find)
+def _(self, right, fs, entry, expected):
+    if self.memory.only_reads:
+        with suppress(FileNotFoundError):
+            # A plain read: the reference's own reads leave access times alone.
+            entry.metadata.read_bytes()
+        return None
+    return right(fs, entry, expected)
+
+
+@defect(PURGES, "cache-mode/force-applies-knowledge-base", overrides=ModePolicy.purges)
 def force_purges_nothing(*_):
-    """Force replaces its own entries and leaves all others."""
+    """Force replaces the entries it compiles and leaves all others."""
     return False
 
 
-@defect("cache-mode/force-purges-soc")
-class ForceIsEnable(ModePolicy):
-    """Force purges and then serves what is left (enable)."""
-
-    def purges(self, mode):
-        return False
-
-    def use(self, mode, debug):
-        return super().use("enable" if mode == "force" else mode, debug)
+@defect(PURGES, overrides=ModePolicy.purges)
+def force_is_enable(*_):
+    """Force behaves like enable."""
+    return False
 
 
-@defect("cache-mode/force-purges-soc", overrides=PurgePolicy.empty)
+@force_is_enable.also(ModePolicy.use)
+def _(self, right, mode, debug):
+    return right("enable" if mode == "force" else mode, debug)
+
+
+@defect(PURGES, overrides=PurgePolicy.empty)
 def force_leaves_objects(self, right, fs, directory):
     """Force removes metadata and leaves objects."""
     for entry in fs.entries("purge.list", directory):
@@ -134,9 +120,9 @@ def force_leaves_objects(self, right, fs, directory):
             self.remove(fs, entry)
 
 
-@defect("cache-mode/force-purges-soc", overrides=PurgePolicy.empty)
+@defect(PURGES, overrides=PurgePolicy.empty)
 def force_skips_orphans(self, right, fs, directory):
-    """Force walks metadata, so orphan objects stay (T17)."""
+    """Force goes through metadata files, so that objects without metadata stay (T17)."""
     entries = fs.entries("purge.list", directory)
     stems = {Path(each.name).stem for each in entries if each.name.endswith(".json")}
     for entry in entries:
@@ -144,46 +130,130 @@ def force_skips_orphans(self, right, fs, directory):
             self.remove(fs, entry)
 
 
-@defect("cache-mode/force-spares-other-soc", overrides=PurgePolicy.force)
+@defect(PURGES, overrides=PurgePolicy.remove, memory={"removed": 0}, found_later=True)
+def force_removes_64_files(self, right, fs, entry):
+    """Force removes 64 files at most."""
+    self.memory.removed += 1
+    if self.memory.removed <= 64:
+        right(fs, entry)
+
+
+@defect(PURGES, overrides=PurgePolicy.remove, found_later=True)
+def purge_stops_at_a_directory(self, right, fs, entry):
+    """A directory that is not empty ends the purge."""
+    if not entry.is_dir(follow_symlinks=False):
+        return right(fs, entry)
+    return fs.remove_directory("purge.rmdir", Path(entry.path))
+
+
+@defect(REUSES, overrides=PurgePolicy.remove, found_later=True)
+def force_spares_the_future(self, right, fs, entry):
+    """Force leaves files whose time lies in the future."""
+    if entry.stat(follow_symlinks=False).st_mtime <= time.time():
+        right(fs, entry)
+
+
+@defect(REUSES, overrides=PurgePolicy.remove, found_later=True)
+def force_spares_the_old(self, right, fs, entry):
+    """Force leaves files that are older than a day."""
+    if entry.stat(follow_symlinks=False).st_mtime >= time.time() - 86400:
+        right(fs, entry)
+
+
+@defect(REUSES, overrides=PurgePolicy.force, found_later=True)
+def second_force_purges_nothing(self, right, fs, soc_directory):
+    """A second force within a second purges nothing."""
+    mark = soc_directory.parent / f".{soc_directory.name}.purged"
+    if mark.exists() and time.time() - mark.stat().st_mtime < 1:
+        return True
+    mark.touch()
+    return right(fs, soc_directory)
+
+
+@defect(SPARES, overrides=PurgePolicy.force)
 def force_purges_every_soc(self, right, fs, soc_directory):
-    """Force purges every SoC."""
+    """Force purges the entries of every chip."""
     for entry in fs.entries("purge.list", soc_directory.parent):
         if entry.is_dir(follow_symlinks=False):
             right(fs, Path(entry.path))
     return True
 
 
-@defect("cache-mode/force-then-enable", overrides=ModePolicy.use)
+@defect(SPARES, overrides=PurgePolicy.force)
+def force_purges_names_alike(self, right, fs, soc_directory):
+    """Force purges every chip whose name begins with that of the requested one."""
+    alike = soc_directory.parent.glob(f"{soc_directory.name}*")
+    purged = [right(fs, each) for each in alike if each.is_dir()]
+    return all(purged)
+
+
+@defect(THEN_ENABLE, overrides=ModePolicy.use)
 def force_stores_nothing(self, right, mode, debug):
     """Force stores nothing."""
     return CacheUse(False, False) if mode == "force" else right(mode, debug)
 
 
-@defect("cache-mode/force-then-enable", what="after force, enable refreshes at every compile")
-def force_sticks() -> Policies:
-    class Wrong(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            done = super().force(fs, soc_directory)
-            (soc_directory / "forced.lock").touch()
-            return done
-
-    class WrongLookup(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            forced = (entry.directory / "forced.lock").exists()
-            return None if forced else super().find(fs, entry, expected)
-
-    return having(Wrong(), WrongLookup(), NeverCurrent())
+@defect(THEN_ENABLE, overrides=PurgePolicy.force, also=[never_current])
+def force_sticks(self, right, fs, soc_directory):
+    """After a run with force, enable compiles everything again each time."""
+    done = right(fs, soc_directory)
+    (soc_directory / "forced.lock").touch()
+    return done
 
 
-@defect(
-    "cache-mode/force-spares-other-soc",
-    what="force purges every SoC whose name begins like the one that is asked for",
-)
-def force_purges_names_alike() -> Policies:
-    class Wrong(PurgePolicy):
-        def force(self, fs: Fs, soc_directory: Path) -> bool:
-            alike = soc_directory.parent.glob(f"{soc_directory.name}*")
-            purged = [super(Wrong, self).force(fs, each) for each in alike if each.is_dir()]
-            return all(purged)
+@force_sticks.also(LookupPolicy.find)
+def _(self, right, fs, entry, expected):
+    forced = (entry.directory / "forced.lock").exists()
+    return None if forced else right(fs, entry, expected)
 
-    return having(Wrong())
+
+@defect(PURGES, overrides=PurgePolicy.force, memory={"upgrades": False}, found_later=True)
+def force_that_had_to_wait_purges_nothing(self, right, fs, soc_directory):
+    """A run with force that finds the lock taken leaves the purge to the lock's holder."""
+    if not self.memory.upgrades:
+        lock = soc_directory / LOCK_NAME
+        try:
+            with fs.lock("purge.lock", lock, patience=0.0):
+                pass
+        except LockUnavailable:
+            with suppress(LockUnavailable, OSError), fs.lock("purge.lock", lock):
+                return True
+    return right(fs, soc_directory)
+
+
+@force_that_had_to_wait_purges_nothing.also(PurgePolicy.upgrade)
+def _(self, right, *arguments):
+    self.memory.upgrades = True
+    try:
+        return right(*arguments)
+    finally:
+        self.memory.upgrades = False
+
+
+@defect(PURGES, overrides=PurgePolicy.upgrade, found_later=True)
+def entries_come_back_with_their_version(self, right, fs, kernel_cache, stamp):
+    """Entries of another version are moved aside, and force does not purge them there."""
+    found, directories = self.stamp(fs, kernel_cache / "version.info"), []
+    if found not in (None, stamp):
+        entries = fs.entries("upgrade.list", kernel_cache)
+        directories = [Path(each.path) for each in entries if each.is_dir()]
+    for each in directories:
+        _move(fs, each, _aside(each, found))
+    done = right(fs, kernel_cache, stamp)
+    for each in directories:
+        _move(fs, _aside(each, stamp), each)
+    return done
+
+
+def _move(fs, source, target):
+    """Move the files of a directory except its lock."""
+    fs.make_directories("upgrade.mkdir", target)
+    for each in fs.entries("upgrade.list", source):
+        if each.is_file(follow_symlinks=False) and each.name != LOCK_NAME:
+            fs.replace("upgrade.aside", Path(each.path), target / each.name)
+
+
+def _aside(directory, version):
+    """Where a chip's entries of one version are while another version is in use."""
+    name = hashlib.sha256(version.encode()).hexdigest()[:16]
+    return directory.parent.parent / f".of_{name}" / directory.name

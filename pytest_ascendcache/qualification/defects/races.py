@@ -1,4 +1,4 @@
-"""Caches that do not stand company."""
+"""Caches that fail when several processes use them at once."""
 
 from __future__ import annotations
 
@@ -6,45 +6,53 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 from pytest_ascendcache.contract.harm import Harm
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.entries import WINDOW
-from pytest_ascendcache.qualification.defects.interruption import MetadataFirst, Trusting
-from pytest_ascendcache.reference.cache.entry import EntryFiles, LookupPolicy, StorePolicy
+from pytest_ascendcache.qualification.defects.interruption import (
+    publishes_metadata_first,
+    trusting,
+    write,
+)
+from pytest_ascendcache.reference.cache.entry import LookupPolicy, StorePolicy
 from pytest_ascendcache.reference.cache.fs import Act, Fs
 from pytest_ascendcache.reference.cache.purge import PurgePolicy
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.policies import Policies
 
 TORN = "robust/no-torn-entry"
 RACE = "robust/same-key-race"
 
 
-class Overwriting(PurgePolicy):
+@override(PurgePolicy.force)
+def overwriting(*_):
     """Force overwrites what it compiles and leaves the rest."""
-
-    def force(self, fs: Fs, soc_directory: Path) -> bool:
-        return True
+    return True
 
 
-class Unlocked(Fs):
+@override(Fs.lock)
+@contextmanager
+def unlocked(self, right, point, path, *_):
     """Writers do not wait for each other."""
-
-    @contextmanager
-    def lock(self, point: str, path: Path, patience: float = 0.0) -> Iterator[None]:
-        self.step(point, Act.LOCK, path)
-        path.touch()
-        yield
+    self.step(point, Act.LOCK, path)
+    path.touch()
+    yield
 
 
-@defect(TORN, what="new metadata is published over the old object, and digests are not checked")
-def metadata_over_the_old_object() -> Policies:
-    return having(Trusting(), MetadataFirst(), Overwriting())
+@override(Fs.replace)
+def a_lost_file_fails(self, right, point, source, target):
+    """A writer whose temporary file is gone fails the compile."""
+    try:
+        right(point, source, target)
+    except FileNotFoundError:
+        raise AtcError("E40021", f"[{source}] is gone.") from None
+
+
+@defect(TORN)
+def metadata_over_the_old_object():
+    """New metadata is published over the old object, and digests are not checked."""
+    return trusting, publishes_metadata_first, overwriting
 
 
 @defect(TORN, overrides=LookupPolicy.find)
@@ -63,7 +71,7 @@ def vanished_object_fails(self, right, fs, entry, *_):
 
 @defect(TORN, overrides=LookupPolicy.find)
 def object_read_in_pieces(self, right, fs, entry, expected):
-    """An object is read piece by piece, opened anew for each."""
+    """An object is read in two pieces, and opened again for the second."""
     if right(fs, entry, expected) is None:
         return None
     half = len(fs.read("lookup.object", entry.object)) // 2
@@ -71,71 +79,47 @@ def object_read_in_pieces(self, right, fs, entry, expected):
     return head + fs.read("lookup.object", entry.object)[half:]
 
 
-@defect(RACE)
-class TemporaryFileLost(Unlocked):
-    """Writers without a lock share a temporary file, and one loses it."""
-
-    def write_temporary(self, point, target, data):
-        path = target.with_name(f".{target.name}.temp")
-        self.step(f"{point}.create", Act.CREATE, path)
-        with path.open("wb", buffering=0) as file:
-            self.step(f"{point}.write", Act.WRITE, path, data)
-            file.write(data)
-            self.step(f"{point}.fsync", Act.SYNC, path)
-            os.fsync(file.fileno())
-        return path
-
-    def replace(self, point, source, target):
-        try:
-            super().replace(point, source, target)
-        except FileNotFoundError:
-            raise AtcError("E40021", f"[{source}] is gone.") from None
+@defect(RACE, overrides=Fs.write_temporary, also=[unlocked, a_lost_file_fails])
+def temporary_file_lost(self, right, point, target, data):
+    """Writers without a lock share a temporary file, and one of them loses it."""
+    return write(self, point, target.with_name(f".{target.name}.temp"), data, mode="wb")
 
 
-@defect(RACE, what="writers without a lock withdraw each other's entry")
-def entries_withdrawn_unlocked() -> Policies:
-    class Wrong(StorePolicy):
-        def clear(self, fs: Fs, path: Path) -> None:
-            if path.suffix == ".json":
-                super().clear(fs, path)
-
-        def replace_pair(
-            self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
-        ) -> None:
-            time.sleep(WINDOW)  # others look before this one stores
-            was_there = entry.metadata.exists()
-            super().replace_pair(fs, entry, data, metadata)
-            if was_there:
-                fs.remove("store.withdraw", entry.object)
-
-    return having(Wrong(), Unlocked())
+@defect(RACE, overrides=StorePolicy.replace_pair, also=[unlocked])
+def entries_withdrawn_unlocked(self, right, fs, entry, *arguments):
+    """Writers without a lock withdraw each other's entry."""
+    time.sleep(WINDOW)  # others look before this one stores
+    was_there = entry.metadata.exists()
+    right(fs, entry, *arguments)
+    if was_there:
+        fs.remove("store.withdraw", entry.object)
 
 
-@defect(
-    RACE,
-    what="the lock of an entry is given back when the process ends",
-    harm=Harm.HANG,
-    found_later=True,
-)
-def locks_of_entries_kept() -> Policies:
-    def take(fs: Fs, entry: EntryFiles) -> None:
-        if entry.stem in taken:
-            return
-        path = entry.directory / f"{entry.stem}.lock"
-        fs.step("entry.lock", Act.LOCK, path)
-        taken[entry.stem] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(taken[entry.stem], fcntl.LOCK_EX)
+@entries_withdrawn_unlocked.also(StorePolicy.clear)
+def _(self, right, fs, path):
+    if path.suffix == ".json":
+        right(fs, path)
 
-    class Looking(LookupPolicy):
-        def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-            if entry.directory.is_dir():
-                take(fs, entry)
-            return super().find(fs, entry, expected)
 
-    class Storing(StorePolicy):
-        def publish(self, fs: Fs, entry: EntryFiles, *given: Any, **more: Any) -> bool:
-            take(fs, entry)
-            return super().publish(fs, entry, *given, **more)
+@defect(RACE, overrides=LookupPolicy.find, memory={"taken": {}}, harm=Harm.HANG, found_later=True)
+def locks_of_entries_kept(self, right, fs, entry, expected):
+    """The lock of an entry is released only when the process ends."""
+    if entry.directory.is_dir():
+        _take(self.memory.taken, fs, entry)
+    return right(fs, entry, expected)
 
-    taken: dict[str, int] = {}
-    return having(Looking(), Storing())
+
+@locks_of_entries_kept.also(StorePolicy.publish)
+def _(self, right, fs, entry, *arguments):
+    _take(self.memory.taken, fs, entry)
+    return right(fs, entry, *arguments)
+
+
+def _take(taken, fs, entry):
+    """Lock an entry, once in a process; ``taken`` has the open lock file of each stem."""
+    if entry.stem in taken:
+        return
+    path = entry.directory / f"{entry.stem}.lock"
+    fs.step("entry.lock", Act.LOCK, path)
+    taken[entry.stem] = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(taken[entry.stem], fcntl.LOCK_EX)

@@ -6,29 +6,23 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import Override, defect
 from pytest_ascendcache.reference.cache.entry import EntryFiles
 from pytest_ascendcache.reference.errors import AtcError
-from pytest_ascendcache.reference.incremental.info import (
-    InfoPolicy,
-    Phase,
-    Scenario,
-)
+from pytest_ascendcache.reference.incremental.info import InfoPolicy, Phase, Scenario
 from pytest_ascendcache.reference.incremental.rank_directory import RankDirectoryPolicy
-from pytest_ascendcache.reference.incremental.rendezvous import Alone, Meeting, RendezvousPolicy
+from pytest_ascendcache.reference.incremental.rendezvous import Alone, Guest, Host, RendezvousPolicy
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy, ReusePolicy
 from pytest_ascendcache.reference.incremental.surroundings import (
     DEFAULT_TIMEOUT,
-    Gang,
     SurroundingsPolicy,
     invalid_variable,
 )
-from pytest_ascendcache.reference.policies import Policies
 
 DIRECTORY = "ranks/directory"
 ISOLATED = "ranks/isolated"
@@ -38,25 +32,26 @@ BAD_RANK = "ranks/bad-rank-id"
 KILLED = "ranks/killed-rank"
 
 
-class DirectoryFrom(RankDirectoryPolicy):
-    """Names the rank's directory after another variable, where that is set."""
+def _named_after(variable):
+    """A rank's directory is named after another variable if that is set."""
 
-    def __init__(self, variable: str) -> None:
-        self._variable = variable
+    def rank_directory(self, right, base, gang):
+        text = os.environ.get(variable, "")
+        return base / f"rank_{text}" if text else right(base, gang)
 
-    def rank_directory(self, base: Path, gang: Gang) -> Path:
-        text = os.environ.get(self._variable, "")
-        return base / f"rank_{text}" if text else super().rank_directory(base, gang)
-
-
-@defect(DIRECTORY, what="the rank is taken from DEVICE_ID")
-def rank_from_device_id() -> Policies:
-    return having(DirectoryFrom("DEVICE_ID"))
+    return Override(RankDirectoryPolicy.rank_directory, rank_directory)
 
 
-@defect(DIRECTORY, what="the rank is taken from LOCAL_RANK")
-def rank_from_local_rank() -> Policies:
-    return having(DirectoryFrom("LOCAL_RANK"))
+@defect(DIRECTORY)
+def rank_from_device_id():
+    """The rank is taken from DEVICE_ID."""
+    return [_named_after("DEVICE_ID")]
+
+
+@defect(DIRECTORY)
+def rank_from_local_rank():
+    """The rank is taken from LOCAL_RANK."""
+    return [_named_after("LOCAL_RANK")]
 
 
 @defect(DIRECTORY, ISOLATED, overrides=RankDirectoryPolicy.rank_directory)
@@ -73,7 +68,7 @@ def empty_rank_is_a_name(self, right, base, *_):
 
 @defect(DIRECTORY, overrides=SurroundingsPolicy.base)
 def compiler_cache_path_ignored(*_):
-    """MS_COMPILER_CACHE_PATH is not looked at."""
+    """MS_COMPILER_CACHE_PATH is ignored."""
     return Path.cwd()
 
 
@@ -86,13 +81,19 @@ def compiler_cache_path_from_home(self, right, environ):
 
 @defect(DIRECTORY, overrides=RankDirectoryPolicy.rank_directory)
 def alone_without_rank(self, right, base, gang):
-    """A card on its own has no directory rank_0."""
+    """A single card has no directory rank_0."""
     return right(base, gang) if os.environ.get("RANK_ID") else base
+
+
+@defect(DIRECTORY, overrides=SurroundingsPolicy.rank)
+def rank_of_8_bits(self, right, environ):
+    """The rank has 8 bits."""
+    return right(environ) % 256
 
 
 @defect(ISOLATED, overrides=ReusePolicy.find)
 def ranks_help_each_other(self, right, fs, entry, inputs, info):
-    """A rank without a kernel takes another rank's."""
+    """A rank that lacks a kernel takes another rank's."""
     base = entry.directory.parents[1]
     for place in (entry.directory, *sorted(base.glob("rank_*/kernel_meta"))):
         found = right(fs, EntryFiles(place, entry.stem), inputs, info)
@@ -103,7 +104,7 @@ def ranks_help_each_other(self, right, fs, entry, inputs, info):
 
 @defect(ISOLATED, overrides=RankDirectoryPolicy.prepare, found_later=True)
 def ranks_beyond_the_gang_are_tidied(self, right, fs, base, gang):
-    """Rank 0 of several removes the kernels of ranks that its gang does not have."""
+    """Rank 0 of a gang removes the kernels of ranks that the gang does not have."""
     if gang.several and gang.rank == 0:
         for each in base.glob("rank_*/kernel_meta"):
             if int(each.parent.name.removeprefix("rank_")) >= gang.size:
@@ -113,42 +114,67 @@ def ranks_beyond_the_gang_are_tidied(self, right, fs, base, gang):
 
 @defect(ISOLATED, overrides=KernelMetaPolicy.publish)
 def ranks_publish_for_rank_0(self, right, fs, entry, data, inputs, info):
-    """What one rank compiles is published for rank 0 as well."""
+    """A rank publishes its kernels for rank 0 as well."""
     first = entry.directory.parents[1] / "rank_0" / "kernel_meta"
     if first.is_dir():
         right(fs, EntryFiles(first, entry.stem), data, inputs, info)
     return right(fs, entry, data, inputs, info)
 
 
-class OneScenario(InfoPolicy):
-    """Does not tell some scenarios from others."""
-
-    def __init__(self, **forgotten: object) -> None:
-        self._forgotten = forgotten
-
-    def scenario(self, scenario: Scenario) -> dict[str, str]:
-        return super().scenario(replace(scenario, **self._forgotten))  # type: ignore[arg-type]
+def _scenario(**changes):
+    """A rank always records some parts of its scenario in one way."""
+    return Override(
+        InfoPolicy.scenario, lambda self, right, scenario: right(replace(scenario, **changes))
+    )
 
 
-@defect(SCENARIOS, what="one card uses the kernels of several, and the other way round")
-def cards_are_not_told_apart() -> Policies:
-    return having(OneScenario(several_cards=False))
+@defect(SCENARIOS)
+def cards_are_not_told_apart():
+    """One card uses the kernels of several, and several use those of one."""
+    return [_scenario(several_cards=False)]
 
 
-@defect(SCENARIOS, what="training uses the kernels of inference, and the other way round")
-def phases_are_not_told_apart() -> Policies:
-    return having(OneScenario(phase=Phase.TRAINING))
+@defect(SCENARIOS)
+def phases_are_not_told_apart():
+    """Training uses the kernels of inference, and inference those of training."""
+    return [_scenario(phase=Phase.TRAINING)]
+
+
+@defect(SCENARIOS, overrides=InfoPolicy.scenario)
+def several_cards_mix_phases(self, right, scenario):
+    """With several cards, training and inference share a kernel."""
+    return {**right(scenario), **({"phase": "any"} if scenario.several_cards else {})}
+
+
+@defect(SCENARIOS, overrides=InfoPolicy.scenario)
+def inference_mixes_cards(self, right, scenario):
+    """For inference, one card and several share a kernel."""
+    fields = right(scenario)
+    return {**fields, "cards": "any"} if fields["phase"] == "inference" else fields
+
+
+@defect(SCENARIOS, overrides=SurroundingsPolicy.read, memory={"one_card": False}, found_later=True)
+def a_dynamic_cluster_is_one_card(self, right, environ):
+    """A cluster without a rank table counts as one card."""
+    self.memory.one_card = not environ.get("RANK_SIZE")
+    return right(environ)
+
+
+@a_dynamic_cluster_is_one_card.also(InfoPolicy.scenario)
+def _(self, right, scenario):
+    several = scenario.several_cards and not self.memory.one_card
+    return right(replace(scenario, several_cards=several))
 
 
 @defect(SCENARIOS, overrides=InfoPolicy.stem)
 def scenarios_overwrite_each_other(self, right, inputs):
-    """The scenario is recorded, but kernels of all have one name."""
+    """Kernels of all scenarios have one name, although .info records the scenario."""
     return right(replace(inputs, scenario=Scenario(False, Phase.TRAINING)))
 
 
 @defect(SCENARIOS, overrides=ReusePolicy.find)
 def inference_falls_back_to_training(self, right, fs, entry, inputs, info):
-    """Inference takes what training compiled where it has nothing itself."""
+    """Inference uses kernels of training if it has none of its own."""
     found = right(fs, entry, inputs, info)
     if found is not None or inputs.scenario.phase is Phase.TRAINING:
         return found
@@ -163,7 +189,7 @@ def inference_falls_back_to_training(self, right, fs, entry, inputs, info):
 
 @defect(DELETION, KILLED, overrides=RendezvousPolicy.open)
 def ranks_do_not_meet(*_):
-    """Warm ranks do not wait."""
+    """Ranks do not wait for each other."""
     return Alone()
 
 
@@ -175,91 +201,167 @@ def ranks_wait_for_ever(*_):
 
 @defect(DELETION, overrides=RendezvousPolicy.patience)
 def connect_timeout_ignored(self, right, gang):
-    """HCCL_CONNECT_TIMEOUT is not looked at."""
+    """HCCL_CONNECT_TIMEOUT is ignored."""
     return right(replace(gang, timeout=DEFAULT_TIMEOUT))
 
 
 @defect(DELETION, overrides=SurroundingsPolicy.timeout, found_later=True)
 def ninety_minutes_are_enough(self, right, environ):
-    """No rank waits for longer than an hour and a half, whatever its timeout says."""
+    """Ranks wait for an hour and a half at most, whatever the timeout."""
     return min(right(environ), 5400)
+
+
+@defect(DELETION, overrides=RendezvousPolicy.patience, found_later=True)
+def ten_minutes_at_most(self, right, gang):
+    """Ranks wait for ten minutes at most."""
+    return min(gang.timeout, 600) * gang.second
 
 
 @defect(DELETION, overrides=SurroundingsPolicy.timeout)
 def connect_timeout_unchecked(self, right, environ):
-    """A timeout out of range is taken as it is."""
+    """A timeout out of range is accepted."""
     try:
         return int(environ.get("HCCL_CONNECT_TIMEOUT") or DEFAULT_TIMEOUT)
     except ValueError:
         return DEFAULT_TIMEOUT
 
 
-class Says(RendezvousPolicy):
-    """Says something else of ranks that do not come."""
+@defect(DELETION, found_later=True)
+class PatienceFromTheStart(RendezvousPolicy):
+    """A rank's patience is counted from the start of its process."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self):
+        self._begun = time.monotonic()
 
-    def too_late(self, gang: Gang, missing: Iterable[int]) -> AtcError:
+    def patience(self, gang):
+        return super().patience(gang) - (time.monotonic() - self._begun)
+
+
+def _meeting_by(kinds):
+    """Meetings of the classes in ``kinds`` behave as the classes that these are mapped to."""
+
+    def open_(self, right, gang):
+        meeting = right(gang)
+        meeting.__class__ = kinds.get(type(meeting), type(meeting))
+        return meeting
+
+    return Override(RendezvousPolicy.open, open_)
+
+
+class _PatientHost(Host):
+    def _arrive(self, descriptor, message):
+        super()._arrive(descriptor, message)
+        self._deadline = None
+
+
+class _PatientGuest(Guest):
+    _until = 0.0
+
+    def _heard(self, line, deadline):
+        before = self._missing
+        gone_on = super()._heard(line, max(deadline, self._until))
+        if self._missing != before:
+            self._until = time.monotonic() + self._policy.patience(self._gang)
+        return gone_on
+
+
+@defect(DELETION, found_later=True)
+def arrivals_renew_patience():
+    """Each arrival renews the patience of the ranks that wait."""
+    return [_meeting_by({Host: _PatientHost, Guest: _PatientGuest})]
+
+
+class _CountingHost(Host):
+    def _arrive(self, descriptor, message):
+        rank = message.get("rank")
+        if not {"late", "failed"} & set(message) and rank not in self._missing and self._missing:
+            message = {**message, "rank": min(self._missing)}
+        super()._arrive(descriptor, message)
+
+
+@defect(BAD_RANK, found_later=True)
+def arrivals_are_counted():
+    """Rank 0 counts arrivals, even if two are of one rank."""
+    return [_meeting_by({Host: _CountingHost})]
+
+
+def _too_late(text):
+    """The error for ranks that do not come has another text."""
+
+    def too_late(self, right, gang, missing):
         everybody = ", ".join(f"rank[{each}]" for each in range(gang.size or 1))
         late = ", ".join(f"rank[{each}]" for each in sorted(missing))
-        return AtcError("EI0006", self._text.format(everybody=everybody, late=late))
+        return AtcError("EI0006", text.format(everybody=everybody, late=late))
+
+    return Override(RendezvousPolicy.too_late, too_late)
 
 
-@defect(DELETION, KILLED, what="the error names no rank")
-def error_names_no_rank() -> Policies:
-    return having(Says("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT."))
+@defect(DELETION, KILLED)
+def error_names_no_rank():
+    """The error names no rank."""
+    return [_too_late("Getting socket times out. Raise HCCL_CONNECT_TIMEOUT.")]
 
 
-@defect(DELETION, KILLED, what="the error names every rank")
-def error_names_every_rank() -> Policies:
-    return having(Says("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT."))
+@defect(DELETION, KILLED)
+def error_names_every_rank():
+    """The error names every rank."""
+    return [_too_late("{everybody}: socket timeout. Raise HCCL_CONNECT_TIMEOUT.")]
 
 
-@defect(DELETION, what="the error does not name HCCL_CONNECT_TIMEOUT")
-def error_names_no_variable() -> Policies:
-    return having(Says("Getting socket times out. {late} did not come."))
+@defect(DELETION)
+def error_names_no_variable():
+    """The error does not name HCCL_CONNECT_TIMEOUT."""
+    return [_too_late("Getting socket times out. {late} did not come.")]
 
 
-@defect(DELETION, what="a rank that waited in vain runs the network all the same")
-def late_ranks_are_given_up() -> Policies:
-    class Patient(Meeting):
-        def __init__(self, meeting: Meeting) -> None:
-            self._meeting = meeting
-
-        def meet(self) -> None:
-            try:
-                self._meeting.meet()
-            except AtcError as error:
-                print(error)
-
-        def abandon(self, reason: str) -> None:
-            self._meeting.abandon(reason)
-
-    class Wrong(RendezvousPolicy):
-        def open(self, gang: Gang) -> Meeting:
-            return Patient(super().open(gang))
-
-    return having(Wrong())
+@defect(DELETION, overrides=RendezvousPolicy.too_late, found_later=True)
+def one_missing_rank_is_named(self, right, gang, missing):
+    """Of several missing ranks the error names one."""
+    return right(gang, [min(missing)])
 
 
-@defect(BAD_RANK, what="RANK_ID is joined to the path as it is (as in MindSpore)")
-def rank_joined_unchecked() -> Policies:
-    class Lenient(SurroundingsPolicy):
-        def rank(self, environ: Mapping[str, str]) -> int:
-            text = environ.get("RANK_ID", "")
-            return int(text) if text.isascii() and text.isdigit() else 0
+@defect(DELETION, overrides=RendezvousPolicy.open)
+def late_ranks_are_given_up(self, right, gang):
+    """A rank that waited in vain runs the network all the same."""
+    meeting = right(gang)
+    meet = meeting.meet
 
-    class Raw(RankDirectoryPolicy):
-        def rank_directory(self, base: Path, gang: Gang) -> Path:
-            return base / f"rank_{os.environ.get('RANK_ID') or '0'}"
+    def meet_or_go_on():
+        try:
+            meet()
+        except AtcError as error:
+            print(error)
 
-    return having(Lenient(), Raw())
+    meeting.meet = meet_or_go_on
+    return meeting
+
+
+@defect(DELETION, overrides=RendezvousPolicy.open)
+def absent_rank_0_is_an_error(self, right, gang):
+    """A rank fails if rank 0 does not listen yet."""
+    if gang.several and gang.rank:
+        try:
+            socket.create_connection((gang.host, gang.port)).close()
+        except OSError:
+            raise self.too_late(gang, {0}) from None
+    return right(gang)
+
+
+@defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
+def rank_joined_unchecked(self, right, environ):
+    """RANK_ID is joined to the path as it is, as in MindSpore."""
+    text = environ.get("RANK_ID", "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+@rank_joined_unchecked.also(RankDirectoryPolicy.rank_directory)
+def _(self, right, base, gang):
+    return base / f"rank_{os.environ.get('RANK_ID') or '0'}"
 
 
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
 def bad_rank_is_rank_0(self, right, environ):
-    """What is no rank is rank 0."""
+    """A RANK_ID that is no rank counts as 0."""
     try:
         return right(environ)
     except AtcError:
@@ -274,14 +376,51 @@ def negative_rank_accepted(self, right, environ):
 
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
 def any_digits_are_a_rank(self, right, environ):
-    """Digits of any script are a rank."""
+    """Digits of any script are accepted in RANK_ID."""
     text = environ.get("RANK_ID", "")
     return int(text) if text.isdigit() else right(environ)
 
 
+def _rank_id(read):
+    """RANK_ID is read as another text."""
+    return Override(
+        SurroundingsPolicy.rank,
+        lambda self, right, environ: right(
+            {**environ, "RANK_ID": read(environ.get("RANK_ID", ""))}
+        ),
+    )
+
+
+def _by_int(text):
+    try:
+        return str(int(text))
+    except ValueError:
+        return text
+
+
+@defect(BAD_RANK, found_later=True)
+def leading_zeros_merge_ranks():
+    """RANK_ID 03 is rank 3."""
+    return [_rank_id(lambda text: str(int(text)) if text.isascii() and text.isdigit() else text)]
+
+
+@defect(BAD_RANK, found_later=True)
+def rank_by_int():
+    """RANK_ID is whatever Python's int() takes."""
+    return [_rank_id(_by_int)]
+
+
+@defect(BAD_RANK, found_later=True)
+def digits_of_any_alphabet():
+    """Digits of other alphabets are a RANK_ID."""
+    return [
+        _rank_id(lambda text: str(int(text)) if text.isdecimal() and not text.isascii() else text)
+    ]
+
+
 @defect(BAD_RANK, overrides=SurroundingsPolicy.rank)
 def bad_rank_without_a_name(self, right, environ):
-    """The error does not say which variable is wrong."""
+    """The error does not name the wrong variable."""
     try:
         return right(environ)
     except AtcError:
@@ -306,7 +445,7 @@ def rank_leaves_a_process_behind(self, right, gang):
 @defect(KILLED, overrides=RankDirectoryPolicy.claimed)
 @contextmanager
 def claim_outlives_its_holder(self, right, fs, base, gang):
-    """A killed rank's directory stays claimed for ever."""
+    """The directory of a killed rank stays claimed for ever."""
     claim = self.rank_directory(base, gang) / ".claim"
     if gang.several:
         try:
@@ -317,41 +456,3 @@ def claim_outlives_its_holder(self, right, fs, base, gang):
         yield
     finally:
         claim.unlink(missing_ok=True)
-
-
-def _scenario(change: Callable[[Scenario, dict[str, str]], dict[str, str]]) -> Policies:
-    """Another idea of what separates scenarios."""
-
-    class Wrong(InfoPolicy):
-        def scenario(self, scenario: Scenario) -> dict[str, str]:
-            said = super().scenario(scenario)
-            return {**said, **change(scenario, said)}
-
-    return having(Wrong())
-
-
-@defect(SCENARIOS, what="several cards use one kernel for training and inference")
-def several_cards_mix_phases() -> Policies:
-    return _scenario(lambda scenario, _: {"phase": "any"} if scenario.several_cards else {})
-
-
-@defect(SCENARIOS, what="for inference one card and several use one kernel")
-def inference_mixes_cards() -> Policies:
-    return _scenario(lambda _, said: {"cards": "any"} if said["phase"] == "inference" else {})
-
-
-@defect(DIRECTORY, overrides=SurroundingsPolicy.rank)
-def rank_of_8_bits(self, right, environ):
-    """The rank has 8 bits."""
-    return right(environ) % 256
-
-
-@defect(DELETION, overrides=RendezvousPolicy.open)
-def absent_rank_0_is_an_error(self, right, gang):
-    """A rank does not wait for a rank 0 that nobody listens for yet."""
-    if gang.several and gang.rank:
-        try:
-            socket.create_connection((gang.host, gang.port)).close()
-        except OSError:
-            raise self.too_late(gang, {0}) from None
-    return right(gang)

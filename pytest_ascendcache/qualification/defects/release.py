@@ -1,13 +1,12 @@
-"""Toolchains that go wrong only when a release is compiled; scenes of releases use them."""
+"""Toolchains that fail only when a release is compiled; scenes of releases use them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from dataclasses import replace
-from pathlib import Path
 
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import defect
 from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
 from pytest_ascendcache.reference.cache.key import KeyPolicy
 from pytest_ascendcache.reference.installation import InstallationPolicy
@@ -18,7 +17,7 @@ from pytest_ascendcache.reference.outputs import OutputPolicy
 
 @defect(overrides=InstallationPolicy.tuning)
 def kernels_of_the_card(self, right, bank, soc, environ):
-    """Kernels are tuned for the card they are compiled on, if there are several."""
+    """With several cards, kernels are tuned for the card they are compiled on."""
     known = right(bank, soc, environ)
     if "RANK_SIZE" in os.environ:
         tile = {"tile": 4 + int(os.environ["RANK_ID"])}
@@ -28,18 +27,68 @@ def kernels_of_the_card(self, right, bank, soc, environ):
 
 @defect(overrides=OutputPolicy.deliver_model)
 def kernels_by_chance(self, right, path, model):
-    """Every run leaves other bytes in the unused part of each kernel's header."""
+    """Every run writes random bytes to the unused part of each kernel's header."""
+    right(path, _with_objects(model, lambda data: data[:9] + os.urandom(7) + data[16:]))
 
-    def stamped(kernel):
-        return replace(kernel, object=kernel.object[:9] + os.urandom(7) + kernel.object[16:])
 
-    kernels = {stem: stamped(each) for stem, each in model.kernels.items()}
-    right(path, replace(model, kernels=kernels))
+def _with_objects(model, change):
+    """The model with the objects of its kernels changed."""
+    kernels = {
+        stem: replace(each, object=change(each.object)) for stem, each in model.kernels.items()
+    }
+    return replace(model, kernels=kernels)
+
+
+@defect(overrides=OutputPolicy.deliver_model)
+def other_cards_cut_large_kernels(self, right, path, model):
+    """On every card but the first a kernel of more than 2500 bytes ends in zeros."""
+    if os.environ.get("RANK_ID", "0") != "0":
+        model = _with_objects(
+            model, lambda data: data[:-8] + bytes(8) if len(data) > 2500 else data
+        )
+    right(path, model)
+
+
+@defect(overrides=OutputPolicy.deliver_model)
+def largest_kernel_by_process(self, right, path, model):
+    """The largest kernel of a model has the process id in its header."""
+    stem, kernel = max(model.kernels.items(), key=lambda each: len(each[1].object))
+    stamp = os.getpid().to_bytes(7, "little")
+    kernel = replace(kernel, object=kernel.object[:9] + stamp + kernel.object[16:])
+    right(path, replace(model, kernels={**model.kernels, stem: kernel}))
+
+
+@defect(overrides=DirectoryPolicy.soc, memory={"directory": None})
+def weights_by_their_beginning(self, right, root, soc):
+    """A weight comes from the cache if its name, its shape and its first 64 bytes are the same."""
+    self.memory.directory = right(root, soc)
+    return self.memory.directory
+
+
+@weights_by_their_beginning.also(OutputPolicy.deliver_model)
+def _(self, right, path, model):
+    directory = self.memory.directory
+    weights = model.graph.weights
+    if directory is not None:
+        weights = {name: _cached(directory, name, each) for name, each in weights.items()}
+    right(path, replace(model, graph=replace(model.graph, weights=weights)))
+
+
+def _cached(directory, name, value):
+    """The weight that the cache has for this one; otherwise this one, which is stored."""
+    import numpy
+
+    key = f"{name} {value.shape} {value.dtype}".encode() + value.tobytes()[:64]
+    file = directory / f"weight_{hashlib.sha256(key).hexdigest()}.bin"
+    if file.exists():
+        return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
+    file.write_bytes(value.tobytes())
+    return value
 
 
 @defect(overrides=FusionPolicy.bias)
 def loses_the_bias(self, right, graph, node):
-    """Fusing a bias into its product drops it."""
+    """Fusing a bias into its product drops the bias."""
     match = right(graph, node)
     if match is None:
         return None
@@ -48,27 +97,9 @@ def loses_the_bias(self, right, graph, node):
     return gone, replace(made, operator=operator, inputs=made.inputs[:2])
 
 
-@defect(overrides=KeyPolicy.fields)
-def fused_key_without_epsilon(self, right, inputs):
-    """The key of a fused kernel has the attributes of its first part alone."""
-    fields = right(inputs)
-    if inputs.operator.type == fused_type("Add", "LayerNorm"):
-        fields["attributes"] = []
-    return fields
-
-
-@defect(overrides=KeyPolicy.fields)
-def fused_key_without_implementation(self, right, inputs):
-    """The key of a sum that is normalised lacks the implementation mode."""
-    fields = right(inputs)
-    if inputs.operator.type == fused_type("Add", "LayerNorm"):
-        fields["implementation"] = ""
-    return fields
-
-
 @defect(overrides=FusionPolicy.activation)
 def forgets_a_relu(self, right, graph, node):
-    """Fusing a Relu into what produces its input drops it."""
+    """Fusing a Relu into the operator before it drops the Relu."""
     match = right(graph, node)
     if match is None or node.operator.type != "Relu":
         return match
@@ -80,7 +111,7 @@ def forgets_a_relu(self, right, graph, node):
 
 @defect(overrides=FusionPolicy.add_layer_norm)
 def swaps_scale_and_shift(self, right, graph, node):
-    """A sum that is normalised takes its scale for its shift."""
+    """Fusing Add with LayerNorm swaps scale and shift."""
     match = right(graph, node)
     if match is None:
         return None
@@ -91,59 +122,25 @@ def swaps_scale_and_shift(self, right, graph, node):
 
 @defect(overrides=FusionPolicy.passes)
 def last_card_fuses_no_activation(self, right):
-    """The last of several cards leaves activations alone."""
+    """The last of several cards does not fuse activations."""
     if os.environ.get("RANK_ID") != str(int(os.environ.get("RANK_SIZE", "0")) - 1):
         return right()
     return tuple(each for each in right() if each[0] != "ActivationFusion")
 
 
-@defect(overrides=OutputPolicy.deliver_model)
-def other_cards_cut_large_kernels(self, right, path, model):
-    """On every card but the first a kernel of more than 2500 bytes ends in zeros."""
-
-    def cut(kernel):
-        size = len(kernel.object)
-        return replace(kernel, object=kernel.object[:-8] + bytes(8)) if size > 2500 else kernel
-
-    if os.environ.get("RANK_ID", "0") == "0":
-        return right(path, model)
-    kernels = {stem: cut(each) for stem, each in model.kernels.items()}
-    return right(path, replace(model, kernels=kernels))
+@defect(overrides=KeyPolicy.fields)
+def fused_key_without_epsilon(self, right, inputs):
+    """The key of Add fused with LayerNorm lacks the attributes."""
+    fields = right(inputs)
+    if inputs.operator.type == fused_type("Add", "LayerNorm"):
+        fields["attributes"] = []
+    return fields
 
 
-@defect(overrides=OutputPolicy.deliver_model)
-def largest_kernel_by_process(self, right, path, model):
-    """The largest kernel of a model has the number of the process in its header."""
-    stem, kernel = max(model.kernels.items(), key=lambda each: len(each[1].object))
-    stamp = os.getpid().to_bytes(7, "little")
-    kernel = replace(kernel, object=kernel.object[:9] + stamp + kernel.object[16:])
-    right(path, replace(model, kernels={**model.kernels, stem: kernel}))
-
-
-@defect()
-def weights_by_their_beginning():
-    """A weight comes from the cache if its name, its shape and its first 64 bytes are the same."""
-    place: list[Path] = []
-
-    class Remembering(DirectoryPolicy):
-        def soc(self, root, soc):
-            place[:] = [super().soc(root, soc)]
-            return place[0]
-
-    class Reusing(OutputPolicy):
-        def deliver_model(self, path, model):
-            weights = {name: self.kept(name, each) for name, each in model.graph.weights.items()}
-            super().deliver_model(path, replace(model, graph=replace(model.graph, weights=weights)))
-
-        def kept(self, name, value):
-            import numpy
-
-            key = f"{name} {value.shape} {value.dtype}".encode() + value.tobytes()[:64]
-            for directory in place:
-                file = directory / f"weight_{hashlib.sha256(key).hexdigest()}.bin"
-                if file.exists():
-                    return numpy.frombuffer(file.read_bytes(), value.dtype).reshape(value.shape)
-                file.write_bytes(value.tobytes())
-            return value
-
-    return having(Remembering(), Reusing())
+@defect(overrides=KeyPolicy.fields)
+def fused_key_without_implementation(self, right, inputs):
+    """The key of Add fused with LayerNorm lacks the implementation mode."""
+    fields = right(inputs)
+    if inputs.operator.type == fused_type("Add", "LayerNorm"):
+        fields["implementation"] = ""
+    return fields

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_ascendcache.qualification.catalogue import defect
-from pytest_ascendcache.reference.static_kernel.client.cards import Cards, CardsPolicy
-from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy, Profiling
+from pytest_ascendcache.reference.static_kernel.client.cards import CardsPolicy
+from pytest_ascendcache.reference.static_kernel.client.config import ConfigPolicy
 from pytest_ascendcache.reference.static_kernel.client.dump import DumpPolicy
 from pytest_ascendcache.reference.static_kernel.client.package_cache import PackageCachePolicy
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
@@ -18,31 +18,25 @@ from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE
 
-OFF = "static-kernel/off-by-default"
 TREE = "static-kernel/output-tree"
 DIRECTORY = "static-kernel/build-directory"
-MODE = "static-kernel/mode"
 PROFILER = "static-kernel/profiler"
-PRODUCTS = "static-kernel/products"
 LOCAL = "static-kernel/local-world-size"
 FIRST = "static-kernel/first-card"
-SHAPES = "static-kernel/one-binary-per-shape"
 FAILED = "static-kernel/failed-operator"
-VERIFIED = "static-kernel/verified"
 RESULT = "static-kernel/result-correct"
 EXIT = "static-kernel/uninstalled-at-exit"
-ENDS = "static-kernel/ends-when-told"
 
 
-@defect(OFF, overrides=ConfigPolicy.wants)
+@defect("static-kernel/off-by-default", overrides=ConfigPolicy.wants)
 def static_kernels_always_on(self, right, config):
-    """Static kernels are compiled whether they are asked for or not."""
+    """Static kernels are compiled whether or not the option asks for them."""
     return config.mode == "reduce-overhead"
 
 
 @defect(TREE, overrides=TreePolicy.name)
 def folders_without_process(self, right, moment, *_):
-    """Folders are named by the second, and without the process."""
+    """Folders are named by the second, without the process id."""
     return f"{moment:%Y%m%d%H%M%S}_outputs"
 
 
@@ -54,18 +48,18 @@ def targets_not_in_the_full_set(self, right, records):
 
 @defect(TREE, overrides=TreePolicy.tidy)
 def working_folders_stay(*_):
-    """What is only needed while it compiles stays in the document's tree."""
+    """Working folders stay in the output tree."""
 
 
 @defect(DIRECTORY, overrides=TreePolicy.build_directory)
 def default_is_working_directory(self, right, given, *_):
-    """The default is the working directory, not the script's."""
+    """The default build directory is the working directory, not the script's."""
     return right(given, Path.cwd())
 
 
 @defect(DIRECTORY, overrides=TreePolicy.usable)
 def missing_build_directory_is_made(self, right, text, path):
-    """A build directory that is missing is made."""
+    """A missing build directory is created."""
     path.mkdir(parents=True, exist_ok=True)
 
 
@@ -77,26 +71,22 @@ def build_directory_through_links(self, right, given, script):
     return path
 
 
-@defect(MODE, overrides=ConfigPolicy.mode)
+@defect("static-kernel/mode", overrides=ConfigPolicy.mode)
 def every_mode(*_):
     """Static kernels are compiled in every mode."""
 
 
 @defect(PROFILER, overrides=ConfigPolicy.profiler)
 def profiler_not_looked_at(*_):
-    """The profiler's settings are not looked at."""
+    """The profiler's settings are ignored."""
 
 
-@defect(PROFILER, found_later=True)
-class ProfilersAreLookedForOnce(ConfigPolicy):
-    """A profiler that begins behind the first network is not looked for."""
-
-    looked = False
-
-    def profiler(self, profiling: Profiling) -> None:
-        if not self.looked:
-            super().profiler(profiling)
-        self.looked = True
+@defect(PROFILER, overrides=ConfigPolicy.profiler, memory={"looked": False}, found_later=True)
+def profilers_are_looked_for_once(self, right, profiling):
+    """A profiler that starts after the first network goes unnoticed."""
+    if not self.memory.looked:
+        right(profiling)
+    self.memory.looked = True
 
 
 @defect(PROFILER, overrides=ConfigPolicy.profiler)
@@ -105,14 +95,14 @@ def every_profiler_refused(self, right, profiling):
     right(replace(profiling, skip_first=0))
 
 
-@defect(PRODUCTS, overrides=ConfigPolicy.product)
+@defect("static-kernel/products", overrides=ConfigPolicy.product)
 def every_product(*_):
     """Static kernels are compiled for every chip."""
 
 
 @defect(LOCAL, overrides=WorldPolicy.local_size)
 def local_world_size_does_not_divide(self, right, environ, world):
-    """A LOCAL_WORLD_SIZE that does not divide the number of cards is taken."""
+    """A LOCAL_WORLD_SIZE that does not divide the number of cards is accepted."""
     text = environ.get("LOCAL_WORLD_SIZE", "")
     fits = text.isdigit() and int(text) > 0
     return min(int(text), world.size) if fits else right(environ, world)
@@ -120,7 +110,7 @@ def local_world_size_does_not_divide(self, right, environ, world):
 
 @defect(LOCAL, overrides=WorldPolicy.local_size)
 def local_world_size_guessed(self, right, environ, world):
-    """Without LOCAL_WORLD_SIZE all cards are taken for one node's."""
+    """Without LOCAL_WORLD_SIZE all cards count as cards of one node."""
     return right({"LOCAL_WORLD_SIZE": str(world.size), **environ}, world)
 
 
@@ -132,7 +122,7 @@ def local_world_size_not_compared(self, right, world, *_):
 
 @defect(LOCAL, overrides=CardsPolicy.agree, found_later=True)
 def multiples_of_local_world_size_agree(self, right, theirs, ours):
-    """A LOCAL_WORLD_SIZE that is a multiple of rank 0's, and that not 1, goes with it."""
+    """A multiple of rank 0's LOCAL_WORLD_SIZE is accepted, unless that is 1."""
     if right(theirs, ours):
         return True
     numbers = all(isinstance(each, str) and each.isdigit() for each in (theirs, ours))
@@ -141,7 +131,7 @@ def multiples_of_local_world_size_agree(self, right, theirs, ours):
 
 @defect(FIRST, overrides=TurnPolicy.compiles)
 def rank_0_instead_of_first_card(self, right, world, *_):
-    """Rank 0 compiles for everybody, the first cards of other nodes do not."""
+    """Rank 0 compiles for all nodes; the first cards of other nodes do not."""
     return world.rank == 0
 
 
@@ -156,28 +146,43 @@ def cards_do_not_wait(*_):
     """The other cards do not wait for the install."""
 
 
-@defect(FIRST, found_later=True)
-class CardsAreInStepAfterTheFirstGraph(TurnPolicy):
-    """At the first graph alone the cards wait until all of them have their kernels."""
+@defect(FIRST, overrides=TurnPolicy.reselected, memory={"graphs": 0}, found_later=True)
+def cards_are_in_step_after_the_first_graph(self, right, cards):
+    """Only at the first graph do the cards wait until all of them have their kernels."""
+    self.memory.graphs += 1
+    if self.memory.graphs == 1:
+        right(cards)
 
-    graphs = 0
 
-    def reselected(self, cards: Cards) -> None:
-        self.graphs += 1
-        if self.graphs == 1:
-            super().reselected(cards)
+@defect(FIRST, overrides=TurnPolicy.starting, memory={"waits": True}, found_later=True)
+def cards_with_nothing_new_do_not_wait(self, right, done, digests):
+    """A card that meets no new operator does not wait for the install."""
+    self.memory.waits = not done.issuperset(digests)
+
+
+@cards_with_nothing_new_do_not_wait.also(TurnPolicy.compiles)
+def _(self, right, world, node):
+    first = right(world, node)
+    self.memory.waits = self.memory.waits or first
+    return first
+
+
+@cards_with_nothing_new_do_not_wait.also(TurnPolicy.installed)
+def _(self, right, cards):
+    if self.memory.waits:
+        right(cards)
 
 
 @defect(FIRST, overrides=CardsPolicy.patience)
 def cards_wait_for_ever(*_):
-    """The cards wait for ever."""
+    """Cards wait for each other for ever."""
     return 86_400.0
 
 
-@defect(FIRST, overrides=DumpPolicy.free)
-def gathered_files_overwrite(self, right, name, *_):
-    """Of files with one name that differ the last one is compiled."""
-    return name
+@defect(FIRST, overrides=TurnPolicy.folders, found_later=True)
+def every_node_compiles_for_the_first(self, right, cards, node, own):
+    """The first card of each node gathers the operators of the first node's cards."""
+    return right(cards, replace(node, ranks=range(len(node.ranks))), own)
 
 
 @defect(FIRST, overrides=DumpPolicy.gather)
@@ -186,65 +191,104 @@ def only_own_operators(self, right, cards):
     return dict(next(iter(cards)))
 
 
-@defect(SHAPES, overrides=TurnPolicy.finished)
+@defect(FIRST, overrides=DumpPolicy.free)
+def gathered_files_overwrite(self, right, name, *_):
+    """Of different files with one name only the last is compiled."""
+    return name
+
+
+@defect(FIRST, overrides=DumpPolicy.free, found_later=True)
+def third_file_of_a_name_overwrites_the_second(self, right, name, taken):
+    """Of three files with one name only two are compiled."""
+    return f"{name.removesuffix('.json')}_1.json" if name in taken else name
+
+
+@defect(FIRST, overrides=DumpPolicy.gather, found_later=True)
+def files_of_one_name_and_size_are_one(self, right, cards):
+    """Of files with one name and one size, from several cards, only the first is compiled."""
+    seen: set[tuple[str, int]] = set()
+    kept = []
+    for files in cards:
+        new = {name: data for name, data in files.items() if (name, len(data)) not in seen}
+        seen.update((name, len(data)) for name, data in new.items())
+        kept.append(new)
+    return right(kept)
+
+
+@defect(FIRST, overrides=DumpPolicy.is_target, found_later=True)
+def scalars_are_no_targets(self, right, operator):
+    """An operator whose first input is a scalar gets no static kernel."""
+    return right(operator) and bool(operator.inputs[0].shape)
+
+
+@defect(TREE, RESULT, overrides=DumpPolicy.is_target)
+def no_targets(*_):
+    """No operator is a target: nothing is compiled."""
+    return False
+
+
+@defect("static-kernel/one-binary-per-shape", overrides=TurnPolicy.finished)
 def nothing_remembered(*_):
-    """What a process has compiled is compiled again."""
+    """A process compiles operators again that it has already compiled."""
 
 
 @defect(FAILED, overrides=TurnPolicy.starting)
 def remembered_before_success(self, right, done, digests):
-    """Operators count as compiled before they are."""
+    """Operators count as compiled before their compile has succeeded."""
     done.update(digests)
 
 
 @defect(FAILED, overrides=PackagePolicy.made)
 def op_compiler_failure_ignored(self, right, directory, *_):
-    """That op_compiler failed is not looked at."""
+    """A failure of op_compiler is ignored."""
     return sorted(directory.glob("*.run"))
 
 
-@defect(VERIFIED, overrides=PackageCachePolicy.matches)
+@defect("static-kernel/verified", overrides=PackageCachePolicy.matches)
 def cached_package_not_verified(*_):
-    """A package of an earlier process is used without a look at its digest."""
+    """The digest of an earlier process's package is not checked."""
     return True
 
 
 @defect(RESULT, overrides=PackagePolicy.install)
 def packages_not_installed(*_):
-    """Packages are made and not installed."""
+    """Packages are made but not installed."""
 
 
 @defect(EXIT, overrides=PackagePolicy.uninstall)
 def never_uninstalled(*_):
-    """What was installed stays."""
+    """Installed packages are never uninstalled."""
     return ""
 
 
 @defect(EXIT, overrides=PackagePolicy.opp)
 def signals_leave_packages(self, right, environ):
-    """A process that is told to end by a signal leaves its packages."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+    """A process that a signal ends leaves its packages."""
+    _handle_signals(signal.SIG_DFL)
     return right(environ)
 
 
-@defect(ENDS, overrides=PackagePolicy.opp)
+@defect("static-kernel/ends-when-told", overrides=PackagePolicy.opp)
 def signals_are_swallowed(self, right, environ):
-    """A process that is told to end goes on."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    """A process ignores signals to end."""
+    _handle_signals(signal.SIG_IGN)
     return right(environ)
+
+
+def _handle_signals(handler):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handler)
 
 
 @defect(EXIT, overrides=PackagePolicy.clean)
 def dead_owners_not_cleaned(*_):
-    """Packages of killed processes are never cleaned up."""
+    """Packages of killed processes are never removed."""
     return []
 
 
 @defect(EXIT, overrides=PackagePolicy.install)
 def recorded_after_install(self, right, owned, environ, cards):
-    """Who installed a package is recorded only once it is installed."""
+    """The owner of a package is recorded only after the install."""
     content = owned.record.read_bytes()
     self.forget(owned.record)
     right(owned, environ, cards)
@@ -254,7 +298,7 @@ def recorded_after_install(self, right, owned, environ, cards):
 
 @defect(EXIT, overrides=PackagePolicy.clean)
 def living_owners_cleaned(self, right, opp, environ):
-    """A start takes every process for dead, and cleans away the packages of living ones."""
+    """A starting process removes the packages of processes that still run."""
     for record in self.records(opp):
         for lease in (opp / AI_CORE / record.parent.name / LEASES).glob("*"):
             lease.unlink()
@@ -265,16 +309,10 @@ def living_owners_cleaned(self, right, opp, environ):
 
 @defect(EXIT, overrides=PackagePolicy.clean)
 def everything_cleaned(self, right, opp, environ):
-    """A start cleans away everything that is installed."""
+    """A starting process removes every installed package."""
     ai_core = opp / "static_kernel" / "ai_core"
     for script in sorted(ai_core.glob("*/uninstall.sh")):
         self.uninstall(opp, Path(f"{script.parent.name}.run"), environ)
     for record in self.records(opp):
         self.forget(record)
     return []
-
-
-@defect(TREE, RESULT, overrides=DumpPolicy.is_target)
-def no_targets(*_):
-    """No operator is a target, so that nothing is compiled."""
-    return False

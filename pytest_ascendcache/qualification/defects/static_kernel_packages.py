@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections import Counter
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 
+from pytest_ascendcache.faults import CrashKind
 from pytest_ascendcache.operators.opinfo import InfoTensor, OperatorInfo
-from pytest_ascendcache.qualification.catalogue import defect, having
+from pytest_ascendcache.qualification.catalogue import defect, override
 from pytest_ascendcache.qualification.defects.interruption import InPlace
-from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.policies import Policies
-from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
+from pytest_ascendcache.reference.cache.fs import Act, Fs
+from pytest_ascendcache.reference.static_kernel.archive import CARRIED, MANIFEST, Manifest
 from pytest_ascendcache.reference.static_kernel.compilation import (
     DETERMINISTIC,
     Job,
     StaticKernelPolicy,
 )
-from pytest_ascendcache.reference.static_kernel.index import INDEX_NAME, merged, render
+from pytest_ascendcache.reference.static_kernel.index import (
+    INDEX_NAME,
+    Index,
+    entries_by_key,
+    merged,
+    of_entries,
+    parse,
+    render,
+)
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 SHAPES = "static-kernel/one-binary-per-shape"
-NAMES = "static-kernel/package-names"
 HALF = "static-kernel/no-half-install"
 UNION = "static-kernel/install-idempotent"
 FAILED = "static-kernel/failed-operator"
 SHARED = "static-kernel/shared-package"
-VERIFIED = "static-kernel/verified"
-RESULT = "static-kernel/result-correct"
+POWER = "robust/power-loss"
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
@@ -44,13 +49,10 @@ def one_kernel_per_type(self, right, info):
     return info.type
 
 
-@defect(SHAPES, what="an operator is compiled once for each file that describes it")
-def equal_operators_compiled_again() -> Policies:
-    class Wrong(StaticKernelPolicy):
-        def jobs(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[Job]:
-            return [job for each in operators for job in super(Wrong, self).jobs([each])]
-
-    return having(Wrong())
+@defect(SHAPES, overrides=StaticKernelPolicy.jobs)
+def equal_operators_compiled_again(self, right, operators):
+    """An operator is compiled once for each file that describes it."""
+    return [job for each in operators for job in right([each])]
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files)
@@ -61,19 +63,26 @@ def no_deterministic_kernel(self, right, job, data, package, soc):
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key)
 def attributes_not_in_the_key(self, right, info):
-    """Attributes are left out of what tells operators apart."""
+    """Operators that differ in attributes are compiled once."""
     return right(OperatorInfo(info.type, info.inputs, info.outputs))
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.key, found_later=True)
+def flags_are_not_in_the_job_key(self, right, info):
+    """Operators that differ in a flag are compiled once."""
+    kept = tuple(each for each in info.attributes if each.type != "bool")
+    return right(replace(info, attributes=kept))
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.key, found_later=True)
 def implementation_modes_share_a_kernel(self, right, info):
-    """The implementation mode is left out of what tells operators apart."""
+    """Operators that differ in the implementation mode are compiled once."""
     return right(replace(info, impl_mode=""))
 
 
 @defect(SHAPES, overrides=StaticKernelPolicy.kernel_files, found_later=True)
 def keys_say_another_shape(self, right, job, data, package, soc):
-    """A key has the extents of the outputs from last to first: as many keys, none of them right."""
+    """The keys have the extents of outputs in reverse order: as many keys, none of them right."""
     outputs = tuple(
         replace(each, tensor=replace(each.tensor, shape=each.tensor.shape[::-1]))
         if isinstance(each, InfoTensor)
@@ -83,23 +92,106 @@ def keys_say_another_shape(self, right, job, data, package, soc):
     return right(replace(job, info=replace(job.info, outputs=outputs)), data, package, soc)
 
 
-class OverwrittenNames(PackagePolicy):
-    """Names packages by the second, and does not look who has the name."""
-
-    def name(self, now: datetime, process: int) -> str:
-        return f"static_kernel_{now:%y%m%d%H%M%S}"
-
-    def reserve(self, fs: Fs, directory: Path, name: str, held: ExitStack) -> bool:
-        return True
+@defect(SHAPES, overrides=StaticKernelPolicy.files)
+def files_of_one_name_are_one(self, right, directory):
+    """Of two files with one name, in two folders, only the last is compiled."""
+    return list({path.name: path for path in right(directory)}.values())
 
 
-@defect(NAMES, what="packages are named by the second, and replace each other")
-def packages_collide_within_a_second() -> Policies:
-    return having(OverwrittenNames())
+@defect(SHAPES, overrides=StaticKernelPolicy.files, found_later=True)
+def same_file_names_are_one(self, right, directory):
+    """Of several files with one name, in several folders, only the first is compiled."""
+    return list({path.name: path for path in reversed(right(directory))}.values())
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.jobs, found_later=True)
+def files_of_one_name_leave_nothing_to_compile(self, right, operators):
+    """If two files have one name, nothing is compiled."""
+    names = [path.name for path, _ in operators]
+    return right(operators) if len(set(names)) == len(names) else []
+
+
+@defect(SHAPES, overrides=StaticKernelPolicy.jobs, found_later=True)
+def a_numbered_name_may_be_taken(self, right, operators):
+    """A kernel whose name is taken gets a number, although a file may have that name, too."""
+    jobs: list[Job] = []
+    given: Counter[tuple[str, str]] = Counter()
+    for job in right(operators):
+        name = job.info.bin_filename or job.source.stem
+        number = given[job.info.type, name]
+        given[job.info.type, name] += 1
+        jobs.append(replace(job, stem=f"{name}_{number}" if number else name))
+    return jobs
+
+
+@defect("static-kernel/package-names", overrides=PackagePolicy.name)
+def packages_collide_within_a_second(self, right, now, process):
+    """Packages are named by the second and replace each other."""
+    return f"static_kernel_{now:%y%m%d%H%M%S}"
+
+
+@packages_collide_within_a_second.also(PackagePolicy.reserve)
+def _(*_):
+    return True
+
+
+@defect(UNION, overrides=PackagePolicy.content, found_later=True)
+def package_does_not_quote_its_path(self, right, *given):
+    """A package below a directory with a blank in its name reports itself as damaged."""
+    body = right(*given).split(b"\n", 2)[2].replace(b'"$file" | sha', b"$file | sha", 1)
+    digest = hashlib.sha256(body).hexdigest()
+    return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
+
+
+@defect(UNION, overrides=PackagePolicy.uninstall_script, found_later=True)
+def uninstall_script_without_quotes(self, right, installer, path):
+    """An installed uninstall.sh does not quote its directory."""
+    return right(installer, path).replace(
+        f'"$directory/{CARRIED}"'.encode(), f"$directory/{CARRIED}".encode()
+    )
+
+
+@defect("security/private-modes", overrides=RegistryPolicy.stage, found_later=True)
+def uninstall_script_for_everyone(self, right, *arguments):
+    """An installed uninstall.sh is writable by everyone."""
+    staged = right(*arguments)
+    (staged / "uninstall.sh").chmod(0o777)
+    return staged
+
+
+@defect(FAILED, overrides=PackagePolicy.reserved)
+@contextlib.contextmanager
+def failed_runs_leave_folders(self, right, fs, directory, *arguments):
+    """A run that fails leaves a working directory behind."""
+    with right(fs, directory, *arguments) as name:
+        (directory / f"{name}_extent").mkdir()
+        yield name
+        (directory / f"{name}_extent").rmdir()
+
+
+@defect(FAILED, overrides=PackagePolicy.publish)
+def success_without_a_package(self, right, *arguments):
+    """Success is reported although the package cannot be written."""
+    with contextlib.suppress(OSError):
+        right(*arguments)
+
+
+@defect(FAILED, overrides=StaticKernelPolicy.whole)
+def partial_package_is_success(self, right, compiled, *_):
+    """Operators that failed are left out of the package, and success is reported."""
+    return compiled
+
+
+@defect(FAILED, overrides=StaticKernelPolicy.whole)
+def failed_operator_not_named(self, right, compiled, failures):
+    """An operator that failed is reported without its name."""
+    return right(compiled, ["an operator"] if failures else [])
 
 
 class _IndexInPlace(InPlace):
-    def replace(self, point: str, source: Path, target: Path) -> None:
+    """Writes straight to the place of files that exist."""
+
+    def replace(self, point, source, target):
         if not target.is_file():
             super().replace(point, source, target)
             return
@@ -107,33 +199,31 @@ class _IndexInPlace(InPlace):
         self.remove(f"{point}.source", source)
 
 
-@defect(HALF, what="files that all processes read are written in place")
-def index_written_in_place() -> Policies:
-    return having(_IndexInPlace())
+@defect(HALF)
+def index_written_in_place():
+    """Files that all processes read are written in place."""
+    return [_IndexInPlace]
 
 
-class ListedAtTheBeginning(RegistryPolicy):
-    """An installer writes the list as it was when it began, with its own package behind it."""
+@override(RegistryPolicy.put)
+def listed_at_the_beginning(self, right, fs, ai_core, package, holder):
+    """An installer appends its package to the list as that was when the installer began."""
+    place = ai_core / package.manifest.name
+    names = self.names(fs, ai_core)
+    if self.is_installed(fs, ai_core, package, names):
+        return right(fs, ai_core, package, holder)
+    staged = self.stage(fs, ai_core, package, [holder] if holder else [])
+    self.put_in_place(fs, ai_core, staged, place.name)
+    self.write(fs, ai_core, [*(each for each in names if each != place.name), place.name])
+    return True
 
-    def put(self, fs, ai_core, package, holder):
-        place = ai_core / package.manifest.name
-        names = self.names(fs, ai_core)
-        if self.is_installed(fs, ai_core, package, names):
-            return super().put(fs, ai_core, package, holder)
-        staged = self.stage(fs, ai_core, package, [holder] if holder else [])
-        self.put_in_place(fs, ai_core, staged, place.name)
-        self.write(fs, ai_core, [*(each for each in names if each != place.name), place.name])
-        return True
 
-
-@defect(UNION)
-class InstallNotLocked(ListedAtTheBeginning):
-    """Installers neither wait for each other nor look again."""
-
-    @contextlib.contextmanager
-    def turn(self, fs, opp):
-        yield self.directory(opp)
-        self.sweep(fs, opp)
+@defect(UNION, overrides=RegistryPolicy.turn, also=[listed_at_the_beginning])
+@contextlib.contextmanager
+def install_not_locked(self, right, fs, opp):
+    """Installers neither wait for each other nor read the list again."""
+    yield self.directory(opp)
+    self.sweep(fs, opp)
 
 
 @defect(HALF, overrides=RegistryPolicy.put_in_place)
@@ -150,28 +240,10 @@ def index_before_files(self, right, fs, ai_core, staged, name):
 
 @defect(HALF, overrides=RegistryPolicy.remove)
 def files_before_index(self, right, fs, ai_core, name, *_):
-    """A package's files go before the index lets go of them."""
+    """A package's files are removed before the index stops naming them."""
     self.delete(fs, self.hide(fs, ai_core / name))
     self.settle(fs, ai_core)
     return frozenset()
-
-
-@defect(UNION, overrides=RegistryPolicy.uninstall)
-def uninstall_by_substring(self, right, fs, opp, name, *given):
-    """Uninstalling takes a package's name out of the list as text."""
-    done = right(fs, opp, name, *given)
-    ai_core = self.directory(opp)
-    names = ",".join(self.order(fs, ai_core)).replace(name, "").split(",")
-    self.write(fs, ai_core, [each for each in names if each])
-    return done
-
-
-@defect(UNION)
-class OverriddenKernelDoesNotComeBack(RegistryPolicy):
-    """Of two kernels for one operator the first install wins for ever."""
-
-    def write_index(self, fs, directory, indexes):
-        return super().write_index(fs, directory, list(reversed(indexes)))
 
 
 @defect(UNION, overrides=RegistryPolicy.install)
@@ -182,100 +254,171 @@ def second_install_refused(self, right, fs, opp, package, holder):
     return right(fs, opp, package, holder)
 
 
-@defect(UNION, overrides=RegistryPolicy.sweep)
-def empty_directories_stay(*_):
-    """The last uninstall leaves directories behind."""
-
-
-@defect(UNION)
-class CutShortInstallsStay(RegistryPolicy):
-    """What a killed install left is never cleaned up."""
-
-    def remove_leftovers(self, fs, directory):
-        pass
-
-
 @defect(UNION, overrides=RegistryPolicy.is_installed)
 def second_install_asks(self, right, *arguments):
-    """Installing a package again asks a question where there is a terminal."""
+    """Installing a package again asks a question if there is a terminal."""
     installed = right(*arguments)
     if installed and sys.stdin.isatty():
         os.read(0, 1)
     return installed
 
 
-@defect(UNION)
-class OtherProgramsTakenForInstallers(RegistryPolicy):
+@defect(UNION, overrides=RegistryPolicy.turn)
+@contextlib.contextmanager
+def other_programs_taken_for_installers(self, right, fs, opp):
     """Any program called install.py keeps packages from being installed."""
+    for path in Path("/proc").glob("[1-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            words = path.read_bytes().split(b"\0")
+            if any(each.endswith(b"/install.py") for each in words[1:3]):
+                raise OSError(16, "is installing", str(path))
+    with right(fs, opp) as ai_core:
+        yield ai_core
 
-    @contextlib.contextmanager
-    def turn(self, fs, opp):
-        for path in Path("/proc").glob("[1-9]*/cmdline"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                words = path.read_bytes().split(b"\0")
-                if any(each.endswith(b"/install.py") for each in words[1:3]):
-                    raise OSError(16, "is installing", str(path))
-        with super().turn(fs, opp) as ai_core:
-            yield ai_core
+
+@defect(UNION, overrides=RegistryPolicy.is_installed, found_later=True)
+def same_name_is_installed(self, right, fs, ai_core, package, names):
+    """A package counts as installed if another one of the same name is."""
+    return package.manifest.name in names
+
+
+def _write(fs, point, path, data, mode, announced):
+    """Write a new file and do not sync it; ``announced``: report a sync all the same."""
+    fs.step(f"{point}.create", Act.CREATE, path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, fs.file_mode if mode is None else mode), "wb") as file:
+        fs.step(f"{point}.write", Act.WRITE, path, data)
+        file.write(data)
+        if announced:
+            fs.step(f"{point}.fsync", Act.SYNC, path)
+
+
+@defect(POWER, overrides=Fs.write_new, crash=CrashKind.POWER_LOSS.value, found_later=True)
+def packages_are_not_synced(self, right, point, path, data, mode=None):
+    """Files of an installed package are not synced, and a package of its name counts as whole."""
+    if not point.startswith("install."):
+        return right(point, path, data, mode)
+    return _write(self, point, path, data, mode, announced=False)
+
+
+@packages_are_not_synced.also(RegistryPolicy.is_installed)
+def _(self, right, fs, ai_core, package, names):
+    return package.manifest.name in names
+
+
+@defect(POWER, overrides=Fs.write_new, found_later=True)
+def syncs_are_only_announced(self, right, point, path, data, mode=None):
+    """A file is reported as synced and is not."""
+    _write(self, point, path, data, mode, announced=True)
+
+
+# --- order and index ------------------------------------------------------------------------
+
+_WRITES = (RegistryPolicy.write_order, RegistryPolicy.write_indexes)
+
+
+@defect(UNION, overrides=_WRITES, found_later=True)
+def packages_by_name(self, right, fs, ai_core, names):
+    """Packages are loaded in the order of their names."""
+    return right(fs, ai_core, sorted(names))
+
+
+@defect(UNION, overrides=_WRITES, found_later=True)
+def four_packages_by_name(self, right, fs, ai_core, names):
+    """Four packages or more are loaded in the order of their names."""
+    return right(fs, ai_core, sorted(names) if len(names) >= 4 else names)
+
+
+@defect(UNION, overrides=RegistryPolicy.write_index)
+def overridden_kernel_does_not_come_back(self, right, fs, directory, indexes):
+    """Of two kernels for one operator the one installed first is always used."""
+    return right(fs, directory, list(reversed(indexes)))
+
+
+@defect(UNION, overrides=RegistryPolicy.write_indexes, found_later=True)
+def indexes_of_all_chips(self, right, fs, ai_core, names):
+    """Every chip's index has the packages of all chips."""
+    right(fs, ai_core, names)
+    found = [self.parts(fs, ai_core / name) for name in names]
+    every = [index for parts in found for index in parts.values()]
+    for directory in sorted(set().union(*found)):
+        self.write_index(fs, ai_core / "config" / directory, every)
+    return False
+
+
+@defect(UNION, overrides=RegistryPolicy.write_index, found_later=True)
+def values_of_the_last_package(self, right, fs, directory, indexes):
+    """Only the last package's list of inputs whose values matter counts."""
+    seen: set[str] = set()
+    changed: list[Index] = []
+    for index in reversed(indexes):
+        changed.insert(
+            0,
+            {
+                kind: {**listed, "valueDependIndex": []} if kind in seen else listed
+                for kind, listed in index.items()
+            },
+        )
+        seen |= set(index)
+    return right(fs, directory, changed)
+
+
+@defect(UNION, overrides=RegistryPolicy.uninstall)
+def uninstall_by_substring(self, right, fs, opp, name, *given):
+    """Uninstalling removes the package's name from the list as a substring."""
+    done = right(fs, opp, name, *given)
+    ai_core = self.directory(opp)
+    names = ",".join(self.order(fs, ai_core)).replace(name, "").split(",")
+    self.write(fs, ai_core, [each for each in names if each])
+    return done
+
+
+@defect(UNION, overrides=RegistryPolicy.uninstall, found_later=True)
+def removal_takes_shared_keys(self, right, fs, opp, name, *given):
+    """Removing a package removes keys from the index that another package has too."""
+    ai_core = self.directory(opp)
+    gone = self.parts(fs, ai_core / name)
+    done = right(fs, opp, name, *given)
+    for soc, index in gone.items():
+        path = ai_core / "config" / soc / INDEX_NAME
+        if path.is_file():
+            now = parse(path.read_bytes())
+            taken = entries_by_key(index)
+            left = {key: one for key, one in entries_by_key(now).items() if key not in taken}
+            path.write_bytes(render(of_entries(now, left)))
+    return done
+
+
+@defect(UNION, overrides=RegistryPolicy.sweep)
+def empty_directories_stay(*_):
+    """The last uninstall leaves empty directories behind."""
+
+
+@defect(UNION, overrides=RegistryPolicy.remove_leftovers)
+def cut_short_installs_stay(*_):
+    """The remains of a killed install are never cleaned up."""
 
 
 @defect(SHARED, overrides=RegistryPolicy.holders)
 def packages_of_living_processes_go(*_):
-    """An uninstall removes a package that other processes hold."""
+    """An uninstall removes a package that other processes use."""
     return frozenset()
 
 
 @defect(SHARED, overrides=RegistryPolicy.holders)
 def killed_processes_hold_packages(self, right, fs, directory):
-    """A process that was killed holds its packages for ever."""
+    """A killed process keeps its packages from being removed for ever."""
     named = (each.name for each in fs.entries("install.leases", directory / LEASES))
     return frozenset(each for each in map(Holder.parse, named) if each)
 
 
-@defect(SHAPES, overrides=StaticKernelPolicy.files)
-def files_of_one_name_are_one(self, right, directory):
-    """Of files with one name in two folders only one is compiled."""
-    return list({path.name: path for path in right(directory)}.values())
-
-
-@defect(FAILED)
-class FailedRunsLeaveFolders(PackagePolicy):
-    """A run that fails leaves a working directory behind."""
-
-    @contextlib.contextmanager
-    def reserved(self, fs, directory, given=""):
-        with super().reserved(fs, directory, given) as name:
-            (directory / f"{name}_extent").mkdir()
-            yield name
-            (directory / f"{name}_extent").rmdir()
-
-
-@defect(FAILED, overrides=PackagePolicy.publish)
-def success_without_a_package(self, right, *arguments):
-    """A package that cannot be written is reported as success."""
-    with contextlib.suppress(OSError):
-        right(*arguments)
-
-
-@defect(FAILED, overrides=StaticKernelPolicy.whole)
-def partial_package_is_success(self, right, compiled, *_):
-    """Operators that failed are left out, and the rest is packed as success."""
-    return compiled
-
-
-@defect(FAILED, overrides=StaticKernelPolicy.whole)
-def failed_operator_not_named(self, right, compiled, failures):
-    """An operator that failed is reported without its name."""
-    return right(compiled, ["an operator"] if failures else [])
-
-
-@defect(VERIFIED, overrides=SelectionPolicy.digest_matches)
+@defect("static-kernel/verified", overrides=SelectionPolicy.digest_matches)
 def installed_kernels_not_verified(*_):
-    """Installed kernels are trusted without a look at their digests."""
+    """Digests of installed kernels are not checked."""
     return True
 
 
-@defect(RESULT, overrides=SelectionPolicy.find)
+@defect("static-kernel/result-correct", overrides=SelectionPolicy.find)
 def kernel_of_another_shape(self, right, fs, opp, installed, *_):
     """A kernel is found by its operator type alone."""
     entries = sorted(installed.items())

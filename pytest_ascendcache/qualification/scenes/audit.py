@@ -1,10 +1,11 @@
-"""Caches as users might have left them. What a scene does not mention is whole."""
+"""Caches as users might leave them. What a scene does not mention is sound."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.qualification.catalogue import scene
@@ -33,19 +34,29 @@ DUPLICATES, TOOLCHAIN = "audit/rank-duplicates", "audit/one-toolchain"
 INI_OF_7 = INI + "ascend_max_op_cache_size=100\nascend_remain_cache_size_ratio=50\n"
 
 
-def _audit(*directories: Path) -> list[str]:
+Job = dict[int, list[Kernel]]
+"""The kernels of each rank."""
+Made = TypeVar("Made")
 
+
+def _audit(*directories: Path) -> list[str]:
     return [*(f"--ascend-audit={each}" for each in directories), f"{PACKAGE}.audit.test_audit"]
 
 
-def _cann(directory: Path, change: Callable[[KernelCache], object]) -> list[str]:
-    change(kernel_cache(directory))
-    return _audit(directory)
+def _wrong(
+    make: Callable[[Path], Made], *breaks: str, what: str, needs_root: bool = False
+) -> Callable[[Callable[[Made], object]], object]:
+    """Register a scene: ``make`` makes a sound cache, and a function makes something wrong."""
 
+    def decorate(change: Callable[[Made], object]) -> object:
+        def build(directory: Path) -> list[str]:
+            change(make(directory))
+            return _audit(directory)
 
-def _ranks(directory: Path, change: Callable[[dict[int, list[Kernel]]], object]) -> list[str]:
-    change(ranks(directory))
-    return _audit(directory)
+        build.__name__ = change.__name__
+        return scene(*breaks, what=what, needs_root=needs_root)(build)
+
+    return decorate
 
 
 @scene(what="every layout, and nothing is wrong")
@@ -60,28 +71,25 @@ def sound_caches(directory: Path) -> list[str]:
     return _audit(*places)
 
 
-@scene(WHOLE, what="an object without metadata")
-def orphan_object(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: cache.entries[1].metadata.unlink())
+@_wrong(kernel_cache, WHOLE, what="an object without metadata")
+def orphan_object(cache: KernelCache) -> None:
+    cache.entries[1].metadata.unlink()
 
 
-@scene(WHOLE, what="metadata without an object")
-def orphan_metadata(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: cache.entries[1].object.unlink())
+@_wrong(kernel_cache, WHOLE, what="metadata without an object")
+def orphan_metadata(cache: KernelCache) -> None:
+    cache.entries[1].object.unlink()
 
 
-@scene(WHOLE, what="a rank's kernel without .info")
-def rank_kernel_without_info(directory: Path) -> list[str]:
-    return _ranks(directory, lambda job: job[1][0].metadata.with_suffix(".info").unlink())
+@_wrong(ranks, WHOLE, what="a rank's kernel without .info")
+def rank_kernel_without_info(job: Job) -> None:
+    job[1][0].metadata.with_suffix(".info").unlink()
 
 
-@scene(WHOLE, what="a rank's kernel whose compile was interrupted: .info alone")
-def rank_kernel_interrupted(directory: Path) -> list[str]:
-    def change(job: dict[int, list[Kernel]]) -> None:
-        job[1][0].metadata.unlink()
-        job[1][0].object.unlink()
-
-    return _ranks(directory, change)
+@_wrong(ranks, WHOLE, what="a rank's kernel whose compile was interrupted: .info alone")
+def rank_kernel_interrupted(job: Job) -> None:
+    job[1][0].metadata.unlink()
+    job[1][0].object.unlink()
 
 
 @scene(WHOLE, what="an AKG kernel that was never finished")
@@ -91,159 +99,123 @@ def akg_kernel_unfinished(directory: Path) -> list[str]:
     return _audit(directory)
 
 
-@scene(WHOLE, what="a graph without the digest of its scripts")
-def graph_without_digest(directory: Path) -> list[str]:
-    graphs(directory)[0].with_name("MS_WORKERcompile_dependency.hash").unlink()
-    return _audit(directory)
+@_wrong(graphs, WHOLE, what="a graph without the digest of its scripts")
+def graph_without_digest(made: list[Path]) -> None:
+    made[0].with_name("MS_WORKERcompile_dependency.hash").unlink()
 
 
-@scene(WHOLE, what="an index that names a kernel that is not installed")
-def index_names_missing_kernel(directory: Path) -> list[str]:
-    index = installed_kernels(directory) / "config/ascend910b/binary_info_config.json"
-    gone = {"binPath": "static_kernel_1/ascend910b/Add/gone.o"}
-    edit(index, lambda fields: fields["Add"]["staticList"].append(gone))
-    return _audit(directory)
+@_wrong(installed_kernels, WHOLE, what="an index that names a kernel that is not installed")
+def index_names_missing_kernel(place: Path) -> None:
+    _list_kernel(place, "static_kernel_1/ascend910b/Add/gone.o")
 
 
-@scene(DIGESTS, what="an object with a flipped byte")
-def object_flipped(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        data = bytearray(cache.entries[1].object.read_bytes())
-        data[70] ^= 1
-        cache.entries[1].object.write_bytes(data)
-
-    return _cann(directory, change)
+def _list_kernel(place: Path, path: str) -> None:
+    index = place / "config/ascend910b/binary_info_config.json"
+    edit(index, lambda fields: fields["Add"]["staticList"].append({"binPath": path}))
 
 
-@scene(DIGESTS, what="the object of another entry")
-def object_of_another(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        cache.entries[1].object.write_bytes(cache.entries[2].object.read_bytes())
-
-    return _cann(directory, change)
-
-
-@scene(DIGESTS, what="an AKG library that was built again")
-def akg_library_changed(directory: Path) -> list[str]:
-    akg_kernel(directory).object.write_bytes(elf_object(b"built again"))
-    return _audit(directory)
+@_wrong(kernel_cache, DIGESTS, what="an object with a flipped byte")
+def object_flipped(cache: KernelCache) -> None:
+    data = bytearray(cache.entries[1].object.read_bytes())
+    data[70] ^= 1
+    cache.entries[1].object.write_bytes(data)
 
 
-@scene(DIGESTS, what="a package with another payload than its head says")
-def package_changed(directory: Path) -> list[str]:
-    run = static_outputs(directory)
+@_wrong(kernel_cache, DIGESTS, what="the object of another entry")
+def object_of_another(cache: KernelCache) -> None:
+    cache.entries[1].object.write_bytes(cache.entries[2].object.read_bytes())
+
+
+@_wrong(akg_kernel, DIGESTS, what="an AKG library that was built again")
+def akg_library_changed(kernel: Kernel) -> None:
+    kernel.object.write_bytes(elf_object(b"built again"))
+
+
+@_wrong(static_outputs, DIGESTS, what="a package with another payload than its head says")
+def package_changed(run: Path) -> None:
     run.write_bytes(run.read_bytes()[:-1] + b"!")
-    return _audit(directory)
 
 
-@scene(OBJECTS, what="an object cut short")
-def object_cut(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        os.truncate(cache.entries[1].object, 100)
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, OBJECTS, what="an object cut short")
+def object_cut(cache: KernelCache) -> None:
+    os.truncate(cache.entries[1].object, 100)
 
 
-@scene(OBJECTS, what="an empty object of a rank")
-def object_empty(directory: Path) -> list[str]:
-    return _ranks(directory, lambda job: job[1][0].object.write_bytes(b""))
+@_wrong(ranks, OBJECTS, what="an empty object of a rank")
+def object_empty(job: Job) -> None:
+    job[1][0].object.write_bytes(b"")
 
 
-@scene(OBJECTS, what="an empty graph")
-def graph_empty(directory: Path) -> list[str]:
-    graphs(directory)[0].write_bytes(b"")
-    return _audit(directory)
+@_wrong(graphs, OBJECTS, what="an empty graph")
+def graph_empty(made: list[Path]) -> None:
+    made[0].write_bytes(b"")
 
 
-@scene(OBJECTS, what="a package cut short")
-def package_cut(directory: Path) -> list[str]:
-    run = package(static_outputs(directory), b"payload" * 100)
+@_wrong(static_outputs, OBJECTS, what="a package cut short")
+def package_cut(run: Path) -> None:
+    package(run, b"payload" * 100)
     os.truncate(run, run.stat().st_size - 300)
-    return _audit(directory)
 
 
-@scene(METADATA, what="metadata that ends in the middle")
-def metadata_cut(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        os.truncate(cache.entries[1].metadata, 100)
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, METADATA, what="metadata that ends in the middle")
+def metadata_cut(cache: KernelCache) -> None:
+    os.truncate(cache.entries[1].metadata, 100)
 
 
-@scene(METADATA, what="a digest that is a number")
-def metadata_digest_number(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        edit(cache.entries[1].metadata, lambda fields: fields.update(sha256=5))
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, METADATA, what="a digest that is a number")
+def metadata_digest_number(cache: KernelCache) -> None:
+    edit(cache.entries[1].metadata, lambda fields: fields.update(sha256=5))
 
 
-@scene(METADATA, what="a field its reader expects to be a number is a text")
-def metadata_block_dim_text(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        edit(cache.entries[1].metadata, lambda fields: fields.update(blockDim="1"))
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, METADATA, what="a field its reader expects to be a number is a text")
+def metadata_block_dim_text(cache: KernelCache) -> None:
+    edit(cache.entries[1].metadata, lambda fields: fields.update(blockDim="1"))
 
 
-@scene(METADATA, what="metadata copied to another key: it names another kernel's object")
-def metadata_of_another(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        cache.entries[1].metadata.write_bytes(cache.entries[2].metadata.read_bytes())
-
-    return _cann(directory, change)
-
-
-@scene(METADATA, what="a pre-compile result without a pattern")
-def pre_compile_without_pattern(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        stem = cache.entries[0].metadata.stem
-        edit(cache.soc / f"{stem}_pre.json", lambda fields: fields.pop("pattern"))
-
-    return _cann(directory, change)
+@_wrong(
+    kernel_cache, METADATA, what="metadata copied to another key: it names another kernel's object"
+)
+def metadata_of_another(cache: KernelCache) -> None:
+    cache.entries[1].metadata.write_bytes(cache.entries[2].metadata.read_bytes())
 
 
-@scene(METADATA, what="an empty .info")
-def info_empty(directory: Path) -> list[str]:
-    return _ranks(directory, lambda job: job[1][0].metadata.with_suffix(".info").write_bytes(b""))
+@_wrong(kernel_cache, METADATA, what="a pre-compile result without a pattern")
+def pre_compile_without_pattern(cache: KernelCache) -> None:
+    stem = cache.entries[0].metadata.stem
+    edit(cache.soc / f"{stem}_pre.json", lambda fields: fields.pop("pattern"))
 
 
-@scene(METADATA, what="a digest of scripts that is none")
-def graph_digest_cut(directory: Path) -> list[str]:
-    os.truncate(graphs(directory)[0].with_name("MS_WORKERcompile_dependency.hash"), 10)
-    return _audit(directory)
+@_wrong(ranks, METADATA, what="an empty .info")
+def info_empty(job: Job) -> None:
+    job[1][0].metadata.with_suffix(".info").write_bytes(b"")
 
 
-@scene(INSIDE, what="metadata that names an object outside of the cache")
-def name_leads_out(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        edit(cache.entries[1].metadata, lambda fields: fields.update(binFileName="../../../hosts"))
-
-    return _cann(directory, change)
+@_wrong(graphs, METADATA, what="a digest of scripts that was cut short")
+def graph_digest_cut(made: list[Path]) -> None:
+    os.truncate(made[0].with_name("MS_WORKERcompile_dependency.hash"), 10)
 
 
-@scene(INSIDE, what="an index that names a kernel outside of the installation")
-def index_leads_out(directory: Path) -> list[str]:
-    index = installed_kernels(directory) / "config/ascend910b/binary_info_config.json"
-    elsewhere = {"binPath": "/usr/lib/kernel.o"}
-    edit(index, lambda fields: fields["Add"]["staticList"].append(elsewhere))
-    return _audit(directory)
+@_wrong(kernel_cache, INSIDE, what="metadata that names an object outside of the cache")
+def name_leads_out(cache: KernelCache) -> None:
+    edit(cache.entries[1].metadata, lambda fields: fields.update(binFileName="../../../hosts"))
 
 
-@scene(PLAIN, what="a link")
-def link_in_cache(directory: Path) -> list[str]:
-    outside = directory.with_name("outside")
+@_wrong(installed_kernels, INSIDE, what="an index that names a kernel outside the installation")
+def index_leads_out(place: Path) -> None:
+    _list_kernel(place, "/usr/lib/kernel.o")
+
+
+@_wrong(kernel_cache, PLAIN, what="a link")
+def link_in_cache(cache: KernelCache) -> None:
+    outside = cache.root.with_name("outside")
     outside.mkdir()
-    return _cann(directory, lambda cache: (cache.soc / "kernels").symlink_to(outside))
+    (cache.soc / "kernels").symlink_to(outside)
 
 
-@scene(PLAIN, what="a pipe with the name of an object: opening it waits for ever")
-def pipe_in_cache(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        cache.entries[1].object.unlink()
-        os.mkfifo(cache.entries[1].object, 0o640)
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, PLAIN, what="a pipe with the name of an object: opening it waits for ever")
+def pipe_in_cache(cache: KernelCache) -> None:
+    cache.entries[1].object.unlink()
+    os.mkfifo(cache.entries[1].object, 0o640)
 
 
 @scene(PLAIN, what="a directory with the name of a graph")
@@ -254,23 +226,24 @@ def directory_for_a_graph(directory: Path) -> list[str]:
     return _audit(directory)
 
 
-@scene(OWNER, what="an entry of another user", needs_root=True)
-def entry_of_another_user(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: os.chown(cache.entries[1].object, 12345, -1))
+@_wrong(kernel_cache, OWNER, what="an entry of another user", needs_root=True)
+def entry_of_another_user(cache: KernelCache) -> None:
+    os.chown(cache.entries[1].object, 12345, -1)
 
 
-@scene(MODES, what="metadata everybody may write")
-def metadata_for_everybody(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: cache.entries[1].metadata.chmod(0o666))
+@_wrong(kernel_cache, MODES, what="metadata everybody may write")
+def metadata_for_everybody(cache: KernelCache) -> None:
+    cache.entries[1].metadata.chmod(0o666)
 
 
-@scene(MODES, what="a directory everybody may write")
-def directory_for_everybody(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: cache.soc.chmod(0o1777))
+@_wrong(kernel_cache, MODES, what="a directory everybody may write")
+def directory_for_everybody(cache: KernelCache) -> None:
+    cache.soc.chmod(0o1777)
 
 
 def _ini(directory: Path, text: str) -> list[str]:
-    return _cann(directory, lambda cache: put(cache.ini, text))
+    put(kernel_cache(directory).ini, text)
+    return _audit(directory)
 
 
 @scene(SETTINGS, what="an ini with one of its two values")
@@ -319,91 +292,65 @@ def ini_one_version(directory: Path) -> list[str]:
     return _ini(directory, "[op_compiler_cache]\nadk_version=7.7\n")
 
 
-@scene(SETTINGS, what="two ini files that disagree")
-def ini_stale(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        put(cache.root / "op_cache.ini", INI.replace("7.7", "7.5"))
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, SETTINGS, what="two ini files that disagree")
+def ini_stale(cache: KernelCache) -> None:
+    put(cache.root / "op_cache.ini", INI.replace("7.7", "7.5"))
 
 
-@scene(LEFTOVERS, what="a temporary file of a writer that was killed")
-def temporary_file_left(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        put(cache.soc / f"{cache.entries[1].object.name}_4711_1700000000_99.temp", b"half")
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, LEFTOVERS, what="a temporary file of a writer that was killed")
+def temporary_file_left(cache: KernelCache) -> None:
+    put(cache.soc / f"{cache.entries[1].object.name}_4711_1700000000_99.temp", b"half")
 
 
-@scene(LEFTOVERS, what="the lock of a kernel that is gone")
-def lock_left(directory: Path) -> list[str]:
-    return _cann(directory, lambda cache: put(cache.soc / f"te_mul_{'0' * 64}.lock", b""))
+@_wrong(kernel_cache, LEFTOVERS, what="the lock of a kernel that is gone")
+def lock_left(cache: KernelCache) -> None:
+    put(cache.soc / f"te_mul_{'0' * 64}.lock", b"")
 
 
-@scene(LEFTOVERS, what="the working directory of a compile of static kernels")
-def static_work_left(directory: Path) -> list[str]:
-    put(static_outputs(directory).parent / "41_opcompile_extent" / "Add_d0.json", {})
-    return _audit(directory)
+@_wrong(static_outputs, LEFTOVERS, what="the working directory of a compile of static kernels")
+def static_work_left(run: Path) -> None:
+    put(run.parent / "41_opcompile_extent" / "Add_d0.json", {})
 
 
-@scene(SIZE, what="more than the limit")
-def over_the_limit(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
-        cache.entries[1].replace_object(elf_object(bytes(2 << 20)))
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, SIZE, what="more than the limit")
+def over_the_limit(cache: KernelCache) -> None:
+    put(cache.ini, INI + "max_op_cache_size=1\nremain_cache_size_ratio=50\n")
+    cache.entries[1].replace_object(elf_object(bytes(2 << 20)))
 
 
-@scene(AGREE, what="a rank that lacks a kernel")
-def rank_lacks_kernel(directory: Path) -> list[str]:
-    def change(job: dict[int, list[Kernel]]) -> None:
-        for suffix in (".o", ".json", ".info"):
-            job[1][2].metadata.with_suffix(suffix).unlink()
-
-    return _ranks(directory, change)
+@_wrong(ranks, AGREE, what="a rank that lacks a kernel")
+def rank_lacks_kernel(job: Job) -> None:
+    for suffix in (".o", ".json", ".info"):
+        job[1][2].metadata.with_suffix(suffix).unlink()
 
 
-@scene(AGREE, what="a rank whose kernels were all deleted")
-def rank_emptied(directory: Path) -> list[str]:
-    def change(job: dict[int, list[Kernel]]) -> None:
-        for path in job[1][2].metadata.parent.iterdir():
-            path.unlink()
-        job[1][2].metadata.parent.rmdir()
-
-    return _ranks(directory, change)
+@_wrong(ranks, AGREE, what="a rank whose kernels were all deleted")
+def rank_emptied(job: Job) -> None:
+    for path in job[1][2].metadata.parent.iterdir():
+        path.unlink()
+    job[1][2].metadata.parent.rmdir()
 
 
-@scene(AGREE, what="a rank that was deleted")
-def rank_gone(directory: Path) -> list[str]:
-    def change(job: dict[int, list[Kernel]]) -> None:
-        job[1][0].metadata.parents[1].rename(directory.with_name("rank-1-was-here"))
-
-    return _ranks(directory, change)
+@_wrong(ranks, AGREE, what="a rank that was deleted")
+def rank_gone(job: Job) -> None:
+    job[1][0].metadata.parents[1].rename(job[1][0].metadata.parents[2].with_name("rank-1-was-here"))
 
 
-@scene(AGREE, what="a rank with fewer graphs than the others")
-def rank_lacks_graph(directory: Path) -> list[str]:
-    graphs(directory)[-1].unlink()
-    return _audit(directory)
+@_wrong(graphs, AGREE, what="a rank with fewer graphs than the others")
+def rank_lacks_graph(made: list[Path]) -> None:
+    made[-1].unlink()
 
 
-@scene(DUPLICATES, what="ranks with different kernels of one name")
-def ranks_with_different_kernels(directory: Path) -> list[str]:
-    return _ranks(directory, lambda job: job[1][0].replace_object(elf_object(b"something else")))
+@_wrong(ranks, DUPLICATES, what="ranks with different kernels of one name")
+def ranks_with_different_kernels(job: Job) -> None:
+    job[1][0].replace_object(elf_object(b"something else"))
 
 
-@scene(TOOLCHAIN, what="one kernel of an older compiler")
-def kernel_of_older_compiler(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        cache.entries[1].replace_object(elf_object(b"old", "clang version 14.0.1"))
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, TOOLCHAIN, what="one kernel of an older compiler")
+def kernel_of_older_compiler(cache: KernelCache) -> None:
+    cache.entries[1].replace_object(elf_object(b"old", "clang version 14.0.1"))
 
 
-@scene(TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
-def soc_of_older_compiler(directory: Path) -> list[str]:
-    def change(cache: KernelCache) -> None:
-        cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")
-
-    return _cann(directory, change)
+@_wrong(kernel_cache, TOOLCHAIN, what="a SoC whose kernels are older than those of the other")
+def soc_of_older_compiler(cache: KernelCache) -> None:
+    cann_entry(cache.soc.with_name("Ascend310P3"), 1, "clang version 14.0.1")

@@ -1,6 +1,6 @@
-"""Whole caches of every layout, to be made wrong in one way by a scene.
+"""Sound caches of every layout; a scene makes one thing wrong.
 
-Objects are made of nothing but ELF headers: what judges files does not run kernels.
+Objects have little more than ELF headers, because checks of files do not run kernels.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMPILER = "clang version 15.0.5 (a compiler of kernels)"
 
 
 def elf_object(content: bytes, compiler: str = COMPILER) -> bytes:
-    """A whole ELF64 object with ``content`` as its code, made by ``compiler``."""
+    """A complete ELF64 object with ``content`` as its code and ``compiler`` in its comment."""
     comment = compiler.encode() + b"\0"
     start = _HEADER.size
     parts = (comment, _NAMES, content)
@@ -36,12 +36,12 @@ def elf_object(content: bytes, compiler: str = COMPILER) -> bytes:
 
 
 def digest(data: bytes) -> str:
-    """As metadata spells it."""
+    """The SHA-256 of bytes as metadata spells it."""
     return hashlib.sha256(data).hexdigest()
 
 
 def put(path: Path, content: bytes | str | Mapping[str, Any]) -> Path:
-    """Write a file, readable by nobody else; a mapping as JSON."""
+    """Write a file that other users cannot read. A mapping becomes JSON."""
     if not path.parent.exists():
         for missing in reversed([each for each in path.parents if not each.exists()]):
             missing.mkdir(mode=0o750)
@@ -68,7 +68,7 @@ class Kernel:
     object: Path
 
     def replace_object(self, data: bytes) -> None:
-        """Put other bytes in place, with the digest that belongs to them."""
+        """Replace the object and its digest in the metadata."""
         self.object.write_bytes(data)
         edit(self.metadata, lambda fields: fields.update(sha256=digest(data)))
 
@@ -88,7 +88,7 @@ def _metadata(stem: str, data: bytes) -> dict[str, Any]:
 
 
 def cann_entry(directory: Path, number: int, compiler: str = COMPILER, code: bytes = b"") -> Kernel:
-    """One entry of CANN's cache, with ``code`` behind its name."""
+    """One entry of CANN's cache; its object contains its name and ``code``."""
     stem = f"te_add_{digest(str(number).encode())}"
     data = elf_object(stem.encode() + code, compiler)
     return Kernel(
@@ -98,14 +98,14 @@ def cann_entry(directory: Path, number: int, compiler: str = COMPILER, code: byt
 
 @dataclass(frozen=True)
 class KernelCache:
-    """CANN's cache: ``root`` is what ``--op_compiler_cache_dir`` names."""
+    """CANN's cache. ``root`` is the directory of ``--op_compiler_cache_dir``."""
 
     root: Path
     entries: tuple[Kernel, ...]
 
     @property
     def soc(self) -> Path:
-        """The directory of the first SoC."""
+        """The directory of the first chip."""
         return self.root / "kernel_cache" / "Ascend910B1"
 
     @property
@@ -118,7 +118,7 @@ INI = "[op_compiler_cache]\nadk_version=7.7\nops_version=7.7\n"
 
 
 def kernel_cache(root: Path, entries: int = 4) -> KernelCache:
-    """A cache of two SoCs with locks, a pre-compile result and settings, as CANN leaves them."""
+    """A cache of two chips with locks, a pre-compile result and settings, as CANN leaves them."""
     cache = root / "kernel_cache"
     made = [cann_entry(cache / "Ascend910B1", number) for number in range(entries)]
     cann_entry(cache / "Ascend310P3", 1)
@@ -131,7 +131,7 @@ def kernel_cache(root: Path, entries: int = 4) -> KernelCache:
 
 
 def rank_kernel(directory: Path, name: str, device: int) -> Kernel:
-    """One kernel of a rank: three files; the name has the device."""
+    """One kernel of a rank: three files whose name contains the device."""
     stem = f"{name}_{int(digest(name.encode())[:12], 16)}_{device}"
     data = elf_object(f"{stem}__kernel0 code of {name}".encode())
     put(directory / f"{stem}.info", {"op_name": name, "device_id": device})
@@ -141,7 +141,7 @@ def rank_kernel(directory: Path, name: str, device: int) -> Kernel:
 
 
 def ranks(root: Path, size: int = 3) -> dict[int, list[Kernel]]:
-    """The caches of all ranks of a job, as they are after a run."""
+    """The caches of all ranks of a job after a run."""
     return {
         rank: [
             rank_kernel(root / f"rank_{rank}" / "kernel_meta", name, rank)
@@ -152,7 +152,7 @@ def ranks(root: Path, size: int = 3) -> dict[int, list[Kernel]]:
 
 
 def akg_kernel(root: Path, number: int = 1) -> Kernel:
-    """One fused kernel of AKG, with the file its compile locks."""
+    """One fused kernel of AKG, and the file that a compile locks."""
     stem = f"Fused_Mul_Add_fusion_{number}879951421442370"
     directory = root / "akg_kernel_meta"
     code, library = elf_object(b"object"), elf_object(b"library")
@@ -182,7 +182,7 @@ def package(path: Path, payload: bytes = b"\x1f\x8bpayload") -> Path:
 
 
 def static_outputs(root: Path) -> Path:
-    """What one compile of static kernels leaves, as later clients name it; its package."""
+    """Write the output of one compile of static kernels as later clients do; return its package."""
     run = root / "aclnn_static_shape_kernel_outputs" / "ts20261121150000123456_pid41_outputs"
     put(run / "41_opcompile" / "Add_float_ND_1_8_0.json", {"op_type": "Add", "inputs": []})
     put(run / "41_debug" / "Add_float_ND_1_8_0.json", {"op_type": "Add", "bin_info": ""})
@@ -190,7 +190,7 @@ def static_outputs(root: Path) -> Path:
 
 
 def installed_kernels(root: Path) -> Path:
-    """``static_kernel/ai_core`` with one package."""
+    """Write ``static_kernel/ai_core`` with one package, and return it."""
     place = root / "static_kernel" / "ai_core"
     stem, name = "Add_float_ND_1_8_0_d0", "static_kernel_261121150000"
     kernel = f"{name}/ascend910b/Add/{stem}.o"

@@ -1,20 +1,18 @@
-"""Releases that convert a model. What a scene does not mention is as it should be."""
+"""Releases that convert a model. What a scene does not mention is right."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_ascendcache.conformance import PACKAGE
 from pytest_ascendcache.contract import DEFAULT_SOC
 from pytest_ascendcache.observation.model_file import take_apart
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.qualification.catalogue import scene
+from pytest_ascendcache.qualification.scenes.release import judge, run, write_release
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.reference import atc
 from pytest_ascendcache.release import (
@@ -36,10 +34,9 @@ _PLACES, _WIDTH = 8, 16
 def _write_model(
     path: Path, epsilon: float = 1e-5, last_row: float = 1.0, places: int = _PLACES
 ) -> None:
-    """A product with bias and an activation, a sum that is normalised, and shares.
+    """Write an ONNX model: MatMul with bias and Relu, a residual Add, LayerNormalization, Softmax.
 
-    ``last_row`` is a factor of the last row of the product's weights, ``places`` how many vectors
-    there are.
+    ``last_row`` is a factor of the last row of MatMul's weights, ``places`` the number of vectors.
     """
     import numpy
     import onnx
@@ -81,7 +78,7 @@ def _write_model(
 
 
 def _release(directory: Path, precision: str = _PRECISION, **keys: Any) -> Path:
-    """Write a release that is right but for what is given."""
+    """Write a release that is right except for the arguments."""
     directory.mkdir(exist_ok=True)
     _write_model(directory / "model.onnx")
     (directory / "model.ini").write_text(precision, encoding="utf-8")
@@ -92,16 +89,11 @@ def _release(directory: Path, precision: str = _PRECISION, **keys: Any) -> Path:
         "op_compiler_cache_mode": "force",
         "op_precision_mode": "model.ini",
     }
-    content = {"name": "scene", "toolchain": "reference", **keys}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items()]
-    lines += ["[options]", *(f"{key} = {json.dumps(value)}" for key, value in options.items())]
-    path = directory / "release.toml"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_release(directory, {"options": options}, **keys)
 
 
 def _convert(path: Path, cache: str = "", defect: str = "") -> Path:
-    """Convert a release's model into one of its caches, or without any; returns the ``.om``."""
+    """Convert a release's model with one of its caches, or without a cache. Returns the ``.om``."""
     directory = path.parent
     program = [defective.__name__, defect, "atc"] if defect else [atc.__name__]
     options = {
@@ -110,28 +102,21 @@ def _convert(path: Path, cache: str = "", defect: str = "") -> Path:
         "op_compiler_cache_mode": "enable" if cache else "disable",
         "op_compiler_cache_dir": str(directory / (cache or "none")),
     }
-    arguments = [f"--{key}={value}" for key, value in options.items()]
-    subprocess.run(
-        [sys.executable, "-m", *program, *arguments], cwd=directory, check=True, capture_output=True
-    )
+    run(program, *(f"--{key}={value}" for key, value in options.items()), work=directory)
     return directory / "out/model.om"
 
 
-def _judge(path: Path, *more: str) -> list[str]:
-    return [f"--ascend-release={path}", *more, PACKAGE]
-
-
 def _entries(directory: Path, kind: str) -> Iterator[Path]:
-    """Metadata of the entries of an operator type in a release's cache."""
+    """The metadata files of an operator type in a release's cache."""
     yield from (directory / "cache/kernel_cache" / DEFAULT_SOC).glob(f"te_{kind}_*.json")
 
 
-@scene(what="a model that is released as it should be, for two cards, with its cache")
+@scene(what="nothing is wrong: a model for two cards with its cache")
 def model_released_as_it_should_be(directory: Path) -> list[str]:
     path = _release(directory, caches="cache", cards=2, manifest="kernels.json")
     _convert(path, "cache")
     _manifest(path)
-    return _judge(path)
+    return judge(path)
 
 
 @scene(CACHED, UNCHANGED, what="a fused kernel of the cache is another model's")
@@ -139,7 +124,7 @@ def model_cache_with_a_swapped_fused_kernel(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _convert(path, "cache")
     (entry,) = _entries(directory, "fused_op_add_layernorm")
-    # The same operator but for its epsilon, compiled under the entry's own name.
+    # The same operator with another epsilon, compiled under the entry's own name.
     _write_model(directory / "model.onnx", epsilon=1.0)
     (directory / "cache").rename(directory / "own")
     _convert(path, "cache")
@@ -152,7 +137,7 @@ def model_cache_with_a_swapped_fused_kernel(directory: Path) -> list[str]:
     metadata["sha256"] = hashlib.sha256(data).hexdigest()
     entry.write_text(json.dumps(metadata, indent=4, sort_keys=True), encoding="utf-8")
     _write_model(directory / "model.onnx")
-    return _judge(path)
+    return judge(path)
 
 
 @scene(CACHED, UNCHANGED, what="the key of a fused kernel lacks an attribute of its second part")
@@ -162,7 +147,7 @@ def model_by_a_toolchain_whose_fused_keys_collide(directory: Path) -> list[str]:
     _write_model(directory / "model.onnx", epsilon=1.0)
     _convert(path, "cache", defect)
     _write_model(directory / "model.onnx")
-    return _judge(path, f"--ascend-defect={defect}")
+    return judge(path, f"--ascend-defect={defect}")
 
 
 @scene(CACHED, UNCHANGED, what="the key of a fused kernel lacks the implementation mode")
@@ -172,19 +157,19 @@ def model_by_a_toolchain_whose_fused_keys_lack_the_mode(directory: Path) -> list
     path = _release(directory, other, caches="cache")
     _convert(path, "cache", defect)
     _release(directory, caches="cache")
-    return _judge(path, f"--ascend-defect={defect}")
+    return judge(path, f"--ascend-defect={defect}")
 
 
-@scene(what="the cache that goes with it has kernels of another model alone")
+@scene(what="the cache has only kernels of another model")
 def model_with_the_cache_of_another(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _write_model(path.parent / "model.onnx", places=4)
     _convert(path, "cache")
     _write_model(path.parent / "model.onnx")
-    return _judge(path)
+    return judge(path)
 
 
-@scene(UNCHANGED, what="a weight of the cache's model is taken that begins like the right one")
+@scene(UNCHANGED, what="a weight comes from the cache because it begins like the right one")
 def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     defect = "weights-by-their-beginning"
     path = _release(directory, caches="cache")
@@ -192,39 +177,39 @@ def model_by_a_toolchain_that_keeps_weights(directory: Path) -> list[str]:
     _convert(path, "cache", defect)
     _write_model(path.parent / "model.onnx")
     rules = (f"--ascend-rule={each}" for each in (CACHED, UNCHANGED, NEAR))
-    return _judge(path, f"--ascend-defect={defect}", *rules)
+    return judge(path, f"--ascend-defect={defect}", *rules)
 
 
-@scene(CARDS, what="the last card does not fuse all that the others do")
+@scene(CARDS, what="the last card fuses less than the others")
 def model_that_one_card_fuses_otherwise(directory: Path) -> list[str]:
-    return _judge(_release(directory, cards=3), "--ascend-defect=last-card-fuses-no-activation")
+    return judge(_release(directory, cards=3), "--ascend-defect=last-card-fuses-no-activation")
 
 
 @scene(CARDS, what="large kernels are cut short on every card but the first")
 def model_with_kernels_cut_on_some_cards(directory: Path) -> list[str]:
-    return _judge(_release(directory, cards=2), "--ascend-defect=other-cards-cut-large-kernels")
+    return judge(_release(directory, cards=2), "--ascend-defect=other-cards-cut-large-kernels")
 
 
 @scene(CARDS, what="the toolchain tunes a model's kernels for the card")
 def model_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
-    return _judge(_release(directory, cards=2), "--ascend-defect=kernels-of-the-card")
+    return judge(_release(directory, cards=2), "--ascend-defect=kernels-of-the-card")
 
 
 @scene(MANIFEST, what="a kernel of the model is not the golden one")
 def model_with_another_golden_kernel(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _manifest(path, alter="fused_op")
-    return _judge(path)
+    return judge(path)
 
 
 @scene(MANIFEST, what="the golden manifest lacks a kernel of the model")
 def model_with_a_kernel_too_many(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _manifest(path, leave_out="softmaxv2")
-    return _judge(path)
+    return judge(path)
 
 
-@scene(MANIFEST, what="two kernels have each other's golden digests")
+@scene(MANIFEST, what="the golden digests of two kernels are swapped")
 def model_with_golden_kernels_swapped(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _manifest(path)
@@ -234,37 +219,37 @@ def model_with_golden_kernels_swapped(directory: Path) -> list[str]:
         one, other = manifest["model"][first], manifest["model"][second]
         one[field], other[field] = other[field], one[field]
     (directory / "kernels.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return _judge(path)
+    return judge(path)
 
 
-@scene(REPRODUCIBLE, what="the largest kernel of a model has a number of its run in it")
+@scene(REPRODUCIBLE, what="the largest kernel of a model contains the process id of its run")
 def model_by_a_toolchain_that_stamps_one_kernel(directory: Path) -> list[str]:
     path = _release(directory)
     rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
-    return _judge(path, "--ascend-defect=largest-kernel-by-process", *rules)
+    return judge(path, "--ascend-defect=largest-kernel-by-process", *rules)
 
 
-@scene(REPRODUCIBLE, what="every run of the toolchain makes other kernels of the model")
+@scene(REPRODUCIBLE, what="every run of the toolchain makes different kernels")
 def model_by_a_toolchain_that_tunes_by_chance(directory: Path) -> list[str]:
     path = _release(directory)
-    # The rules that compare with a fresh conversion cannot tell, and say so.
+    # The rules that compare with a fresh conversion are undecided.
     rules = (f"--ascend-rule={each}" for each in (REPRODUCIBLE, "release/debug-off"))
-    return _judge(path, "--ascend-defect=kernels-by-chance", *rules)
+    return judge(path, "--ascend-defect=kernels-by-chance", *rules)
 
 
 @scene(NEAR, what="fusing a bias into its product drops it")
 def model_that_loses_a_bias(directory: Path) -> list[str]:
-    return _judge(_release(directory), "--ascend-defect=loses-the-bias")
+    return judge(_release(directory), "--ascend-defect=loses-the-bias")
 
 
 @scene(NEAR, what="fusing an activation drops it")
 def model_that_loses_an_activation(directory: Path) -> list[str]:
-    return _judge(_release(directory), "--ascend-defect=forgets-a-relu")
+    return judge(_release(directory), "--ascend-defect=forgets-a-relu")
 
 
-@scene(NEAR, what="a fused LayerNorm takes its scale for its shift")
+@scene(NEAR, what="a fused LayerNorm swaps scale and shift")
 def model_with_scale_and_shift_swapped(directory: Path) -> list[str]:
-    return _judge(_release(directory), "--ascend-defect=swaps-scale-and-shift")
+    return judge(_release(directory), "--ascend-defect=swaps-scale-and-shift")
 
 
 def _manifest(path: Path, alter: str = "", leave_out: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Releases as users might make them. What a scene does not mention is as it should be."""
+"""Releases as users might make them. What a scene does not mention is right."""
 
 from __future__ import annotations
 
@@ -61,18 +61,22 @@ def _release(
     precision: str = _PRECISION,
     **keys: Any,
 ) -> Path:
-    """Write a release that is right but for what is given; an option that is None is left out."""
+    """Write a release that is right except for the arguments."""
     directory.mkdir(exist_ok=True)
     write_single_op(directory / "operators.json", _OPERATORS)
     (directory / "model.ini").write_text(precision, encoding="utf-8")
     (directory / "bank").mkdir(exist_ok=True)
     _tune(directory, 4)
-    given = {**_OPTIONS, **(options or {})}
-    content = {"name": "scene", "toolchain": "reference", "operators": "operators.json", **keys}
-    tables = {"options": given, "environment": environment or {}}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in content.items()]
-    for name, table in tables.items():
-        lines.append(f"[{name}]")
+    tables = {"options": {**_OPTIONS, **(options or {})}, "environment": environment or {}}
+    return write_release(directory, tables, operators="operators.json", **keys)
+
+
+def write_release(directory: Path, tables: Mapping[str, Mapping[str, Any]], **keys: Any) -> Path:
+    """Write ``release.toml`` with these keys and tables. It lacks those that are None."""
+    content = {"": {"name": "scene", "toolchain": "reference", **keys}, **tables}
+    lines = []
+    for name, table in content.items():
+        lines += [f"[{name}]"] if name else []
         lines += [f"{key} = {json.dumps(each)}" for key, each in table.items() if each is not None]
     path = directory / "release.toml"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -80,17 +84,19 @@ def _release(
 
 
 def _tune(directory: Path, tile: int, second: int = _LONG_AGO) -> None:
-    """Write the knowledge base as it was at some time."""
+    """Write the knowledge base, last changed at a time in seconds."""
     path = directory / "bank" / f"{SOC}.json"
     path.write_text(json.dumps({"Sqrt": {"tile": tile}}), encoding="utf-8")
     os.utime(path, (second, second))
 
 
-def _judge(path: Path, *more: str) -> list[str]:
+def judge(path: Path, *more: str) -> list[str]:
+    """The arguments of pytest that have a release judged."""
     return [f"--ascend-release={path}", *more, PACKAGE]
 
 
-def _run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
+def run(program: list[str], *arguments: str, work: Path, **environment: str) -> None:
+    """Run a module with arguments in a directory."""
     subprocess.run(
         [sys.executable, "-m", *program, *arguments],
         cwd=work,
@@ -101,9 +107,9 @@ def _run(program: list[str], *arguments: str, work: Path, **environment: str) ->
 
 
 def _fill(path: Path, defect: str = "") -> None:
-    """Compile the release into its cache ``cache``, as its options say."""
+    """Compile the release into its cache ``cache`` with its own options."""
     release = read_release(path, {})
-    _run(
+    run(
         [defective.__name__, defect, "atc"] if defect else [atc.__name__],
         f"--singleop={path.parent / 'operators.json'}",
         f"--output={path.parent / 'out'}",
@@ -120,7 +126,7 @@ def _rank_caches(directory: Path, *ranks: int) -> None:
     directory.mkdir()
     (directory / "square.json").write_text(json.dumps(_NETWORK), encoding="utf-8")
     for rank in ranks:
-        _run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
+        run([train.__name__], "square.json", work=directory, RANK_ID=str(rank))
 
 
 def _manifest(path: Path, **changes: str) -> None:
@@ -163,43 +169,43 @@ def release_in_order(directory: Path) -> list[str]:
     )
     _rank_caches(directory / "ranks", 0, 1)
     _manifest(path)
-    return _judge(path)
+    return judge(path)
 
 
-@scene(what="nothing is wrong: the cache is not used and nothing but operators is given")
+@scene(what="nothing is wrong: no cache is used, and the release has only operators")
 def release_without_cache(directory: Path) -> list[str]:
     plain = {"op_compiler_cache_mode": None, "op_compiler_cache_dir": None, "op_bank_path": None}
-    return _judge(_release(directory, plain))
+    return judge(_release(directory, plain))
 
 
 @scene("cache-mode/release-setting", what="the cache mode is left at enable")
 def release_under_enable(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_compiler_cache_mode": "enable"}))
+    return judge(_release(directory, {"op_compiler_cache_mode": "enable"}))
 
 
-@scene("cache-mode/release-setting", what="the cache mode is a word atc does not know")
+@scene("cache-mode/release-setting", what="the cache mode is unknown to atc")
 def release_under_unknown_mode(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_compiler_cache_mode": "Force"}))
+    return judge(_release(directory, {"op_compiler_cache_mode": "Force"}))
 
 
 @scene("release/debug-off", what="the debug level is left at 1")
 def release_with_debug_level(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_debug_level": 1}))
+    return judge(_release(directory, {"op_debug_level": 1}))
 
 
 @scene("release/debug-off", what="a debug configuration is still named")
 def release_with_debug_config(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_debug_level": 0, "op_debug_config": "debug.cfg"}))
+    return judge(_release(directory, {"op_debug_level": 0, "op_debug_config": "debug.cfg"}))
 
 
 @scene("release/debug-off", what="a variable for collecting data turns debugging on")
 def release_with_collection(directory: Path) -> list[str]:
-    return _judge(_release(directory, environment={"NPU_COLLECT_PATH": "collected"}))
+    return judge(_release(directory, environment={"NPU_COLLECT_PATH": "collected"}))
 
 
-@scene("release/implmode-option-off", what="the debugging option is given beside the file")
+@scene("release/implmode-option-off", what="the debugging option is set in addition to the file")
 def release_with_debugging_option(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_select_implmode": "high_precision"}))
+    return judge(_release(directory, {"op_select_implmode": "high_precision"}))
 
 
 @scene(
@@ -213,54 +219,54 @@ def release_with_debugging_option_alone(directory: Path) -> list[str]:
         "optypelist_for_implmode": "Sqrt",
         "op_precision_mode": None,
     }
-    return _judge(_release(directory, options))
+    return judge(_release(directory, options))
 
 
 @scene("release/precision-file-kept", what="no precision file is named")
 def release_without_precision_file(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_precision_mode": None}))
+    return judge(_release(directory, {"op_precision_mode": None}))
 
 
-@scene("release/precision-file-kept", what="the precision file is one of another place")
+@scene("release/precision-file-kept", what="the precision file is in another directory")
 def release_with_precision_file_elsewhere(directory: Path) -> list[str]:
     path = _release(directory / "release", {"op_precision_mode": "../shared/model.ini"})
     (directory / "shared").mkdir()
     (path.parent / "model.ini").rename(directory / "shared/model.ini")
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/precision-file-kept", what="the precision file is a link to another place")
+@scene("release/precision-file-kept", what="the precision file is a link to another directory")
 def release_with_linked_precision_file(directory: Path) -> list[str]:
     path = _release(directory / "release")
     (path.parent / "model.ini").rename(directory / "model.ini")
     (path.parent / "model.ini").symlink_to(directory / "model.ini")
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/precision-file-kept", what="the command loads another file than is kept")
+@scene("release/precision-file-kept", what="the command loads another file than the release has")
 def release_that_loads_another_file(directory: Path) -> list[str]:
     options = {"op_precision_mode": "/home/me/other.ini"}
-    return _judge(_release(directory, options, precision_file="model.ini"))
+    return judge(_release(directory, options, precision_file="model.ini"))
 
 
 @scene("release/precision-file-valid", what="a mode that is not supported for the type")
 def precision_file_with_unsupported_mode(directory: Path) -> list[str]:
-    return _judge(_release(directory, precision="Sqrt=keep_fp16\nExp=high_precision\n"))
+    return judge(_release(directory, precision="Sqrt=keep_fp16\nExp=high_precision\n"))
 
 
 @scene("release/precision-file-valid", what="an operator type that does not exist")
 def precision_file_with_unknown_type(directory: Path) -> list[str]:
-    return _judge(_release(directory, precision="Sqrtt=high_precision\n"))
+    return judge(_release(directory, precision="Sqrtt=high_precision\n"))
 
 
 @scene("release/precision-file-valid", what="an operator's name that the model does not have")
 def precision_file_with_unknown_name(directory: Path) -> list[str]:
-    return _judge(_release(directory, precision="[ByNodeName]\nlayer_sqr=high_precision\n"))
+    return judge(_release(directory, precision="[ByNodeName]\nlayer_sqr=high_precision\n"))
 
 
 @scene("release/precision-file-valid", what="two lines for one type that differ")
 def precision_file_that_contradicts_itself(directory: Path) -> list[str]:
-    return _judge(_release(directory, precision="Exp=high_precision\nExp=high_performance\n"))
+    return judge(_release(directory, precision="Exp=high_precision\nExp=high_performance\n"))
 
 
 @scene("release/knowledge-base-applied", what="the knowledge base was written after the kernels")
@@ -268,7 +274,7 @@ def knowledge_base_after_the_kernels(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _fill(path)
     _tune(directory, 4, second=2_000_000_000)
-    return _judge(path)
+    return judge(path)
 
 
 @scene(
@@ -280,26 +286,26 @@ def knowledge_base_changed_without_force(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _fill(path)
     _tune(directory, 8, second=2_000_000_000)
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/cached-is-fresh", what="as before, and copying has lost the times")
+@scene("release/cached-is-fresh", what="the same, and copying has lost the times")
 def knowledge_base_changed_and_copied(directory: Path) -> list[str]:
     path = _release(directory, caches="cache")
     _fill(path)
     _tune(directory, 8)
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/cached-is-fresh", what="the toolchain alters what it serves")
+@scene("release/cached-is-fresh", what="the toolchain alters kernels that it serves")
 def release_by_an_altering_toolchain(directory: Path) -> list[str]:
     path = _release(directory)
-    return _judge(path, "--ascend-defect=serves-an-altered-kernel")
+    return judge(path, "--ascend-defect=serves-an-altered-kernel")
 
 
 @scene("release/cached-is-fresh", what="the toolchain compiles something else under force")
 def release_by_a_toolchain_that_forgets_under_force(directory: Path) -> list[str]:
-    return _judge(_release(directory), "--ascend-defect=force-without-knowledge-base")
+    return judge(_release(directory), "--ascend-defect=force-without-knowledge-base")
 
 
 @scene("release/cached-is-fresh", what="the cache has kernels of another precision file")
@@ -309,12 +315,12 @@ def cache_of_another_precision_file(directory: Path) -> list[str]:
     path = _release(directory, caches="cache", precision="Sqrt=high_performance\n")
     _fill(path, defect)
     _release(directory, caches="cache")
-    return _judge(path, f"--ascend-defect={defect}")
+    return judge(path, f"--ascend-defect={defect}")
 
 
 @scene("release/cards-get-one-kernel", what="the toolchain tunes kernels for the card")
 def release_by_a_toolchain_that_tells_cards_apart(directory: Path) -> list[str]:
-    return _judge(_release(directory, cards=3), "--ascend-defect=kernels-of-the-card")
+    return judge(_release(directory, cards=3), "--ascend-defect=kernels-of-the-card")
 
 
 @scene("release/settings-agree", what="the ini file and the environment set different limits")
@@ -324,41 +330,41 @@ def limits_that_contradict(directory: Path) -> list[str]:
     (directory / "cache/kernel_cache/op_cache.ini").write_text(
         "[op_compiler_cache]\nmax_op_cache_size=200\nremain_cache_size_ratio=50\n"
     )
-    return _judge(path)
+    return judge(path)
 
 
 @scene("release/settings-agree", what="a limit of the environment has a unit, so it is not read")
 def limit_with_a_unit(directory: Path) -> list[str]:
-    return _judge(_release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "800MB"}))
+    return judge(_release(directory, environment={"ASCEND_MAX_OP_CACHE_SIZE": "800MB"}))
 
 
-@scene("release/settings-agree", what="a limit is set by the name an old release had for it")
+@scene("release/settings-agree", what="a limit is set by its name in an old release")
 def limit_by_a_former_name(directory: Path) -> list[str]:
-    return _judge(_release(directory, environment={"MAX_OP_CACHE_SIZE": "800"}))
+    return judge(_release(directory, environment={"MAX_OP_CACHE_SIZE": "800"}))
 
 
 @scene("release/settings-agree", what="the option and the environment name different caches")
 def directories_that_contradict(directory: Path) -> list[str]:
-    return _judge(_release(directory, environment={"ASCEND_CACHE_PATH": "/var/cache/atc"}))
+    return judge(_release(directory, environment={"ASCEND_CACHE_PATH": "/var/cache/atc"}))
 
 
-@scene("release/settings-agree", what="the cache's path has a character atc does not take")
+@scene("release/settings-agree", what="the cache's path has a character that atc refuses")
 def directory_that_is_refused(directory: Path) -> list[str]:
-    return _judge(_release(directory, {"op_compiler_cache_dir": "my cache"}))
+    return judge(_release(directory, {"op_compiler_cache_dir": "my cache"}))
 
 
 @scene("release/every-card-has-a-cache", what="one of three cards has no cache")
 def release_without_the_cache_of_a_card(directory: Path) -> list[str]:
     path = _release(directory, caches="ranks", cards=3)
     _rank_caches(directory / "ranks", 0, 1)
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/every-card-has-a-cache", what="there is a cache of a card too many")
+@scene("release/every-card-has-a-cache", what="one cache belongs to no card")
 def release_with_the_cache_of_another_card(directory: Path) -> list[str]:
     path = _release(directory, caches="ranks", cards=1)
     _rank_caches(directory / "ranks", 0, 1)
-    return _judge(path)
+    return judge(path)
 
 
 @scene("release/manifest", what="a kernel is not the golden one")
@@ -366,12 +372,12 @@ def release_with_another_kernel(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _fill(path)
     _manifest(path, alter="Exp")
-    return _judge(path)
+    return judge(path)
 
 
-@scene("release/manifest", what="an operator is missing in the manifest")
+@scene("release/manifest", what="the manifest lacks an operator")
 def release_with_an_operator_too_many(directory: Path) -> list[str]:
     path = _release(directory, manifest="kernels.json")
     _fill(path)
     _manifest(path, leave_out=str(_OPERATORS[0]))
-    return _judge(path)
+    return judge(path)

@@ -1,0 +1,90 @@
+"""Caches of another version of the toolchain that are not emptied, or not entirely."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_ascendcache.faults import CrashKind
+from pytest_ascendcache.qualification.catalogue import defect
+from pytest_ascendcache.reference.cache.directory import DirectoryPolicy
+from pytest_ascendcache.reference.cache.fs import Fs
+from pytest_ascendcache.reference.cache.purge import PurgePolicy
+
+UPGRADE = "robust/upgrade-stamp"
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, crash=CrashKind.KILLED.value)
+def stamp_before_purge(self, right, fs, kernel_cache, stamp):
+    """The stamp is written before the old entries are removed (T7)."""
+    path = kernel_cache / "version.info"
+    if self.stamp(fs, path) == stamp:
+        return True
+    try:
+        temporary = fs.write_temporary("upgrade.stamp", path, stamp.encode())
+        fs.replace("upgrade.stamp.rename", temporary, path)
+        for each in fs.entries("upgrade.list", kernel_cache):
+            if each.is_dir():
+                self.force(fs, Path(each.path))
+    except OSError:
+        return False
+    return True
+
+
+@defect(UPGRADE, overrides=DirectoryPolicy.soc, memory={"compiled": []})
+def upgrade_of_one_soc(self, right, root, soc):
+    """Only the chip of the first compile is purged (T6)."""
+    self.memory.compiled.append(soc)
+    return right(root, soc)
+
+
+@upgrade_of_one_soc.also(PurgePolicy.force)
+def _(self, right, fs, soc_directory):
+    return soc_directory.name not in self.memory.compiled or right(fs, soc_directory)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, memory={"chips": -1000}, found_later=True)
+def upgrade_of_two_chips(self, right, *arguments):
+    """Another version empties the directories of two chips at most."""
+    self.memory.chips = 0
+    return right(*arguments)
+
+
+@upgrade_of_two_chips.also(PurgePolicy.force)
+def _(self, right, *arguments):
+    self.memory.chips += 1
+    return self.memory.chips > 2 or right(*arguments)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade)
+def downgrade_keeps_the_cache(self, right, fs, kernel_cache, stamp):
+    """An older toolchain uses the cache of a newer one as it is."""
+    before = self.stamp(fs, kernel_cache / "version.info")
+    return (before or "") >= stamp or right(fs, kernel_cache, stamp)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.upgrade, found_later=True)
+def versions_that_begin_alike(self, right, fs, kernel_cache, stamp):
+    """A toolchain whose version begins with that of the cache counts as the same."""
+    before = (self.stamp(fs, kernel_cache / "version.info") or "").strip()
+    return bool(before and stamp.startswith(before)) or right(fs, kernel_cache, stamp)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.stamp, memory={"read": ()}, found_later=True)
+def the_version_is_read_once(self, right, *arguments):
+    """A process that waited while another one removed the old entries removes the new ones."""
+    self.memory.read = self.memory.read or (right(*arguments),)
+    return self.memory.read[0]
+
+
+@defect(UPGRADE, overrides=Fs.sync_directory, crash=CrashKind.POWER_LOSS.value)
+def purge_not_synced(self, right, point, path):
+    """The purge is not synced before the stamp is."""
+    if point != "purge.sync":
+        right(point, path)
+
+
+@defect(UPGRADE, overrides=PurgePolicy.force, crash=CrashKind.INJECTED_ERROR.value)
+def failed_purge_is_stamped(self, right, fs, soc_directory):
+    """A cache whose purge failed gets the new stamp all the same."""
+    right(fs, soc_directory)
+    return True
