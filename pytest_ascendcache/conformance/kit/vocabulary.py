@@ -1,10 +1,10 @@
-"""The words checks are written in."""
+"""Short names for what nearly every check needs: modes, entry states, outcomes, the rule mark."""
 
 from __future__ import annotations
 
 import pytest
 
-from pytest_ascendcache.contract import CacheMode, EntryState
+from pytest_ascendcache.contract import CacheMode, Capability, EntryState
 from pytest_ascendcache.contract.outcome import (
     ABSENT,
     COMPILED,
@@ -15,6 +15,9 @@ from pytest_ascendcache.contract.outcome import (
     STORED,
     Outcome,
 )
+from pytest_ascendcache.toolchains import Toolchain
+
+__all__ = ["ABSENT", "COMPILED", "KEPT", "REMOVED", "REUSED", "REWRITTEN", "STORED", "Outcome"]
 
 rule = pytest.mark.ascend_rule
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
@@ -22,25 +25,11 @@ NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
 OTHER_SOC = "Ascend310P3"
 OTHER_SOCS = (OTHER_SOC, "Ascend910B3")
-"""One of another family than the default, and one of the same."""
+"""A chip of another family than the default chip, and one of the same family."""
 
-__all__ = [
-    "ABSENT",
-    "COMPILED",
-    "DAMAGED",
-    "DISABLE",
-    "ENABLE",
-    "FORCE",
-    "KEPT",
-    "MODES",
-    "NONE",
-    "OTHER_SOC",
-    "OTHER_SOCS",
-    "REMOVED",
-    "REUSED",
-    "REWRITTEN",
-    "STORED",
-    "VALID",
-    "Outcome",
-    "rule",
-]
+
+def needs(toolchain: Toolchain, *capabilities: Capability) -> None:
+    """Skip a check as not applicable if the toolchain lacks one of these capabilities."""
+    for capability in capabilities:
+        if capability not in toolchain.capabilities:
+            pytest.skip(f"{toolchain.name}: {capability.lacking}")
