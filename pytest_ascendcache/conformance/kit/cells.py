@@ -67,7 +67,7 @@ class Observed:
 
     ``stale_sha256`` and ``environment`` belong to a stale entry: the digest of its kernel, and the
     variables under which it is stale. ``other`` are the options that another mode's entry was
-    compiled with. ``failure`` says how the run failed, if it succeeds without a cache.
+    compiled with. ``failure`` says how the run failed although it succeeds without a cache.
     """
 
     cells: tuple[Cell, ...]
@@ -306,9 +306,8 @@ def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
     operator = cell.operator
     delivered = observed.run.unmarked_sha256(operator)
     if observed.stale_sha256 and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
-        return (
-            [] if delivered == observed.stale_sha256 else ["the served kernel is not the entry's"]
-        )
+        is_stale = delivered == observed.stale_sha256
+        return [] if is_stale else ["the served kernel is not the entry's"]
     unlike = observed.cache.unlike_fresh(observed.run, observed.environment)
     if operator in unlike:
         return [f"not the kernel of a fresh compile: {unlike[operator]}"]
@@ -329,7 +328,7 @@ def _needs_kernels(observed: Observed) -> None:
 
 
 def healing_problems(observed: Observed, cell: Cell) -> list[str]:
-    """Whether a run that stores the operator's kernel leaves its damaged entry as it is."""
+    """The problem of a damaged entry that a run with its operator should have replaced."""
     if observed.failure:
         return [observed.failure]
     healing = healing_outcomes(observed.options, cell.operator, observed.cache.edition)

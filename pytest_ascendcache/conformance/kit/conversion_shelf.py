@@ -1,8 +1,7 @@
-"""Finished conversions on disk: for the workers of one run, and for a run that goes on after one
-that was interrupted.
+"""Finished conversions on disk, for the workers of one run and for a run that resumes another.
 
-A place has the conversions that follow one another on one cache, and its name is a digest of all
-they depend on. A conversion counts from the moment its record is there, which is written last and
+A place holds the conversions that follow one another on one cache. Its name is a digest of
+everything they depend on. A conversion counts once its record exists, which is written last and
 renamed into place; the record has the model's digest. One process at a time works in a place.
 """
 
@@ -29,14 +28,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
-"""Of a record. Another one is another key, so an older plugin's records are not read."""
+"""Version of the record. It is part of the key, so records of an older plugin are not read."""
 
 _RECORD = "conversion-*.json"
 
 
 @dataclass(frozen=True)
 class Made:
-    """One conversion; ``parts`` are its model's, None where it failed. ``run`` made it."""
+    """One conversion. ``parts`` are those of its model, ``None`` if it failed; ``run`` is the run
+    of pytest that made it."""
 
     result: ConvertResult
     parts: ModelParts | None
@@ -46,10 +46,10 @@ class Made:
 class ConversionShelf:
     """Places for conversions below ``directory``.
 
-    ``run`` names this run of pytest, that of all of its workers. ``outlives`` it says that the
-    directory is there for a later run too. ``known`` are the conversions that this process has
-    seen, failed ones too; ``outputs`` what models gave for inputs of a digest,
-    and ``announced`` the releases whose cost was told.
+    ``run`` names this run of pytest, the same for all of its workers. ``outlives`` says that the
+    directory is kept for a later run. ``known`` are the conversions that this process has seen,
+    failed ones included; ``outputs`` are outputs by model and digest of the inputs; ``announced``
+    are the releases whose cost the user was told.
     """
 
     def __init__(self, directory: Path, run: str, outlives: bool) -> None:
@@ -60,8 +60,7 @@ class ConversionShelf:
 
     @contextmanager
     def place(self, name: str, key: Mapping[str, Any]) -> Iterator[Place]:
-        """The place of a key, for this process alone; others wait. A process that is killed lets
-        go of it."""
+        """Lock the place of a key; other processes wait. The lock ends with the process."""
         text = json.dumps({"format": FORMAT, **key}, sort_keys=True)
         place = self.directory / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -70,7 +69,7 @@ class ConversionShelf:
             yield Place(place, self)
 
     def earlier(self) -> tuple[int, float]:
-        """How many conversions earlier runs finished, and the seconds they took."""
+        """The number of conversions that earlier runs finished, and the seconds they took."""
         count, seconds = 0, 0.0
         for path in self.directory.glob(f"*/{_RECORD}"):
             try:
@@ -85,23 +84,23 @@ class ConversionShelf:
 
 @dataclass(frozen=True)
 class Place:
-    """Where conversions with one key are made and kept."""
+    """The directory in which conversions with one key are made and kept."""
 
     directory: Path
     shelf: ConversionShelf
 
     @property
     def cache(self) -> Path:
-        """The cache they have in common."""
+        """The cache that the conversions share."""
         return self.directory / "cache"
 
     @property
     def _left(self) -> Path:
-        """The cache as the first of them left it, without any mark."""
+        """A copy of the cache as the first conversion left it, without marks."""
         return self.directory / "left"
 
     def found(self, name: str, requests: Sequence[ConvertRequest]) -> list[Made] | None:
-        """The conversions of that name, or None where any of them is not there whole."""
+        """The conversions recorded under a name, or ``None`` if any of them is incomplete."""
         if (known := self._known.get(name)) is not None:
             return known
         try:
@@ -120,8 +119,10 @@ class Place:
         self._known.clear()
 
     def resume(self, name: str) -> bool:
-        """Make ready for a conversion that was interrupted: the cache is again as the first one
-        left it. Returns whether that is known."""
+        """Restore the cache as the first conversion left it, to make an interrupted one again.
+
+        Returns whether there is such a copy.
+        """
         if not self._left.is_dir():
             return False
         for directory in (self.directory / name, self.cache):
@@ -130,8 +131,10 @@ class Place:
         return True
 
     def keep(self, name: str, results: Sequence[Made], others_follow: bool) -> None:
-        """Finished conversions: write them down if all succeeded. Where others follow, which a
-        later run may have to make, the cache is kept as it is now."""
+        """Record finished conversions if all of them succeeded.
+
+        If others follow, a later run may have to make those, so the cache is copied as it is now.
+        """
         self._known[name] = list(results)
         if any(each.parts is None for each in results):
             return
@@ -169,15 +172,15 @@ def _record(made: Made) -> dict[str, Any]:
 
 
 def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> Made:
-    """The conversion of a record.
+    """Read a conversion from its record.
 
     Raises:
-        LookupError, TypeError, OSError: for one that is damaged, or whose model is gone.
-        ValueError: where the model is another.
+        LookupError, TypeError, OSError: The record is damaged or the model is gone.
+        ValueError: The model has changed.
     """
     model = request.output.parent / record["model"]
     if file_sha256(model) != record["sha256"]:
-        raise ValueError(f"{model} is not what it was")
+        raise ValueError(f"{model} has changed")
     result = ConvertResult(
         request=request,
         argv=tuple(record["argv"]),
@@ -194,7 +197,7 @@ def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> M
 
 @cache
 def code_stamp() -> str:
-    """Digest of sizes and times of this package's files: what it makes of a model may change."""
+    """Digest of sizes and times of this package's files, which decide how a model is read."""
     root = Path(pytest_ascendcache.__file__).parent
     files = sorted(root.rglob("*.py"))
     stamps = [(str(each.relative_to(root)), each.stat()) for each in files]

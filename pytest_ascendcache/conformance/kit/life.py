@@ -243,8 +243,8 @@ class Life:
         if failure:
             self._note(Aspect.OUTCOMES, headline, failure)
             self._remove_damaged()
-            for path in self.cache.work.iterdir():  # a failed run may not have tidied up
-                _remove(path)
+            for left in self.cache.work.iterdir():  # a failed run may not have tidied up
+                _remove(left)
             return
         self.succeeded = True
         step = _Step(headline, run, asked, variables, upgraded)
