@@ -1,4 +1,4 @@
-"""Operators that differ in one field: a key that leaves it out mixes them up."""
+"""Pairs of operators that differ in one field. A key without that field confuses them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 def operator_of(
     kind: str, *shapes: tuple[int, ...], dtype: str = "float32", out: int = 0, **attributes: Any
 ) -> OperatorSpec:
-    """An operator of a type, with inputs of these shapes and one output like input ``out``."""
+    """An operator with inputs of these shapes, and one output shaped like input number ``out``."""
     tensors = tuple(TensorDesc.of(dtype, *shape) for shape in shapes)
     kinds = {float: "float", int: "int", bool: "bool", tuple: "list_int"}
-    given = tuple(Attribute(k, kinds[type(v)], v) for k, v in attributes.items())
-    return OperatorSpec(kind, tensors, (tensors[out],), given)
+    named = tuple(Attribute(k, kinds[type(v)], v) for k, v in attributes.items())
+    return OperatorSpec(kind, tensors, (tensors[out],), named)
 
 
 NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
@@ -32,4 +32,4 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
     (operator_of("Exp", (70000,)), operator_of("Exp", (70000 - 65536,))),
     (operator_of("Neg", (2, 1, 8)), operator_of("Neg", (2, 8))),
 )
-"""Two operators each that differ in one field."""
+"""Each pair differs in one field."""
