@@ -18,7 +18,13 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
-from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
+from pytest_ascendcache.contract import (
+    AgedEntry,
+    Aging,
+    CacheLimits,
+    CacheMode,
+    expected_aging,
+)
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
@@ -29,6 +35,7 @@ from pytest_ascendcache.contract.aging import (
 )
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.operators import OperatorSpec
 
 KILOBYTE = 1024
 HOUR = 3600.0
@@ -185,6 +192,12 @@ class Shelf:
                 f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
         self.compare(goes)
+
+    def ages(self, operator: OperatorSpec, size: int, ratio: int, goes: str) -> None:
+        """Compile an operator under these limits, in MB and percent, and :meth:`check` the run."""
+        limits = environment(size, ratio)
+        run = self._cache.compile(operator, mode=CacheMode.ENABLE, environment=limits)
+        self.check(run, CacheLimits(size, ratio), goes)
 
     def compare(self, goes: str) -> None:
         """Assert that exactly these entries are gone, with both of their files."""
