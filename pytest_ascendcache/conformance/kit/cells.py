@@ -18,6 +18,7 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.combinations import Before, Cell, Limits
 from pytest_ascendcache.combinations.cell import options_of
 from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
 from pytest_ascendcache.conformance.kit.table import (
     HEALED,
@@ -45,11 +46,10 @@ from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
-_TENSOR = TensorDesc.of("float32", 4, 8)
-BYSTANDER = OperatorSpec("Add", (_TENSOR, _TENSOR), (_TENSOR,), name="bystander")
+BYSTANDER = operator_of("Add", (4, 8), (4, 8), name="bystander")
 _IDLE, _HOURS, _SIZE = "abcd", (4.0, 3.0, 2.0, 1.0), 1600 * KILOBYTE
 
 _STATES = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
@@ -28,9 +29,8 @@ NO_NUMBER_ULP = 1e6
 
 
 def _operator(kind: str, operands: int = 1, dtype: str = "float16", name: str = "") -> OperatorSpec:
-    tensor = TensorDesc.of(dtype, 16, 32)
-    inputs = (tensor,) * operands
-    return OperatorSpec(kind, inputs, (tensor,), name=f"impl_{name or kind.lower()}")
+    shapes = [(16, 32)] * operands
+    return operator_of(kind, *shapes, dtype=dtype, name=f"impl_{name or kind.lower()}")
 
 
 EXP = _operator("Exp")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
@@ -109,8 +108,7 @@ def _directories(life: Life) -> dict[str, dict[str, Any]]:
     return ways
 
 
-_MEAN = operator_of("ReduceMeanD", (4, 8), (4, 1), out=1, axes=(1,), keep_dims=True)
-_MEAN = replace(_MEAN, inputs=_MEAN.inputs[:1], name="mean")
+_MEAN = operator_of("ReduceMeanD", (4, 8), outs=((4, 1),), name="mean", axes=(1,), keep_dims=True)
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 

@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
 from pytest_ascendcache.contract.static_kernel import Index
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
@@ -22,15 +23,12 @@ KINDS = ("Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh")
 
 def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:
     """An operator with one input, whose output has the same shape."""
-    tensor = TensorDesc.of(dtype, *(shape or (4, 8)))
-    return OperatorSpec(kind, (tensor,), (tensor,))
+    return operator_of(kind, shape or (4, 8), dtype=dtype)
 
 
 def leaky(slope: float) -> OperatorSpec:
     """An operator with an attribute."""
-    tensor = TensorDesc.of("float32", 4, 8)
-    attribute = Attribute("negative_slope", "float", slope)
-    return OperatorSpec("LeakyRelu", (tensor,), (tensor,), (attribute,))
+    return operator_of("LeakyRelu", (4, 8), negative_slope=slope)
 
 
 def differences(index: Index, wanted: Index) -> list[str]:
