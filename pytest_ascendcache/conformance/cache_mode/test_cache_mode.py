@@ -317,6 +317,12 @@ def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value
     assert run.changes == {}, "the cache was touched"
 
 
+def _by_variable(cache: CacheUnderTest) -> tuple[CacheUnderTest, dict[str, str]]:
+    """A cache in another directory, and the variable that names it."""
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    return other, {"ASCEND_CACHE_PATH": str(other.root)}
+
+
 def _needs_cache_path(cache: CacheUnderTest) -> None:
     if not cache.edition.cache_path:
         pytest.skip(f"{cache.edition} has no ASCEND_CACHE_PATH")
@@ -338,20 +344,18 @@ def _used(
 
 @rule("cache-mode/directory-precedence")
 def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = cache.sandbox / "from_environment"
-    environment = {"ASCEND_CACHE_PATH": str(other)}
+    other, environment = _by_variable(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
-    assert not any(Snapshot.take(other).files), "something was put into ASCEND_CACHE_PATH"
+    assert not any(Snapshot.take(other.root).files), "something was put into ASCEND_CACHE_PATH"
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
 
 
 @rule("cache-mode/directory-precedence")
 def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other, home = cache.elsewhere(cache.sandbox / "from_environment"), cache.elsewhere(_home(cache))
+    other, environment = _by_variable(cache)
     other.warm(add)
-    home.warm(add)
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    cache.elsewhere(_home(cache)).warm(add)
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
 
@@ -359,9 +363,8 @@ def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: Op
 @rule("cache-mode/directory-precedence")
 def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
     _needs_cache_path(cache)
-    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other, environment = _by_variable(cache)
     other.root.mkdir()  # most editions say that it has to exist
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == Outcome(COMPILED, STORED)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
@@ -373,10 +376,9 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
 def test_force_purges_the_directory_it_uses(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
 ) -> None:
-    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other, environment = _by_variable(cache)
     other.warm(mul)
     cache.warm(mul)
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = cache.compile(add, mode=FORCE, environment=environment)
     assert cache.fate(run, mul) is REMOVED
     assert other.entry(mul).is_valid, "force reached into ASCEND_CACHE_PATH"

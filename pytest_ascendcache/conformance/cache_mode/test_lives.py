@@ -28,73 +28,38 @@ def lives(ascend_session: Caches, ascend_toolchain: Toolchain) -> Iterator[Lives
     shared.close()
 
 
-def asks(*aspects: Aspect) -> pytest.MarkDecorator:
-    """A case for each aspect, with the aspect's rule."""
-    cases = [pytest.param(each, marks=rule(each.rule), id=each.case) for each in aspects]
-    return pytest.mark.parametrize("aspect", cases)
+def asks(cases: str) -> pytest.MarkDecorator:
+    """A case for each of these aspects, with the aspect's rule."""
+    aspects = {aspect.case: aspect for aspect in Aspect}
+    params = [
+        pytest.param(aspects[case], marks=rule(aspects[case].rule), id=case)
+        for case in cases.split()
+    ]
+    return pytest.mark.parametrize("aspect", params)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.PRIVATE,
-    Aspect.PLACE,
-    Aspect.INERT,
-    Aspect.SHARED,
-    Aspect.SPARED,
-    Aspect.PURGED,
-)
+@asks("outcomes kernels private place inert shared spared purged")
 def test_a_cache_lives_through_every_mode(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.modes, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.NUMBERS,
-    Aspect.MODES,
-    Aspect.TYPES,
-    Aspect.TABLES,
-)
+@asks("outcomes kernels numbers modes types tables")
 def test_a_cache_lives_with_both_implementations(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.implementations, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.HEALING,
-    Aspect.AGING,
-    Aspect.UPGRADE,
-    Aspect.PRIVATE,
-    Aspect.LINKS,
-    Aspect.NAMES,
-    Aspect.PLACE,
-)
+@asks("outcomes kernels healing aging upgrade private links names place")
 def test_a_cache_lives_through_accidents(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.accidents, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.AGING,
-    Aspect.SOURCES,
-    Aspect.HALVES,
-    Aspect.BAD,
-    Aspect.OFF,
-    Aspect.RENEWS,
-    Aspect.CHIPS,
-    Aspect.CREATED,
-    Aspect.ORPHANS,
-    Aspect.MOUNT,
-)
+@asks("outcomes kernels aging sources halves bad off renews chips created orphans mount")
 def test_a_cache_lives_within_changing_limits(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:

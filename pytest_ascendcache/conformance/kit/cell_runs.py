@@ -47,11 +47,8 @@ class CellRuns:
 
     @cached_property
     def tables(self) -> ImplModeTables | None:
-        """The toolchain's tables of implementation modes, ``None`` if it names none.
-
-        Raises:
-            NotDecidable: One of the tables is missing.
-        """
+        """The toolchain's tables of implementation modes, ``None`` if it names none. Raises
+        NotDecidable if one of the tables is missing."""
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
             return None
         try:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_ascendcache
 from pytest_ascendcache.files import read_input, write_output
+from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
 from pytest_ascendcache.release import file_sha256
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
@@ -34,13 +35,32 @@ _RECORD = "conversion-*.json"
 
 
 @dataclass(frozen=True)
-class Made:
+class Conversion:
     """One conversion. ``parts`` are those of its model, ``None`` if it failed; ``run`` is the run
-    of pytest that made it."""
+    of pytest that made it; ``source`` names the conversion in messages."""
 
     result: ConvertResult
     parts: ModelParts | None
     run: str
+    source: str = ""
+
+    @property
+    def model(self) -> Path:
+        """The ``.om`` file of a successful conversion."""
+        assert self.result.model is not None
+        return self.result.model
+
+    @property
+    def step(self) -> Step:
+        """The conversion as a step of a check."""
+        result, parts = self.result, self.parts
+        return Step(
+            command=result.command,
+            ending=result.ending,
+            outcomes=() if parts is None else (f"{self.source}: {len(parts.kernels)} kernels",),
+            changes={},
+            output="" if result.succeeded else result.output,
+        )
 
 
 class ConversionShelf:
@@ -55,7 +75,7 @@ class ConversionShelf:
     def __init__(self, directory: Path, run: str, outlives: bool) -> None:
         self.directory, self.run, self.outlives = directory, run, outlives
         self.announced: set[Path] = set()
-        self.known: dict[Path, dict[str, list[Made]]] = {}
+        self.known: dict[Path, dict[str, list[Conversion]]] = {}
         self.outputs: dict[tuple[Path, str], dict[str, NDArray[Any]]] = {}
 
     @contextmanager
@@ -99,7 +119,7 @@ class Place:
         """A copy of the cache as the first conversion left it, without marks."""
         return self.directory / "left"
 
-    def found(self, name: str, requests: Sequence[ConvertRequest]) -> list[Made] | None:
+    def found(self, name: str, requests: Sequence[ConvertRequest]) -> list[Conversion] | None:
         """The conversions recorded under a name, or ``None`` if any of them is incomplete."""
         if (known := self._known.get(name)) is not None:
             return known
@@ -130,7 +150,7 @@ class Place:
         shutil.copytree(self._left, self.cache, symlinks=True)
         return True
 
-    def keep(self, name: str, results: Sequence[Made], others_follow: bool) -> None:
+    def keep(self, name: str, results: Sequence[Conversion], others_follow: bool) -> None:
         """Record finished conversions if all of them succeeded.
 
         If others follow, a later run may have to make those, so the cache is copied as it is now.
@@ -146,16 +166,15 @@ class Place:
         write_output(self._record(name), json.dumps(record))
 
     @property
-    def _known(self) -> dict[str, list[Made]]:
+    def _known(self) -> dict[str, list[Conversion]]:
         return self.shelf.known.setdefault(self.directory, {})
 
     def _record(self, name: str) -> Path:
         return self.directory / _RECORD.replace("*", name)
 
 
-def _record(made: Made) -> dict[str, Any]:
+def _record(made: Conversion) -> dict[str, Any]:
     result, parts = made.result, made.parts
-    assert result.model is not None
     assert parts is not None
     return {
         "argv": result.argv,
@@ -163,21 +182,17 @@ def _record(made: Made) -> dict[str, Any]:
         "deadline": result.deadline,
         "output": result.output,
         "seconds": result.seconds,
-        "model": result.model.name,
-        "sha256": file_sha256(result.model),
+        "model": made.model.name,
+        "sha256": file_sha256(made.model),
         "kernels": [asdict(each) for each in parts.kernels],
         "rest": parts.rest,
         "size": parts.size,
     }
 
 
-def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> Made:
-    """Read a conversion from its record.
-
-    Raises:
-        LookupError, TypeError, OSError: The record is damaged or the model is gone.
-        ValueError: The model has changed.
-    """
+def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> Conversion:
+    """Read a conversion from its record. Raises LookupError, TypeError, OSError if the record is
+    damaged or the model is gone. Raises ValueError if the model has changed."""
     model = request.output.parent / record["model"]
     if file_sha256(model) != record["sha256"]:
         raise ValueError(f"{model} has changed")
@@ -192,7 +207,7 @@ def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> M
         seconds=record["seconds"],
     )
     kernels = tuple(ModelKernel(**each) for each in record["kernels"])
-    return Made(result, ModelParts(kernels, record["rest"], record["size"]), run)
+    return Conversion(result, ModelParts(kernels, record["rest"], record["size"]), run)
 
 
 @cache

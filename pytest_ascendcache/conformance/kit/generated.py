@@ -80,10 +80,8 @@ class FamilyRuns:
     def fresh(self, operators: Sequence[OperatorSpec], **options: Any) -> Fresh:
         """Compile operators without a cache, neighbours in different runs.
 
-        Operators that the toolchain refuses are left out and noted for the report.
-
-        Raises:
-            NotDecidable: The toolchain refuses more than half of the operators.
+        Operators that the toolchain refuses are left out and noted for the report. Raises
+        NotDecidable if the toolchain refuses more than half of the operators.
         """
         runs: dict[OperatorSpec, Run] = {}
         for group in groups(operators, min(_GROUPS, len(operators))):
@@ -124,11 +122,8 @@ class FamilyRuns:
         }
 
     def wrong(self, run: Run, fresh: Fresh) -> list[OperatorSpec]:
-        """Operators of a run whose delivered kernel is not the fresh one.
-
-        Raises:
-            NotDecidable: Two fresh compiles of such an operator differ.
-        """
+        """Operators of a run whose delivered kernel is not the fresh one. Raises NotDecidable if
+        two fresh compiles of such an operator differ."""
         digests = {each: sha256(fresh[each].kernel(each)) for each in run.operators}
         wrong = [each for each in run.operators if run.unmarked_sha256(each) != digests[each]]
         options = run.result.request.options

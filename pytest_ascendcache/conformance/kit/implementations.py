@@ -46,11 +46,8 @@ _MEASURED = ("Exp", "FastGelu", "Gelu", "Mish", "Sigmoid", "Sqrt", "Tanh")
 
 
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:
-    """Unary operators with two implementations, whose input has every float16 number.
-
-    Raises:
-        NotDecidable: The tables offer both modes to none of these operators.
-    """
+    """Unary operators with two implementations, whose input has every float16 number. Raises
+    NotDecidable if the tables offer both modes to none of these operators."""
     operators = (OperatorSpec(kind, (HALVES,), (HALVES,), name=kind.lower()) for kind in _MEASURED)
     measured = tuple(filter(tables.has_two, operators))
     if not measured:

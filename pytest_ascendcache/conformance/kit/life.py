@@ -108,8 +108,8 @@ class Problem:
 
 @dataclass(frozen=True)
 class Key:
-    """What identifies an entry: the operator without its names and the order of its attributes,
-    the chip, and the implementation mode if the operator has two."""
+    """What identifies an entry: the operator without names or attribute order, the chip, and the
+    implementation mode if the operator has two."""
 
     operator: OperatorSpec
     soc: str
@@ -209,9 +209,9 @@ class Life:
     ) -> None:
         """Make one run and judge it.
 
-        ``plain`` are options in plain spelling that mean the same, for a toolchain that refuses
-        the odd spelling. ``directory`` are arguments that name the cache directory in another way;
-        they replace ``arguments`` for this run.
+        ``plain`` are the same options in plain spelling, in case the toolchain refuses the odd one.
+        ``directory`` are arguments that name the cache directory in another way; they replace
+        ``arguments`` for this run.
         """
         self._number += 1
         self._version += upgraded
@@ -340,10 +340,8 @@ class Life:
                 path.symlink_to(moved)
 
     def point_outside(self, operator: OperatorSpec, *, other: bool = False) -> None:
-        """Copy a valid entry out of the cache and have its metadata name the copy as its object.
-
-        With ``other`` the copy differs from the object in the cache, and the digest is the copy's.
-        """
+        """Copy a valid entry out of the cache, and have its metadata name the copy as its object.
+        If ``other``, the copy differs from the cached object, and the digest is the copy's."""
         entry = self._guard_outside(Aspect.NAMES, operator)
         if entry is not None:
             outside = self.guarded[Aspect.NAMES]
@@ -379,11 +377,8 @@ class Life:
             self._fresh[self._kernel_key(operator, options)] = digest
 
     def _guard_outside(self, aspect: Aspect, operator: OperatorSpec) -> Entry | None:
-        """Make the guarded directory of an aspect, for an entry whose later outcomes are not
-        judged.
-
-        Returns the entry, or ``None`` if the operator has no valid one.
-        """
+        """Make the guarded directory of an aspect. Returns the operator's valid entry, whose later
+        outcomes are not judged, or ``None`` if there is none."""
         entry, own = self.entry(operator), self._own(operator)
         if entry is None or own is None:
             return None
@@ -401,8 +396,7 @@ class Life:
             if own.state is not EntryState.VALID:
                 entry = Entry(own.stem, self.cache.layout.soc(key.soc))
                 for path in (entry.object_path, entry.metadata_path):
-                    if path.exists() or path.is_symlink():
-                        _remove(path)
+                    _remove(path)
                 del self.entries[key]
 
     def entry(self, operator: OperatorSpec) -> Entry | None:
@@ -421,11 +415,8 @@ class Life:
         oldest: Iterable[OperatorSpec] = (),
         only: Iterable[OperatorSpec] | None = None,
     ) -> None:
-        """Set the file times of entries to these seconds from now, in turn.
-
-        Entries of ``oldest`` get times of a year ago. ``only`` limits this to entries of some
-        operators.
-        """
+        """Set the file times of entries to these seconds from now, in turn; of ``oldest`` to a year
+        ago. ``only`` limits this to the entries of some operators."""
         old = self._stems(oldest)
         files = sorted(self.cache.layout.kernel_cache.rglob("te_*"))
         if only is not None:
@@ -518,10 +509,8 @@ class Life:
     def _judge_others(self, step: _Step) -> None:
         """Judge the entries that no operator of the run owns."""
         run, options = step.run, step.options
-        asked_for = {self.key(operator, options) for operator in run.operators}
-        for key, own in list(self.entries.items()):
-            if key in asked_for:
-                continue
+        owned = {self.key(operator, options) for operator in run.operators}
+        for key, own in [item for item in self.entries.items() if item[0] not in owned]:
             fate = run.fate_of(f"{run.prefix}{key.soc}/{own.stem}")
             allowed = {KEPT}
             if step.upgraded:
@@ -706,4 +695,4 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)

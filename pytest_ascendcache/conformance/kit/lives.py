@@ -42,7 +42,7 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED
+from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Damage
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
@@ -273,31 +273,23 @@ def accidents(life: Life) -> None:
     )
 
 
-def _damage(*names: str) -> tuple[Any, ...]:
-    by_name = {each.name: each for each in (*DAMAGES, *METADATA_REPLACED)}
-    return tuple(by_name[each] for each in names)
+def _damage(names: str) -> list[Damage]:
+    by_name = {damage.name: damage for damage in (*DAMAGES, *METADATA_REPLACED)}
+    return [by_name[name] for name in names.split()]
 
 
 _DAMAGES = _damage(
-    "object-code-flipped",
-    "object-end-flipped",
-    "object-one-byte-short",
-    "object-missing",
-    "metadata-missing",
-    "metadata-cut-in-half",
-    "digest-wrong",
-    "name-of-another",
-    "object-empty",
-    "metadata-empty",
+    "object-code-flipped object-end-flipped object-one-byte-short object-missing metadata-missing "
+    "metadata-cut-in-half digest-wrong name-of-another object-empty metadata-empty"
 )
-_ODD = _damage("digest-a-number", "metadata-null", "name-missing", "metadata-a-directory")
+_ODD = _damage("digest-a-number metadata-null name-missing metadata-a-directory")
 _IDLE, _SIZE_AND_HOURS = "abcde", (1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
 """Entries nobody asks for: 8000 KB in all, the last two used less than half an hour ago."""
 _THIRD = "Ascend910B3"
 """A chip for which nothing is compiled: its entries are laid without the toolchain."""
 _LINKED = "Ascend910B4-1"
 """A chip whose directory is replaced by a link."""
-_HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
+_HALVES = _damage("object-missing metadata-missing metadata-not-json")
 
 
 def _place(name: str, life: Life) -> None:
@@ -351,12 +343,8 @@ class Lives:
         self._cut_short: dict[str, Exception] = {}
 
     def life(self, story: Callable[[Life], None], evidence: Evidence) -> Life:
-        """The life of a story; ``evidence`` gets the steps of its runs.
-
-        Raises:
-            NotDecidable: The life cannot go on.
-            ToolchainError: The toolchain fails without a cache, too.
-        """
+        """The life of a story; ``evidence`` gets the steps of its runs. Raises NotDecidable if the
+        life cannot go on. Raises ToolchainError if the toolchain fails without a cache, too."""
         needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
         if story is implementations:
             needs(self._toolchain, Capability.IMPL_MODE_TABLES)

@@ -93,11 +93,8 @@ def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> Network
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that is visible from outside.
-
-    Raises:
-        NotDecidable: It does not happen in time.
-    """
+    """Wait for something that is visible from outside. Raises NotDecidable if it does not happen in
+    time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"no run came as far as it was to be met within {HANGS:g} s")
 
@@ -210,11 +207,8 @@ class Held:
         return int((self._directory / "worker").read_text())
 
     def stands(self, patience: float = HANGS) -> None:
-        """Wait until a build is held, for ``patience`` seconds.
-
-        Raises:
-            NotDecidable: No build is held in time.
-        """
+        """Wait until a build is held, for ``patience`` seconds. Raises NotDecidable if no build is
+        held in time."""
         if not self.gate.wait(time.monotonic() + patience):
             raise NotDecidable("the build did not get to its linker")
 

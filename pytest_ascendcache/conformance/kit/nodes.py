@@ -49,10 +49,7 @@ def beside(
     is about to take it. ``look`` is called while ``first`` is held.
 
     The check is skipped for a toolchain that locks by fcntl, on mounts that do not pass such locks
-    to other mounts of this machine.
-
-    Raises:
-        NotDecidable: ``first`` did not reach the operation.
+    to other mounts of this machine. Raises NotDecidable if ``first`` did not reach the operation.
     """
     if shared.profile is NodeProfile.NFS_DEFAULT and first.locks_by_fcntl:
         pytest.skip(

@@ -59,11 +59,8 @@ class ReleaseCompiles:
         return known.kernels
 
     def confirm(self) -> None:
-        """Compile fresh once more.
-
-        Raises:
-            NotDecidable: The two fresh compiles differ, so differences mean nothing.
-        """
+        """Compile fresh once more. Raises NotDecidable if the two fresh compiles differ, so
+        differences mean nothing."""
         first, second = self.fresh(), self._fresh()
         if differing := [first[key].operator for key in first if first[key] != second[key]]:
             raise NotDecidable(f"two fresh compiles give different kernels of {differing[0]}")
@@ -90,11 +87,8 @@ class ReleaseCompiles:
         )
 
     def unlike_fresh(self, run: Run, who: str) -> list[Problem]:
-        """Operators whose delivered kernel is not the fresh one; ``who`` names the run.
-
-        Raises:
-            NotDecidable: Two fresh compiles differ.
-        """
+        """Operators whose delivered kernel is not the fresh one; ``who`` names the run. Raises
+        NotDecidable if two fresh compiles differ."""
         fresh = self.fresh()
         delivered = {key: run.unmarked_sha256(each) for key, each in self.operators.items()}
         unlike = [key for key in fresh if fresh[key].sha256 != delivered[key]]
@@ -135,10 +129,7 @@ def release_tables(release: Release, toolchain: Toolchain | None) -> ImplModeTab
     """The tables of implementation modes that a release is compiled with.
 
     These are the tables of the operator package that the release names, else the toolchain's.
-    Returns ``None`` if neither has any.
-
-    Raises:
-        NotDecidable: A table is missing.
+    Returns ``None`` if neither has any. Raises NotDecidable if a table is missing.
     """
     package = release.kernel_environment.get("ASCEND_OPP_PATH", "")
     directory = Path(package) / IMPL_MODE

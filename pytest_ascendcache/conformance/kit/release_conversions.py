@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import Canary, Snapshot
 from pytest_ascendcache.conformance.kit.conversion_shelf import (
+    Conversion,
     ConversionShelf,
-    Made,
     Place,
     code_stamp,
 )
 from pytest_ascendcache.conformance.kit.release_compiles import card_environment
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
-from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import (
     KernelDifference,
     ModelParts,
@@ -38,12 +37,7 @@ from pytest_ascendcache.release import (
     read_digests,
     soc_directory,
 )
-from pytest_ascendcache.toolchains import (
-    ConvertRequest,
-    ConvertResult,
-    KernelRunError,
-    ModelConverter,
-)
+from pytest_ascendcache.toolchains import ConvertRequest, KernelRunError, ModelConverter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,24 +53,6 @@ FRESH = "fresh"
 
 _SHELL = re.compile("ASCEND_|LD_LIBRARY_PATH$|PATH$|PYTHONPATH$")
 """Variables of the shell that decide which toolchain an ``atc`` belongs to."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """One conversion. ``parts`` are those of its model, ``None`` if it failed; ``source`` names the
-    conversion in messages; ``run`` is the run of pytest that made it."""
-
-    source: str
-    result: ConvertResult
-    parts: ModelParts | None
-    step: Step
-    run: str
-
-    @property
-    def model(self) -> Path:
-        """The ``.om`` file of a successful conversion."""
-        assert self.result.model is not None
-        return self.result.model
 
 
 @dataclass(frozen=True)
@@ -110,12 +86,8 @@ class ReleaseConversions:
         self._converter: ModelConverter = converter
 
     def fresh(self) -> Conversion:
-        """The conversion with the cache disabled and empty.
-
-        Raises:
-            NotDecidable: The release's command fails or leaves no model, or no kernel is found in
-                the model.
-        """
+        """The conversion with the cache disabled and empty. Raises NotDecidable if the release's
+        command fails or leaves no model, or no kernel is found in the model."""
         is_first = self.release.path not in self._shelf.announced
         if is_first:
             self._shelf.announced.add(self.release.path)
@@ -158,10 +130,7 @@ class ReleaseConversions:
 
     def shipped(self) -> list[Conversion]:
         """A conversion from a copy of each shipped cache that has entries for the release's chip.
-
-        Raises:
-            NotDecidable: A cache changes while it is copied.
-        """
+        Raises NotDecidable if a cache changes while it is copied."""
         conversions: list[Conversion] = []
         for place in self.release.caches:
             if soc_directory(place, self.release.soc) is not None:
@@ -175,11 +144,8 @@ class ReleaseConversions:
         return self._converted("cards", [stage], watched=True)
 
     def unlike_fresh(self, conversion: Conversion, who: str = "") -> list[Problem]:
-        """How a conversion's kernels differ from those of a fresh one.
-
-        Raises:
-            NotDecidable: Two fresh conversions differ in the same kernels.
-        """
+        """How a conversion's kernels differ from those of a fresh one. Raises NotDecidable if two
+        fresh conversions differ in the same kernels."""
         who = who or conversion.source
         if conversion.parts is None:
             how = f"{who} {conversion.result.failure}"
@@ -218,11 +184,8 @@ class ReleaseConversions:
     def outputs(
         self, conversion: Conversion, inputs: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """The outputs of a model for the sample inputs; each model is run once.
-
-        Raises:
-            KernelRunError: The model cannot be run.
-        """
+        """The outputs of a model for the sample inputs; each model is run once. Raises
+        KernelRunError if the model cannot be run."""
         known = self._shelf.outputs
         key = (conversion.model, _digest(inputs))
         if key not in known:
@@ -316,10 +279,8 @@ class ReleaseConversions:
         """Conversions that follow one another on one cache, made now or read from their records.
 
         The cache starts as a copy of ``shipped``, or empty. ``watched`` has all stages use this
-        cache, and marks it before each.
-
-        Raises:
-            NotDecidable: A file that the command reads changes meanwhile.
+        cache, and marks it before each. Raises NotDecidable if a file that the command reads
+        changes meanwhile.
         """
         content = Snapshot.take(shipped) if shipped is not None else Snapshot({})
         digests = {path: each.sha256 or each.target for path, each in content.files.items()}
@@ -344,7 +305,7 @@ class ReleaseConversions:
                     made = self._convert(requests, place.cache if watched else None)
                     self._ensure_unchanged()
                     place.keep(stage.name, made, watched and stage is not stages[-1])
-                every += [_conversion(stage.source, each) for each in made]
+                every += [replace(each, source=stage.source) for each in made]
                 number += 1
             self._made[place.directory] = every
         evidence = self.cache.evidence
@@ -354,7 +315,7 @@ class ReleaseConversions:
                 evidence.steps.append(each.step)
         return every
 
-    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Made]:
+    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Conversion]:
         marks: Mapping[str, Canary] = {}
         if root is not None:
             watched = self.cache.elsewhere(root)
@@ -363,7 +324,7 @@ class ReleaseConversions:
         results = self._converter.convert_together(requests)
         self.cache.evidence.starts += len(results)
         return [
-            Made(
+            Conversion(
                 result,
                 take_apart(result.model, marks) if result.succeeded and result.model else None,
                 self._shelf.run,
@@ -395,11 +356,8 @@ class ReleaseConversions:
             raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
 
     def _ensure_unchanged(self) -> None:
-        """Make sure that the files the command reads did not change.
-
-        Raises:
-            NotDecidable: One of them changed; the message names it.
-        """
+        """Make sure that the files the command reads did not change. Raises NotDecidable if one of
+        them changed; the message names it."""
         before = self._read
         del self._read
         for path in sorted({*before, *self._read}):
@@ -417,18 +375,6 @@ class ReleaseConversions:
                 f"{place} changed while it was copied ({next(iter(changed))}); nothing may compile "
                 "into a cache while it is judged"
             )
-
-
-def _conversion(source: str, made: Made) -> Conversion:
-    result, parts = made.result, made.parts
-    step = Step(
-        command=result.command,
-        ending=result.ending,
-        outcomes=() if parts is None else (f"{source}: {len(parts.kernels)} kernels",),
-        changes={},
-        output="" if result.succeeded else result.output,
-    )
-    return Conversion(source, result, parts, step, made.run)
 
 
 def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:

@@ -17,11 +17,8 @@ from pytest_ascendcache.toolchains.torchair import Card
 
 
 def compiled(run: WatchedRun) -> None:
-    """Make sure that the script compiled static kernels.
-
-    Raises:
-        NotDecidable: It left no package.
-    """
+    """Make sure that the script compiled static kernels. Raises NotDecidable if it left no
+    package."""
     if not any(run.work.rglob("*.run")):
         raise NotDecidable(
             "the script left no package in its working directory: it has to compile static "
@@ -30,11 +27,8 @@ def compiled(run: WatchedRun) -> None:
 
 
 def served(run: WatchedRun) -> None:
-    """Make sure that a package was installed, and that the index was read after that.
-
-    Raises:
-        NotDecidable: This run allows no verdict about packages.
-    """
+    """Make sure that a package was installed, and that the index was read after that. Raises
+    NotDecidable if this run allows no verdict about packages."""
     compiled(run)
     if not run.compiler.installed:
         raise NotDecidable(
@@ -106,11 +100,8 @@ def dumped(folder: Path, *suffixes: str) -> set[str]:
 
 
 def keys_of(folder: Path) -> set[tuple[str, str]]:
-    """Types and keys of a compile's target operators and of those meant for op_compiler.
-
-    Raises:
-        NotDecidable: A file cannot be read.
-    """
+    """Types and keys of a compile's target operators and of those meant for op_compiler. Raises
+    NotDecidable if a file cannot be read."""
     keys = set()
     try:
         for suffix in ("", "_opcompile"):
@@ -123,11 +114,8 @@ def keys_of(folder: Path) -> set[tuple[str, str]]:
 
 
 def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
-    """Types and keys of the operators that op_compiler was asked to compile.
-
-    Raises:
-        NotDecidable: A file cannot be read.
-    """
+    """Types and keys of the operators that op_compiler was asked to compile. Raises NotDecidable if
+    a file cannot be read."""
     calls = range(1, len(run.compiler.callers) + 1)
     try:
         infos = [read_opinfo(path) for call in calls for path in run.compiler.asked(call)]

@@ -177,13 +177,9 @@ class Shelf:
         return bytes_of(run.before, self._prefix) - sum(size for size, _ in self._laid.values())
 
     def check(self, run: Run, limits: CacheLimits, goes: str) -> None:
-        """Assert that a run aged what the document says, which in this check is ``goes``.
-
-        Raises:
-            AssertionError: Other entries are gone.
-            NotDecidable: The arithmetic of the check does not hold, because the toolchain's own
-                entries are too large.
-        """
+        """Assert that a run aged what the document says, which in this check is ``goes``. Raises
+        AssertionError if other entries are gone. Raises NotDecidable if the arithmetic of the check
+        does not hold, because the toolchain's own entries are too large."""
         expected = self.expected(run, limits)
         any_may_go = not self._cache.edition.idle
         if not expected.allows(goes) or not (any_may_go or expected.must_go == set(goes)):

@@ -117,11 +117,8 @@ class _Failures:
                 self.messages.append(message)
 
     def report(self) -> None:
-        """Fail with the messages of written cases and the shortest ones of generated texts.
-
-        Raises:
-            AssertionError: There is a message.
-        """
+        """Fail with the messages of written cases and the shortest ones of generated texts. Raises
+        AssertionError if there is a message."""
         generated = sorted(self.messages[self.of_written :], key=len)
         lines = [*self.messages[: self.of_written], *generated[:_GENERATED]]
         if len(lines) > 1:
@@ -227,11 +224,9 @@ _SHOWN = 600
 def taken(text: str, attempt: Callable[[str], Run]) -> Run:
     """The run with a file of this text.
 
-    A toolchain may refuse a file for its contents; then it also refuses the plain spelling.
-
-    Raises:
-        AssertionError: The text is refused, but its plain spelling is not.
-        ToolchainError: Both are refused, so there is no verdict.
+    A toolchain may refuse a file for its contents; then it also refuses the plain spelling. Raises
+    AssertionError if the text is refused, but its plain spelling is not. Raises ToolchainError if
+    both are refused, so there is no verdict.
     """
     run = attempt(text)
     if run.succeeded:
