@@ -53,10 +53,7 @@ def test_a_directory_is_used_however_it_is_named(
     surroundings: Surroundings,
     together: Together,
 ) -> None:
-    def story(cache: CacheUnderTest, around: Surroundings) -> None:
-        Story(cache, around).play(add, exp)
-
-    _play(cache, surroundings, together, story)
+    _play(cache, surroundings, together, lambda story: story.play(add, exp))
 
 
 @rule("cache-mode/enable-reuses")
@@ -68,19 +65,18 @@ def test_nothing_around_a_run_decides_what_it_does(
     surroundings: Surroundings,
     together: Together,
 ) -> None:
-    def story(cache: CacheUnderTest, around: Surroundings) -> None:
-        once = Story(cache, around)
-        once.play(add, exp)
-        once.play_force_twice(add, exp)
+    def play(story: Story) -> None:
+        story.play(add, exp)
+        story.play_force_twice(add, exp)
 
-    _play(cache, surroundings, together, story)
+    _play(cache, surroundings, together, play)
 
 
 def _play(
     cache: CacheUnderTest,
     surroundings: Surroundings,
     together: Together,
-    story: Callable[[CacheUnderTest, Surroundings], None],
+    play: Callable[[Story], None],
 ) -> None:
     """Play a story in surroundings that combine these with others; if it fails, in these alone."""
     surroundings.given(cache)  # skips the check if the edition has no such variable
@@ -88,9 +84,11 @@ def _play(
     if (
         combined is None
         or (combined.option is None and not cache.edition.cache_path)
-        or not together.go_well(combined.name, lambda other: story(other, combined), cache.evidence)
+        or not together.go_well(
+            combined.name, lambda other: play(Story(other, combined)), cache.evidence
+        )
     ):
-        story(cache, surroundings)
+        play(Story(cache, surroundings))
 
 
 class Story:

@@ -113,7 +113,7 @@ def test_a_list_means_its_items_however_it_is_written(
     them to the cache."""
     if not cache.root.exists():  # the first text
         cache.warm(*four)
-    _judge_list(cache, four, switches, listed, spelling, list_first)
+    _judge_list(cache, four, DebugConfig(switches, listed), spelling, list_first)
 
 
 @rule("debug/list-bypasses-listed")
@@ -129,17 +129,17 @@ def test_a_list_in_which_everything_is_odd(
     # In a single model nothing would tell whose kernel is whose.
     together = (four, (twin,)) if cache.as_model else ((*four, twin),)
     for operators in together:
-        _judge_list(cache, operators, ("dump_cce",), listed, odd, list_first=True)
+        _judge_list(cache, operators, DebugConfig(("dump_cce",), listed), odd, list_first=True)
 
 
 def _judge_list(
     cache: CacheUnderTest,
     operators: tuple[OperatorSpec, ...],
-    switches: tuple[str, ...],
-    listed: tuple[str, ...],
+    config: DebugConfig,
     spelling: Spelling,
     list_first: bool,
 ) -> None:
+    switches, listed = config.switches or (), config.listed or ()
     lines = [("op_debug_config", ",".join(switches)), ("op_debug_list", ",".join(listed))]
     path = cache.work / f"list{next(_numbers)}.cfg"
 
@@ -148,7 +148,6 @@ def _judge_list(
         return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
     run = taken(spelling.write(lines[::-1] if list_first else lines).decode(), attempt)
-    config = DebugConfig(switches, listed)
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {
         len(operators): ": as if everything were listed",
