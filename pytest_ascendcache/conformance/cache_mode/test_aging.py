@@ -367,12 +367,12 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
 ) -> None:
     cache.warm(add)
-    given = limits_by(cache, source, 1, 1)
+    variables = limits_by(cache, source, 1, 1)
     # 9.6 MB used a minute ago: nothing may go, and the cache stays over its limit of 1 MB.
     shelf = Shelf(cache).lay(TEN, ITEM, *[1 / 60] * 10)
-    run = carried_out(cache, exp, environment=given)
+    run = carried_out(cache, exp, environment=variables)
     assert run[exp] == Outcome(COMPILED, STORED)
-    assert cache.compile(exp, mode=ENABLE, environment=given)[exp] == Outcome(REUSED, KEPT)
+    assert cache.compile(exp, mode=ENABLE, environment=variables)[exp] == Outcome(REUSED, KEPT)
     shelf.compare("")
 
 
@@ -383,9 +383,9 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_nothing_ages_at_minus_one(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
     cache.warm(add)
-    given = limits_by(cache, source, -1)
+    variables = limits_by(cache, source, -1)
     shelf = six(cache)  # 600 MB, which is also more than the default limit
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     shelf.check(run, CacheLimits(-1), goes="")
 
 
@@ -395,13 +395,13 @@ def test_a_reuse_at_minus_one_renews_nothing(
     cache: CacheUnderTest, add: OperatorSpec, source: str
 ) -> None:
     cache.warm(add)
-    given = limits_by(cache, source, -1)
+    variables = limits_by(cache, source, -1)
     entry = cache.entry(add)
     cache.mark()
     # In an hour: later than the change time, so no relatime mount moves the access time by itself.
     rest_entry(entry, -HOUR)
     before = accessed(entry)
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add] == Outcome(REUSED, KEPT)
     if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
@@ -459,14 +459,14 @@ SOURCES = {
 
 
 def _ages_by(
-    cache: CacheUnderTest, add: OperatorSpec, ini: Mapping[str, str], given: Mapping[str, str]
+    cache: CacheUnderTest, add: OperatorSpec, ini: Mapping[str, str], variables: Mapping[str, str]
 ) -> None:
     """Set the limits; the entries that go show which of them counted."""
     cache.warm(add)
     edit_ini(cache, ini)
     shelf = ten(cache)
-    limits = expected_limits(ini, given)
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    limits = expected_limits(ini, variables)
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     shelf.check(run, limits, goes=GOES[limits.ratio] if limits.megabytes == 8 else "")
 
 
@@ -505,9 +505,9 @@ def test_a_bad_size_is_named_and_the_default_used(
     cache: CacheUnderTest, add: OperatorSpec, source: str, value: str
 ) -> None:
     cache.warm(add)
-    given = limits_by(cache, source, value)
+    variables = limits_by(cache, source, value)
     shelf = six(cache)
-    run = carried_out(cache, add, environment=given)
+    run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(), goes="abcd")
     # An empty value counts as not set.
     named = not value or names_limit(run.output, "max_op_cache_size", value)
@@ -522,9 +522,9 @@ def test_a_bad_ratio_is_named_and_the_default_used(
 ) -> None:
     cache.warm(add)
     edit_ini(cache, ini_values(8, value) if source == "ini" else {})
-    given = environment(8, value if source == "environment" else None)
+    variables = environment(8, value if source == "environment" else None)
     shelf = ten(cache)
-    run = carried_out(cache, add, environment=given)
+    run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
     named = not value or names_limit(run.output, "cache_size_ratio", value)
     assert named, f"no warning names remain_cache_size_ratio and its value {value!r}"
@@ -535,9 +535,9 @@ def test_a_bad_ratio_is_named_and_the_default_used(
 def test_a_huge_size_purges_nothing(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
     """The document names no largest size, so this one may be valid or too large."""
     cache.warm(add)
-    given = limits_by(cache, source, "9" * 30)
+    variables = limits_by(cache, source, "9" * 30)
     shelf = ten(cache)
-    carried_out(cache, add, environment=given)
+    carried_out(cache, add, environment=variables)
     shelf.compare("")
 
 

@@ -122,8 +122,8 @@ def every_pair(cache: CacheUnderTest) -> None:
             known.add(unnamed)
     runs = [cache.compile(*each, mode=ENABLE) for each in (bases, variants)]
     for pair in pairs:
-        found = [run[each] for run, each in zip(runs, pair, strict=True)]
-        assert found == [Outcome(REUSED, KEPT)] * 2
+        outcomes = [run[each] for run, each in zip(runs, pair, strict=True)]
+        assert outcomes == [Outcome(REUSED, KEPT)] * 2
         stems = [run.served_from(each) for run, each in zip(runs, pair, strict=True)]
         assert stems[0] != stems[1]
 

@@ -79,7 +79,7 @@ def _play(
     play: Callable[[Story], None],
 ) -> None:
     """Play a story in surroundings that combine these with others; if it fails, in these alone."""
-    surroundings.given(cache)  # skips the check if the edition has no such variable
+    surroundings.arguments(cache)  # skips the check if the edition has no such variable
     combined = together_with(surroundings)
     if (
         combined is None
@@ -192,7 +192,7 @@ class Story:
     def _compile(
         self, operators: tuple[OperatorSpec, ...], mode: CacheMode, variables: dict[str, str]
     ) -> Run:
-        arguments = self._around.given(self.cache)
+        arguments = self._around.arguments(self.cache)
         arguments["environment"] = {**arguments["environment"], **variables}
         ordered = operators[::-1] if self._around.backwards else operators
         run = self.cache.compile(*ordered, mode=mode, **arguments)

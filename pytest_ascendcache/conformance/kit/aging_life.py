@@ -200,7 +200,7 @@ class _Limits:
             before = accessed(entry)
         self._users += 1
         user = f"user{self._users}"
-        given = {**environment(*variables), "USER": user, "LOGNAME": user}
+        limits = {**environment(*variables), "USER": user, "LOGNAME": user}
         started = int(time.time())
         life.run(
             f"limits {what}",
@@ -208,13 +208,13 @@ class _Limits:
             ENABLE,
             aging=AgingShelf(
                 shelf,
-                expected_limits(ini, given),
+                expected_limits(ini, limits),
                 aspect,
                 orphans=sum(path.stat().st_size for each in files.values() for path in each),
                 orphans_may_go=bool(orphans and orphans.hours),
                 bad=bad,
             ),
-            environment=given,
+            environment=limits,
         )
         self._over_the_limit += life.aged and bool(self._idle)
         if life.succeeded:

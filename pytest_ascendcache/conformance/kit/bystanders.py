@@ -117,14 +117,14 @@ def on_a_terminal(kernels: StaticKernelsUnderTest, package: Path) -> tuple[int, 
 
 
 def with_small_files(
-    kernels: StaticKernelsUnderTest, whole: StaticResult, output: Path, size: int
+    kernels: StaticKernelsUnderTest, earlier: StaticResult, output: Path, size: int
 ) -> StaticResult:
     """Repeat a run of op_compiler into ``output`` with a limit on file sizes, in bytes."""
-    argv = list(whole.argv)
+    argv = list(earlier.argv)
     argv[argv.index("-o") + 1] = str(output)
     arguments = (sys.executable, "-c", _SMALL_FILES, str(size), *argv)
     request = StaticRequest(
-        Program.PACKAGE, arguments, kernels.work, environment=whole.request.environment
+        Program.PACKAGE, arguments, kernels.work, environment=earlier.request.environment
     )
     return kernels.attempt(request)
 

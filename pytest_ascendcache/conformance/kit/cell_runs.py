@@ -61,9 +61,9 @@ class CellRuns:
         needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
         evidence.factors = dict(cell.levels)
         observed = self._observed(cell, evidence)
-        found = problems(observed, cell)
-        self._keep = self._keep or bool(found)
-        return found
+        lines = problems(observed, cell)
+        self._keep = self._keep or bool(lines)
+        return lines
 
     def _observed(self, cell: Cell, evidence: Evidence) -> Observed:
         if self._last is not None and cell in self._last.cells:

@@ -54,7 +54,7 @@ class Surroundings:
         placed.home = cache.home
         return placed
 
-    def given(self, cache: CacheUnderTest) -> dict[str, Any]:
+    def arguments(self, cache: CacheUnderTest) -> dict[str, Any]:
         """The arguments of a compile. Skips the check if the edition lacks the variable."""
         environment = dict(self.environment)
         if self.variable is not None:
