@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
@@ -52,8 +52,8 @@ def aging(life: Life) -> None:
     limits = _Limits(life)
     limits.judge_created_file()
     life.add_user_directories()
-    in_use = _Orphans(0.0, 400 * KILOBYTE)
-    limits.run("by the environment", Aspect.AGING, (8, 50), shelf=limits.mixed(), orphans=in_use)
+    busy = 400 * KILOBYTE
+    limits.run("by the environment", Aspect.AGING, (8, 50), shelf=limits.mixed(), busy_orphans=busy)
     large = limits.large()
     large.on_the_mount()
     limits.run("by default", Aspect.SOURCES, (None, 80), shelf=large, renews=True)
@@ -65,7 +65,7 @@ def aging(life: Life) -> None:
             Aspect.HALVES,
             (8, 20),
             ini=ini_values(None, 80),
-            orphans=_Orphans(30.0, 800 * KILOBYTE),
+            idle_orphans=800 * KILOBYTE,
         )
         limits.run(
             "by the file",
@@ -75,7 +75,7 @@ def aging(life: Life) -> None:
             shelf=limits.in_use(),
             stores=True,
             spelling=Spelling("\r\n", " "),
-            orphans=in_use,
+            busy_orphans=busy,
         )
         limits.judge_idle_orphans()
         large = limits.large()
@@ -93,15 +93,6 @@ def aging(life: Life) -> None:
     limits.run("by a ratio that is none", Aspect.BAD, (8, "abc"), shelf=shelf, bad=bad)
 
 
-@dataclass(frozen=True)
-class _Orphans:
-    """One orphan of each kind next to a shelf: hours since their last use, and the bytes of
-    each."""
-
-    hours: float
-    size: int
-
-
 class _Limits:
     """Sets limits, makes a run under them, and judges which entries are gone."""
 
@@ -110,7 +101,7 @@ class _Limits:
         self._cache = life.cache
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
-        self._users = 0
+        self._users = count(1)
         self._ini: Mapping[str, str] = {}
         candidates = self._cache.layout.ini_candidates
         self._created = {path: path.read_bytes() for path in candidates if path.exists()}
@@ -177,19 +168,21 @@ class _Limits:
         renews: bool | None = None,
         stores: bool = False,
         spelling: Spelling = PLAIN,
-        orphans: _Orphans | None = None,
+        idle_orphans: int = 0,
+        busy_orphans: int = 0,
         bad: tuple[str, str] = ("", ""),
     ) -> None:
         """Make one run under limits from the file and the variables (size and ratio).
 
         They age ``shelf``, by default ten entries of 960 KB. ``renews`` says whether the reuse in
         this run has to renew the access time, ``stores`` that the run also stores an entry,
-        ``bad`` which limit has which value that a warning has to name.
+        ``bad`` which limit has which value that a warning has to name. ``idle_orphans`` or
+        ``busy_orphans`` are the bytes of each of the orphans next to the shelf, one of each kind.
         """
         life, cache = self._life, self._cache
         self._write(ini or {}, spelling)
         shelf = shelf or self._shelf().lay(_TEN, 960 * KILOBYTE, *_HOURS)
-        files = {} if orphans is None else self._lay_orphans(orphans)
+        files = self._lay_orphans(idle_orphans or busy_orphans, is_idle=bool(idle_orphans))
         resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.age(-60.0, only=(FIRST, SECOND, THIRD))
@@ -198,8 +191,7 @@ class _Limits:
             # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
-        self._users += 1
-        user = f"user{self._users}"
+        user = f"user{next(self._users)}"
         limits = {**environment(*variables), "USER": user, "LOGNAME": user}
         started = int(time.time())
         life.run(
@@ -211,7 +203,7 @@ class _Limits:
                 expected_limits(ini, limits),
                 aspect,
                 orphans=sum(path.stat().st_size for each in files.values() for path in each),
-                orphans_may_go=bool(orphans and orphans.hours),
+                orphans_may_go=bool(idle_orphans),
                 bad=bad,
             ),
             environment=limits,
@@ -219,7 +211,7 @@ class _Limits:
         self._over_the_limit += life.aged and bool(self._idle)
         if life.succeeded:
             self._judge_scan(shelf, resting)
-        if orphans is not None and not orphans.hours:
+        if busy_orphans:
             if life.succeeded:
                 gone = [kind for kind, each in files.items() if not all(map(Path.exists, each))]
                 self._judge_orphans("in use, and gone", gone)
@@ -231,14 +223,16 @@ class _Limits:
             if other.gone():
                 life.note(Aspect.CHIPS, f"entries of {chip} are gone: {other.gone()}")
 
-    def _lay_orphans(self, orphans: _Orphans) -> dict[str, tuple[Path, ...]]:
-        """Lay an orphan of each kind. Returns the files of each kind."""
-        shelf, names = Shelf(self._cache), _IDLE if orphans.hours else _BUSY
+    def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:
+        """Lay an orphan of each kind, if they have a size. Returns the files of each kind."""
+        if not size:
+            return {}
+        shelf, (names, hours) = Shelf(self._cache), (_IDLE, 30.0) if is_idle else (_BUSY, 0.0)
         files = {
-            kind: shelf.orphan(name, kind, orphans.size, orphans.hours)
+            kind: shelf.orphan(name, kind, size, hours)
             for name, kind in zip(names, ORPHANS, strict=True)
         }
-        if orphans.hours:
+        if is_idle:
             self._idle = files
         return files
 
