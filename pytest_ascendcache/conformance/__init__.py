@@ -1,21 +1,21 @@
-"""The suite: a folder for each document, one short check after the other.
+"""The suite: a folder for each document, with short checks.
 
-Checks name a rule, compile, and compare an outcome. They know no concrete toolchain.
+A check names a rule, compiles, and compares an outcome. No check names a concrete toolchain.
 """
 
 from __future__ import annotations
 
 PACKAGE = __name__
-"""What ``pytest --pyargs`` calls the suite."""
+"""The suite's name for ``pytest --pyargs``."""
 
 SUITE_NODES = PACKAGE.replace(".", "/") + "/"
-"""What the node ids of the suite's checks begin with."""
+"""The beginning of the node ids of the suite's checks."""
 
 STRESS_RULE = "robust/stress"
-"""The rule that is judged only when it is asked for: its check takes minutes."""
+"""The rule that is judged only on request, because its check takes minutes."""
 
 
 def module_of(check: str) -> str:
-    """The module of a check named by node id: its dotted name below the suite."""
+    """The dotted name, relative to the suite, of the module of a check with this node id."""
     file = check.partition("::")[0].removeprefix(SUITE_NODES)
     return file.removesuffix(".py").replace("/", ".")

@@ -1,11 +1,9 @@
-"""What the checks of the suite cost, as recorded: in runs of the toolchain, and asleep; and what
-they need of a toolchain.
+"""The recorded costs of the suite's checks, and the capabilities that they need.
 
-``starts.json`` has the runs of each function of the suite, as counted on the reference. For the
-reference itself, and for functions of other toolchains that start several kinds of process, it has
-a pair under the toolchain's name and theirs: their time in that of its shortest run, and seconds
-that are slept.
-``ci/starts`` brings it up to date.
+``starts.json`` has the number of runs of each check function, as counted on the reference. Under a
+toolchain's name and the function's it may have a pair instead: the function's time in units of the
+toolchain's shortest run, and the seconds it sleeps. The reference has such pairs, and other
+toolchains for functions that start several kinds of processes. ``ci/starts`` updates the file.
 """
 
 from __future__ import annotations
@@ -33,24 +31,23 @@ TOGETHER = frozenset(
         "robustness/test_robust.py::test_an_entry_as_it_was_written_heals",
     }
 )
-"""Functions whose cases are asked in one story, or in a few, as long as those go well."""
+"""Functions whose cases share one story or a few, as long as those go well."""
 UNKNOWN = 2.0
-"""Runs of a check that is not in the table."""
+"""Runs assumed for a check that is not in the table."""
 
 
 def runs_of(check: str, toolchain: str = "") -> float:
-    """Runs that a check needs on average, named below the suite, with or without a case."""
+    """The average runs of a check, named relative to the suite, with or without a case."""
     return _cost(check, toolchain)[0]
 
 
 def asleep_of(check: str, toolchain: str = "") -> float:
-    """Seconds that a check waits while no processor is used."""
+    """Seconds that a check waits without using a processor."""
     return _cost(check, toolchain)[1]
 
 
 def life_of(check: str) -> str:
-    """What the cases of a function that look at the same runs have in common; empty for a check
-    with runs of its own."""
+    """A name that cases of the same runs share; empty for a check with its own runs."""
     function, _, case = check.partition("[")
     if function.startswith(_SURROUNDINGS):
         return f"{function}[{_story_of().get(case.removesuffix(']'), case)}"
@@ -65,38 +62,37 @@ def _story_of() -> dict[str, str]:
 
 
 def shares(checks: Iterable[str], toolchain: str = "") -> dict[str, float]:
-    """What each of these checks costs, in runs, where no others are run with them.
+    """What each of these checks costs, in runs, if only they are run.
 
-    Cases of a life look at the same runs: those that are there share what all of them cost.
+    Cases that look at the same runs share the cost of all cases of their function.
     """
-    found = {each: runs_of(each, toolchain) for each in checks}
-    lives = Counter(life for each in found if (life := life_of(each)))
-    for each in found:
-        if life := life_of(each):
+    costs = {check: runs_of(check, toolchain) for check in checks}
+    lives = Counter(life for check in costs if (life := life_of(check)))
+    for check in costs:
+        if life := life_of(check):
             function = life.partition("[")[0]
-            found[each] *= max(1, _cases_of(function)) / _stories_of(function) / lives[life]
-    return found
+            costs[check] *= max(1, _cases_of(function)) / _stories_of(function) / lives[life]
+    return costs
 
 
 @cache
 def _stories_of(function: str) -> int:
-    """How many stories the cases of a function share."""
-    told = {
+    """The number of stories that the cases of a function share."""
+    cases = {
         f"{_SURROUNDINGS}test_a_directory_is_used_however_it_is_named": DIRECTORIES,
         f"{_SURROUNDINGS}test_nothing_around_a_run_decides_what_it_does": OTHERS,
     }
-    return len({together_with(each) or each for each in told.get(function, ())}) or 1
+    return len({together_with(each) or each for each in cases.get(function, ())}) or 1
 
 
 _OF_FIXTURES = {"network": Capability.INCREMENTAL_BUILD, "kernels": Capability.OP_COMPILER}
-"""What fixtures need beyond the rule of a check that is about several kinds of cache."""
+"""Capabilities that fixtures need, for checks whose rule is about several kinds of cache."""
 
 
 @cache
 def needs_of(check: str) -> frozenset[Capability]:
-    """What a check needs of a toolchain, named below the suite: nothing where there is none.
-
-    Where its cases have rules of their own, what those need is left out."""
+    """The capabilities that a check needs, named relative to the suite; empty if there is no such
+    check. Capabilities that only the rules of single cases need are left out."""
     function = _function_of(check.partition("[")[0])
     if function is None:
         return frozenset()
@@ -110,29 +106,29 @@ def needs_of(check: str) -> frozenset[Capability]:
 
 @cache
 def _cases_of(name: str) -> int:
-    """How many cases a function of one parameter has; 0 where there is no such function."""
+    """The number of cases of a function with one parameter; 0 if there is no such function."""
     marks = getattr(_function_of(name), "pytestmark", ())
     return sum(len(mark.args[1]) for mark in marks if mark.name == "parametrize")
 
 
 def _function_of(name: str) -> Callable[..., object] | None:
-    """A function of the suite, named below it."""
+    """A function of the suite, by its name relative to the suite."""
     try:
         module = importlib.import_module(f"{PACKAGE}.{module_of(name)}")
-        found: Callable[..., object] = getattr(module, name.partition("::")[2])
-    except (ModuleNotFoundError, AttributeError):
+    except ModuleNotFoundError:
         return None
-    return found
+    function: Callable[..., object] | None = getattr(module, name.partition("::")[2], None)
+    return function
 
 
 def _cost(check: str, toolchain: str) -> tuple[float, float]:
     function = check.partition("[")[0]
-    found = _table().get(f"{toolchain} {function}", _table().get(function, UNKNOWN))
-    return (found[0], found[1]) if isinstance(found, list) else (found, 0.0)
+    cost = _table().get(f"{toolchain} {function}", _table().get(function, UNKNOWN))
+    return (cost[0], cost[1]) if isinstance(cost, list) else (cost, 0.0)
 
 
 @cache
 def _table() -> dict[str, float | list[float]]:
     text = Path(__file__).with_name("starts.json").read_text("utf-8")
-    found: dict[str, float | list[float]] = json.loads(text)
-    return found
+    table: dict[str, float | list[float]] = json.loads(text)
+    return table

@@ -1,4 +1,4 @@
-"""What the suite's checks are given, under short names; no test of a user's own sees them."""
+"""The fixtures of the suite's checks. A user's own tests do not see them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import KERNEL_META
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import take_debug_config
 from pytest_ascendcache.conformance.kit.together import Caches, Together
 from pytest_ascendcache.conformance.kit.vocabulary import OTHER_SOC
 from pytest_ascendcache.contract import Capability, Edition, Rule, load_rules
-from pytest_ascendcache.contract import other_soc as beside
+from pytest_ascendcache.contract import other_soc as another_chip
 from pytest_ascendcache.observation import (
     CacheUnderTest,
     NetworkUnderTest,
@@ -46,27 +47,24 @@ def _rule_of(request: pytest.FixtureRequest) -> Rule:
 
 @pytest.fixture(autouse=True)
 def applicable(request: pytest.FixtureRequest) -> None:
-    """A rule that needs what the toolchain lacks is not applicable."""
+    """Skip a check if the toolchain lacks a capability that its rule needs."""
     rule = _rule_of(request)
-    # An audit needs no toolchain, and what no edition changes needs none either.
+    # Only a rule that differs between editions has to know the edition.
     if rule.differs and (why := request.getfixturevalue("ascend_session").judged_by.unsure(rule)):
         raise NotDecidable(why)
     needed = rule.capabilities
     if not needed:
-        return  # and an audit needs no toolchain at all
+        return  # an audit has no toolchain
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
     if reason := getattr(toolchain, "unusable", ""):
         pytest.skip(f"{toolchain.name}: {reason}")
-    for missing in sorted(needed - toolchain.capabilities):
-        pytest.skip(f"{toolchain.name}: {missing.lacking}")
+    needs(toolchain, *sorted(needed))
 
 
 @pytest.fixture
 def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> CacheUnderTest:
-    """An empty cache of the check's own."""
-    toolchain = ascend_cache.toolchain
-    if Capability.CANN_LAYOUT not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.CANN_LAYOUT.lacking}")
+    """An empty cache."""
+    needs(ascend_cache.toolchain, Capability.CANN_LAYOUT)
     if Capability.DEBUG_CONFIG in _rule_of(request).capabilities:
         take_debug_config(ascend_cache)
     return ascend_cache
@@ -74,19 +72,19 @@ def cache(request: pytest.FixtureRequest, ascend_cache: CacheUnderTest) -> Cache
 
 @pytest.fixture(scope="session")
 def together(ascend_session: Caches) -> Together:
-    """Stories that have all cases of a check in them; the cases share their runs."""
+    """Stories that hold all cases of a check, so that the cases share runs."""
     return Together(ascend_session)
 
 
 @pytest.fixture
 def network(ascend_network: NetworkUnderTest) -> NetworkUnderTest:
-    """Ranks that run networks, in directories of the check's own."""
+    """Ranks that run networks, with an empty cache."""
     return ascend_network
 
 
 @pytest.fixture(autouse=True)
 def of_this_layout(request: pytest.FixtureRequest) -> None:
-    """Checks of ranks' ``kernel_meta`` say nothing of another layout, nor the other way round."""
+    """Skip a check of ranks whose folder is about another cache layout than the toolchain's."""
     if "ascend_network" not in request.fixturenames:
         return
     toolchain: Toolchain = request.getfixturevalue("ascend_toolchain")
@@ -100,15 +98,15 @@ def of_this_layout(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture
 def kernels(ascend_static_kernels: StaticKernelsUnderTest) -> Iterator[StaticKernelsUnderTest]:
-    """op_compiler, packages and clients, in directories of the check's own."""
+    """op_compiler, packages and clients, with an empty operator package directory."""
     with ascend_static_kernels.alone_on_the_machine():
         yield ascend_static_kernels
 
 
 @pytest.fixture
 def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: OperatorSpec) -> str:
-    """A chip beside the one under test; a toolchain need not compile for every chip."""
-    soc = beside(cache.toolchain.soc, getattr(request, "param", OTHER_SOC))
+    """Another chip than the one under test. Skips if the toolchain does not compile for it."""
+    soc = another_chip(cache.toolchain.soc, getattr(request, "param", OTHER_SOC))
     if reason := cache.lacks(soc, add):
         pytest.skip(f"{cache.toolchain.name}: {reason}")
     return soc
@@ -116,9 +114,9 @@ def other_soc(request: pytest.FixtureRequest, cache: CacheUnderTest, add: Operat
 
 @pytest.fixture
 def edition(request: pytest.FixtureRequest) -> Edition:
-    """The edition of CANN's documents that is judged by."""
-    judged_by: Edition = request.getfixturevalue("ascend_session").judged_by.cann
-    return judged_by
+    """The edition of CANN's documents that the session judges by."""
+    cann: Edition = request.getfixturevalue("ascend_session").judged_by.cann
+    return cann
 
 
 @pytest.fixture

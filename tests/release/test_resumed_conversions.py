@@ -17,7 +17,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf, Made, Place
+from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf, Place
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
 from pytest_ascendcache.release import package_stamps, read_digests, read_release
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
@@ -117,7 +117,7 @@ def _request(place: Place) -> ConvertRequest:
     return ConvertRequest({}, "enable", place.cache, own / "out/model", own / "work", own / "home")
 
 
-def _converted(place: Place, text: bytes = b"a model") -> Made:
+def _converted(place: Place, text: bytes = b"a model") -> Conversion:
     """Make a successful conversion, with a model and a cache."""
     request = _request(place)
     model = request.output.with_suffix(".om")
@@ -127,7 +127,7 @@ def _converted(place: Place, text: bytes = b"a model") -> Made:
     (place.cache / "te_add.o").write_text("as the first one left it")
     result = ConvertResult(request, ("atc",), {}, 0, 60.0, "success", model, 2.5)
     parts = ModelParts((ModelKernel("te_add", "0" * 64, 7, "te_add"),), "1" * 64, len(text))
-    return Made(result, parts, "run 1")
+    return Conversion(result, parts, "run 1")
 
 
 def _keep(shelf: ConversionShelf) -> Path:
@@ -152,12 +152,12 @@ def test_a_finished_conversion_is_found_by_a_later_run(shelf: ConversionShelf) -
         assert (place.cache / "te_add.o").read_text() == "as the first one left it"
 
 
-def _expected(place: Place) -> Made:
+def _expected(place: Place) -> Conversion:
     request = _request(place)
     model = request.output.with_suffix(".om")
     result = ConvertResult(request, ("atc",), {}, 0, 60.0, "success", model, 2.5)
     parts = ModelParts((ModelKernel("te_add", "0" * 64, 7, "te_add"),), "1" * 64, 7)
-    return Made(result, parts, "run 1")
+    return Conversion(result, parts, "run 1")
 
 
 def _record(place: Path) -> Path:

@@ -1,16 +1,16 @@
 """Document C, ``op_cache.ini`` and the two variables: limits and aging.
 
-Each check is a story: entries of given size and age, one run, and who is gone afterwards. The
-run serves ``add`` from the cache, so that it stores nothing of its own.
+Each check is a story: entries of chosen size and age, one run, and the entries that are gone
+afterwards. The run reuses ``add``, so it stores nothing.
 
 Most stories use a shelf of ten entries of 960 KB, last used 12, 11, ... 3 hours ago, ``a`` being
 the oldest, under a limit of 8 MB = 8192 KB:
 
-    ten of them are 9600 KB; under a ratio of 80 %, 6553 KB may stay: 6 entries (5760), 4 go;
+    the ten are 9600 KB; under a ratio of 80 %, 6553 KB may stay: 6 entries (5760), 4 go;
     50 %: 4096 KB, 4 entries (3840), 6 go; 20 %: 1638 KB, 1 entry (960), 9 go.
 
-What is left free is for the toolchain's own entry of ``add``. What ages under the defaults (500
-MB, 50 %) is told with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
+The free rest is room for the toolchain's own entry of ``add``. Aging under the defaults (500 MB,
+50 %) is judged with six entries of 100 MB: 250 MB may stay, 2 entries, 4 go.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +52,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     STORED,
     Outcome,
+    needs,
     rule,
 )
 from pytest_ascendcache.contract import (
@@ -71,27 +73,56 @@ TEN, SIX = "abcdefghij", "abcdef"
 HOURS = (12, 11, 10, 9, 8, 7, 6, 5, 4, 3)
 ITEM, LARGE_ITEM = 960 * KILOBYTE, 100 * MEGABYTE
 GOES = {1: TEN, 20: "abcdefghi", 50: "abcdef", 80: "abcd", 100: "ab"}
-"""Ratio under a limit of 8 MB -> who of the ten goes."""
+"""Ratio under a limit of 8 MB -> which of the ten go."""
 
 
 @pytest.fixture
 def cache(ascend_cache: CacheUnderTest) -> CacheUnderTest:
-    """An empty cache, noatime where that can be had: aging on the mount at hand is the business
-    of ``aging/works-on-relatime``, and must not hide what is wrong besides."""
+    """An empty cache, with noatime if possible.
+
+    ``aging/works-on-relatime`` judges aging on the mount at hand; its faults must not hide others.
+    """
     keep_access_times(ascend_cache.sandbox, keep=False)
     return ascend_cache
 
 
-def ten(cache: CacheUnderTest, soc: str | None = None) -> Shelf:
-    """The ten entries of the stories, 9600 KB. Nothing is marked: marking reads every byte."""
-    cache.marks = False
-    return Shelf(cache, soc).lay(TEN, ITEM, *HOURS)
+def beside(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = None) -> Shelf:
+    """Store these operators. Returns an empty shelf next to their entries, or of another chip."""
+    if operators:
+        cache.warm(*operators)
+    return Shelf(cache, soc)
 
 
-def six(cache: CacheUnderTest) -> Shelf:
+def ten(cache: CacheUnderTest, *operators: OperatorSpec, soc: str | None = None) -> Shelf:
+    """The ten entries of the stories, 9600 KB, next to those of the operators.
+
+    Nothing is marked from now on: marking reads every byte.
+    """
+    shelf, cache.marks = beside(cache, *operators, soc=soc), False
+    return shelf.lay(TEN, ITEM, *HOURS)
+
+
+def six(cache: CacheUnderTest, *operators: OperatorSpec) -> Shelf:
     """Six entries of 100 MB, unmarked like the ten."""
-    cache.marks = False
-    return Shelf(cache).lay(SIX, LARGE_ITEM, *HOURS[:6])
+    shelf, cache.marks = beside(cache, *operators), False
+    return shelf.lay(SIX, LARGE_ITEM, *HOURS[:6])
+
+
+def limits_by(
+    cache: CacheUnderTest, source: str, size: object, ratio: object = None
+) -> Mapping[str, str]:
+    """Set limits in the file, which needs a ratio too, or return the variables that set them."""
+    if source == "environment":
+        return environment(size, ratio)
+    edit_ini(cache, ini_values(size, ratio or 50))
+    return {}
+
+
+def carried_out(cache: CacheUnderTest, operator: OperatorSpec, **options: Any) -> Run:
+    """A run under enable, which has to succeed whatever the limits are."""
+    run = cache.attempt(operator, mode=ENABLE, **options)
+    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    return run
 
 
 # --- op_cache.ini ---------------------------------------------------------------------------
@@ -133,8 +164,7 @@ def _says_700_and_80(cache: CacheUnderTest) -> None:
 def test_what_a_user_wrote_survives_an_upgrade(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
-    if Capability.VERSION_STAMP not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    needs(toolchain, Capability.VERSION_STAMP)
     change = toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     cache.compile(add, mode=ENABLE, environment=change.environment)
     edit_ini(cache, ini_values(700, 80))
@@ -165,7 +195,7 @@ BY_HAND = (
 @rule("aging/ini-for-all-users")
 @pytest.mark.parametrize("place", ["documented", "generated"])
 def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, place: str) -> None:
-    """In the place the document names, before any run; or where the toolchain had put its own."""
+    """The file is in the documented place before any run, or replaces the toolchain's own."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
     text = BY_HAND.format(*cache.edition.ini)
@@ -183,10 +213,7 @@ def test_a_file_made_by_hand_counts(cache: CacheUnderTest, add: OperatorSpec, pl
 
 @rule("aging/ini-for-all-users")
 def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    shelf = ten(cache)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    ten(cache, add).ages(add, 8, 50, goes=GOES[50])
     again = ten(cache)
     again.check(cache.compile(add, mode=ENABLE), CacheLimits(), goes="")
 
@@ -199,11 +226,9 @@ def test_the_environment_acts_on_its_own_process(cache: CacheUnderTest, add: Ope
 def test_recently_used_entries_stay_over_the_limit(
     cache: CacheUnderTest, add: OperatorSpec, ago: float
 ) -> None:
-    """Also those another host's clock says were used in two hours."""
-    cache.warm(add)
-    shelf = Shelf(cache).lay(TEN, ITEM, *[ago / HOUR] * 10)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 20))
-    shelf.check(run, CacheLimits(8, 20), goes="")
+    """Also entries that, by another host's clock, will be used in two hours."""
+    shelf = beside(cache, add).lay(TEN, ITEM, *[ago / HOUR] * 10)
+    shelf.ages(add, 8, 20, goes="")
 
 
 @rule("aging/needs-both")
@@ -211,38 +236,32 @@ def test_recently_used_entries_stay_over_the_limit(
 def test_idle_entries_stay_below_the_limit(
     cache: CacheUnderTest, add: OperatorSpec, size: int, ratio: int
 ) -> None:
-    cache.warm(add)
     # 8 x 960 KB = 7680 KB of 8192 KB: far above the retained share, but not above the limit.
-    # 4097 MB are 1 MB to who counts bytes in 32 bits.
-    shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
-    run = cache.compile(add, mode=ENABLE, environment=environment(size, ratio))
-    shelf.check(run, CacheLimits(size, ratio), goes="")
+    # 4097 MB are 1 MB to a toolchain that counts bytes in 32 bits.
+    shelf = beside(cache, add).lay(TEN[:8], ITEM, *HOURS[:8])
+    shelf.ages(add, size, ratio, goes="")
 
 
 @rule("aging/needs-both")
 def test_only_idle_entries_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
     # 20 % asks for nine to go, but only five have been idle for more than 1800 s.
-    shelf = Shelf(cache).lay(TEN, ITEM, *HOURS[:5], *[1000 / HOUR] * 5)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 20))
-    shelf.check(run, CacheLimits(8, 20), goes="abcde")
+    shelf = beside(cache, add).lay(TEN, ITEM, *HOURS[:5], *[1000 / HOUR] * 5)
+    shelf.ages(add, 8, 20, goes="abcde")
 
 
 @rule("aging/needs-both")
 def test_an_idle_entry_goes_over_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
     # 9 MB and a little, one idle for 2000 s. Without it the rest is below 8 MB, 100 %.
-    shelf = Shelf(cache).lay("a", 8 * MEGABYTE, 2000 / HOUR).lay("b", MEGABYTE, 0)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 100))
-    shelf.check(run, CacheLimits(8, 100), goes="a")
+    shelf = beside(cache, add).lay("a", 8 * MEGABYTE, 2000 / HOUR).lay("b", MEGABYTE, 0)
+    shelf.ages(add, 8, 100, goes="a")
 
 
 CLOCKS = (
     *(-2.0, -24 * 40, 60 / HOUR, 2000 / HOUR, 36.0, 24 * 400, 24 * 365 * 15, None),
     *(-24 * 365 * 14, -24 * 365 * 84),
 )
-"""Hours since the last access by clocks that were set otherwise: ``None`` is back to 1970, and the
-last two are ahead to where seconds no longer fit into 31 and 32 bits."""
+"""Hours since the last access, by clocks that are wrong: ``None`` stands for 1970, and the last two
+are so far ahead that seconds no longer fit into 31 and 32 bits."""
 
 
 @rule("aging/needs-both")
@@ -250,14 +269,12 @@ last two are ahead to where seconds no longer fit into 31 and 32 bits."""
 def test_times_of_any_clock_are_told_apart(
     cache: CacheUnderTest, add: OperatorSpec, ratio: int, goes: str
 ) -> None:
-    """Files that were copied, restored, or written by another host: however far back or ahead a
-    time is, what is idle for hours or decades goes, and what lies ahead is not idle."""
+    """Files may be copied, restored, or written by another host. However far a time is from now,
+    entries idle for hours or decades go, and entries with a time ahead are not idle."""
     _needs_an_order(cache)
-    cache.warm(add)
     hours = [time.time() / HOUR if each is None else each for each in CLOCKS]
-    shelf = Shelf(cache).lay(TEN, ITEM, *hours)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, ratio))
-    shelf.check(run, CacheLimits(8, ratio), goes=goes)
+    shelf = beside(cache, add).lay(TEN, ITEM, *hours)
+    shelf.ages(add, 8, ratio, goes=goes)
 
 
 def _needs_an_order(cache: CacheUnderTest) -> None:
@@ -280,21 +297,17 @@ def test_the_least_recently_accessed_go_first(
     cache: CacheUnderTest, add: OperatorSpec, hours: tuple[float, ...], goes: str
 ) -> None:
     _needs_an_order(cache)
-    cache.warm(add)
-    shelf = Shelf(cache).lay(TEN, ITEM, *hours)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=goes)
+    shelf = beside(cache, add).lay(TEN, ITEM, *hours)
+    shelf.ages(add, 8, 50, goes=goes)
 
 
 @rule("aging/oldest-first")
 def test_age_counts_and_not_size(cache: CacheUnderTest, add: OperatorSpec) -> None:
     _needs_an_order(cache)
-    cache.warm(add)
     # 3 x 1 MB + 2 x 3 MB = 9 MB; 50 % of 8 MB are 4 MB: three small and the older large one
     # go, and 3 MB stay.
-    shelf = Shelf(cache).lay("abc", MEGABYTE, 9, 8, 7).lay("de", 3 * MEGABYTE, 6, 5)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes="abcd")
+    shelf = beside(cache, add).lay("abc", MEGABYTE, 9, 8, 7).lay("de", 3 * MEGABYTE, 6, 5)
+    shelf.ages(add, 8, 50, goes="abcd")
 
 
 @rule("aging/keeps-ratio")
@@ -302,26 +315,20 @@ def test_age_counts_and_not_size(cache: CacheUnderTest, add: OperatorSpec) -> No
 def test_aging_stops_at_the_retained_share(
     cache: CacheUnderTest, add: OperatorSpec, ratio: int
 ) -> None:
-    cache.warm(add)
-    shelf = ten(cache)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, ratio))
-    shelf.check(run, CacheLimits(8, ratio), goes=GOES[ratio])
+    ten(cache, add).ages(add, 8, ratio, goes=GOES[ratio])
 
 
 @rule("aging/keeps-ratio")
 def test_the_share_is_one_of_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    # 10 x 1920 KB = 19200 KB. 50 % of the limit are 4096 KB: 2 stay (3840); 50 % of what there
-    # is would be 9600 KB: 4 would stay.
-    shelf = Shelf(cache).lay(TEN, 2 * ITEM, *HOURS)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes="abcdefgh")
+    # 10 x 1920 KB = 19200 KB. 50 % of the limit are 4096 KB: 2 stay (3840); 50 % of the cache
+    # would be 9600 KB: 4 would stay.
+    shelf = beside(cache, add).lay(TEN, 2 * ITEM, *HOURS)
+    shelf.ages(add, 8, 50, goes="abcdefgh")
 
 
 @rule("aging/keeps-ratio")
 def test_a_second_run_removes_nothing_more(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    shelf = ten(cache)
+    shelf = ten(cache, add)
     for _ in range(2):
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
         shelf.compare(GOES[50])
@@ -332,8 +339,8 @@ def test_a_second_run_removes_nothing_more(cache: CacheUnderTest, add: OperatorS
 def test_a_reused_entry_survives_the_next_aging(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec, exp: OperatorSpec, ago: float
 ) -> None:
-    """Last used so many hours ago. A use that comes six minutes after another one counts no less:
-    a toolchain that notes uses only every few minutes takes that much off the half hour."""
+    """The entries were last used this many hours ago. A use six minutes after another one counts
+    too: a toolchain that notes uses only every few minutes shortens the half hour by that much."""
     cache.warm(add, mul, exp)
     entries = [cache.entry(operator) for operator in (add, mul)]
     cache.mark()
@@ -343,10 +350,10 @@ def test_a_reused_entry_survives_the_next_aging(
     run = cache.compile(add, mul, mode=ENABLE)
     assert run[add] == run[mul] == Outcome(REUSED, KEPT)
     for entry in entries:
-        # One of the two is enough for a toolchain that looks at one of them.
+        # A toolchain may look at only one of the two files.
         assert max(accessed(entry)) >= started, "the reuse did not renew the access time"
-    # All ten are younger than the entries were (or idle, where these were not), and go before
-    # them, since they were used.
+    # The ten were used later than the entries were (or are idle, if those were not), but go first,
+    # because the entries were reused.
     shelf = Shelf(cache).lay(TEN, ITEM, *[max(ago * 0.9, 0.6)] * 10)
     cache.compile(exp, mode=ENABLE, environment=environment(8, 1))
     shelf.compare(TEN)
@@ -360,36 +367,25 @@ def test_a_compile_over_the_limit_is_carried_out_and_stored(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
 ) -> None:
     cache.warm(add)
-    given = environment(1, 1) if source == "environment" else {}
-    if source == "ini":
-        edit_ini(cache, ini_values(1, 1))
-    # 9.6 MB in use a minute ago: nothing may go, and the limit of 1 MB stays passed.
+    variables = limits_by(cache, source, 1, 1)
+    # 9.6 MB used a minute ago: nothing may go, and the cache stays over its limit of 1 MB.
     shelf = Shelf(cache).lay(TEN, ITEM, *[1 / 60] * 10)
-    run = cache.attempt(exp, mode=ENABLE, environment=given)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    run = carried_out(cache, exp, environment=variables)
     assert run[exp] == Outcome(COMPILED, STORED)
-    assert cache.compile(exp, mode=ENABLE, environment=given)[exp] == Outcome(REUSED, KEPT)
+    assert cache.compile(exp, mode=ENABLE, environment=variables)[exp] == Outcome(REUSED, KEPT)
     shelf.compare("")
 
 
 # --- -1 -------------------------------------------------------------------------------------
 
 
-def _minus_one(cache: CacheUnderTest, source: str) -> Mapping[str, str]:
-    if source == "ini":
-        edit_ini(cache, ini_values(-1, 50))
-        return {}
-    return environment(-1)
-
-
 @rule("aging/minus-one")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_nothing_ages_at_minus_one(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
     cache.warm(add)
-    given = _minus_one(cache, source)
-    # 600 MB: more than the default limit, too.
-    shelf = six(cache)
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    variables = limits_by(cache, source, -1)
+    shelf = six(cache)  # 600 MB, which is also more than the default limit
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     shelf.check(run, CacheLimits(-1), goes="")
 
 
@@ -399,13 +395,13 @@ def test_a_reuse_at_minus_one_renews_nothing(
     cache: CacheUnderTest, add: OperatorSpec, source: str
 ) -> None:
     cache.warm(add)
-    given = _minus_one(cache, source)
+    variables = limits_by(cache, source, -1)
     entry = cache.entry(add)
     cache.mark()
-    # In an hour: newer than the change time, so that no relatime mount moves it by itself.
+    # In an hour: later than the change time, so no relatime mount moves the access time by itself.
     rest_entry(entry, -HOUR)
     before = accessed(entry)
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     assert run[add] == Outcome(REUSED, KEPT)
     if probe_file_system(cache.sandbox).access_times is AccessTimes.STRICT:
         cache.evidence.readings.append("every read moves access times here: renewal not judged")
@@ -418,13 +414,14 @@ def test_a_reuse_at_minus_one_renews_nothing(
 def test_minus_one_does_not_last(
     cache: CacheUnderTest, add: OperatorSpec, exp: OperatorSpec, source: str
 ) -> None:
-    """Who makes the directory and uses an entry of it has switched aging off, the next has not."""
+    """Aging is off for the run that makes the directory and for one that uses an entry; the next
+    run has aging on."""
     cache.marks = False
     if source == "environment":
         cache.compile(add, mode=ENABLE, environment=environment(-1))
     cache.warm(add)
     before = {path: path.read_bytes() for path in cache.layout.ini_candidates if path.exists()}
-    cache.compile(add, mode=ENABLE, environment=_minus_one(cache, source))
+    cache.compile(add, mode=ENABLE, environment=limits_by(cache, source, -1))
     for path in cache.layout.ini_candidates:
         if path in before:
             path.write_bytes(before[path])
@@ -432,9 +429,7 @@ def test_minus_one_does_not_last(
             path.unlink(missing_ok=True)
     entry = cache.entry(add)
     rest_entry(entry, 20 * HOUR)
-    shelf = ten(cache)
-    run = cache.compile(exp, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    ten(cache).ages(exp, 8, 50, goes=GOES[50])
     assert not entry.object_path.exists(), "an entry stays that was used while aging was off"
 
 
@@ -464,14 +459,14 @@ SOURCES = {
 
 
 def _ages_by(
-    cache: CacheUnderTest, add: OperatorSpec, ini: Mapping[str, str], given: Mapping[str, str]
+    cache: CacheUnderTest, add: OperatorSpec, ini: Mapping[str, str], variables: Mapping[str, str]
 ) -> None:
-    """Set the limits, and see by who goes which of them counted."""
+    """Set the limits; the entries that go show which of them counted."""
     cache.warm(add)
     edit_ini(cache, ini)
     shelf = ten(cache)
-    limits = expected_limits(ini, given)
-    run = cache.compile(add, mode=ENABLE, environment=given)
+    limits = expected_limits(ini, variables)
+    run = cache.compile(add, mode=ENABLE, environment=variables)
     shelf.check(run, limits, goes=GOES[limits.ratio] if limits.megabytes == 8 else "")
 
 
@@ -492,8 +487,7 @@ def test_which_source_counts(cache: CacheUnderTest, add: OperatorSpec, case: str
 def test_the_default_is_500_megabytes_and_half(
     cache: CacheUnderTest, add: OperatorSpec, ratio: int | None
 ) -> None:
-    cache.warm(add)
-    shelf = six(cache)
+    shelf = six(cache, add)
     run = cache.compile(add, mode=ENABLE, environment=environment(None, ratio))
     # 600 MB: 250 MB may stay, 4 go. Under 80 %: 400 MB and not quite 4 entries: 3 go.
     goes = "abc" if ratio else "abcd"
@@ -511,17 +505,13 @@ def test_a_bad_size_is_named_and_the_default_used(
     cache: CacheUnderTest, add: OperatorSpec, source: str, value: str
 ) -> None:
     cache.warm(add)
-    name = "max_op_cache_size"
-    if source == "ini":
-        edit_ini(cache, ini_values(value, 50))
+    variables = limits_by(cache, source, value)
     shelf = six(cache)
-    given = environment(value) if source == "environment" else {}
-    run = cache.attempt(add, mode=ENABLE, environment=given)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(), goes="abcd")
-    # An empty value is one that is not set.
-    named = not value or names_limit(run.output, name, value)
-    assert named, f"no warning names {name} and its value {value!r}"
+    # An empty value counts as not set.
+    named = not value or names_limit(run.output, "max_op_cache_size", value)
+    assert named, f"no warning names max_op_cache_size and its value {value!r}"
 
 
 @rule("aging/bad-values")
@@ -531,30 +521,23 @@ def test_a_bad_ratio_is_named_and_the_default_used(
     cache: CacheUnderTest, add: OperatorSpec, source: str, value: str
 ) -> None:
     cache.warm(add)
-    name = "remain_cache_size_ratio"
-    ini = ini_values(8, value) if source == "ini" else {}
-    given = environment(8, value if source == "environment" else None)
-    edit_ini(cache, ini)
+    edit_ini(cache, ini_values(8, value) if source == "ini" else {})
+    variables = environment(8, value if source == "environment" else None)
     shelf = ten(cache)
-    run = cache.attempt(add, mode=ENABLE, environment=given)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    run = carried_out(cache, add, environment=variables)
     shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
     named = not value or names_limit(run.output, "cache_size_ratio", value)
-    assert named, f"no warning names {name} and its value {value!r}"
+    assert named, f"no warning names remain_cache_size_ratio and its value {value!r}"
 
 
 @rule("aging/bad-values")
 @pytest.mark.parametrize("source", ["ini", "environment"])
 def test_a_huge_size_purges_nothing(cache: CacheUnderTest, add: OperatorSpec, source: str) -> None:
-    """The document names no largest size: this is one, or it is too large to be one."""
+    """The document names no largest size, so this one may be valid or too large."""
     cache.warm(add)
-    value = "9" * 30
-    if source == "ini":
-        edit_ini(cache, ini_values(value, 50))
+    variables = limits_by(cache, source, "9" * 30)
     shelf = ten(cache)
-    given = environment(value) if source == "environment" else {}
-    run = cache.attempt(add, mode=ENABLE, environment=given)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    carried_out(cache, add, environment=variables)
     shelf.compare("")
 
 
@@ -572,8 +555,7 @@ def test_a_broken_file_purges_nothing(
         if path.exists():
             path.write_bytes(text)
     shelf = ten(cache)
-    run = cache.attempt(add, mode=ENABLE)
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    carried_out(cache, add)
     shelf.compare("")
 
 
@@ -582,8 +564,8 @@ def test_a_broken_file_purges_nothing(
 
 @pytest.fixture(params=["another", "alike"])
 def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
-    """A chip beside the one that is compiled for; its name may begin like that one's, as
-    Ascend910B2C's does like that of Ascend910B2."""
+    """Another chip; its name may begin like that of the chip under test, as Ascend910B2C begins
+    like Ascend910B2."""
     return other_soc(cache.options.soc) if request.param == "another" else f"{cache.options.soc}C"
 
 
@@ -591,12 +573,10 @@ def neighbour(request: pytest.FixtureRequest, cache: CacheUnderTest) -> str:
 def test_entries_of_another_chip_do_not_count(
     cache: CacheUnderTest, add: OperatorSpec, neighbour: str
 ) -> None:
-    cache.warm(add)
     # 6 x 960 KB here and 9600 KB there: over 8 MB together, not here.
-    here = Shelf(cache).lay(SIX, ITEM, *HOURS[:6])
-    there = ten(cache, neighbour)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    here.check(run, CacheLimits(8, 50), goes="")
+    here = beside(cache, add).lay(SIX, ITEM, *HOURS[:6])
+    there = ten(cache, soc=neighbour)
+    here.ages(add, 8, 50, goes="")
     there.compare("")
 
 
@@ -604,14 +584,12 @@ def test_entries_of_another_chip_do_not_count(
 def test_entries_of_another_chip_do_not_go(
     cache: CacheUnderTest, add: OperatorSpec, neighbour: str
 ) -> None:
-    cache.warm(add)
-    here, there = ten(cache), ten(cache, neighbour)
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    here.check(run, CacheLimits(8, 50), goes=GOES[50])
+    here, there = ten(cache, add), ten(cache, soc=neighbour)
+    here.ages(add, 8, 50, goes=GOES[50])
     there.compare("")
 
 
-# --- what is no entry -----------------------------------------------------------------------
+# --- orphans --------------------------------------------------------------------------------
 
 
 @rule("aging/orphans")
@@ -619,9 +597,8 @@ def test_entries_of_another_chip_do_not_go(
 def test_an_orphan_does_not_keep_the_cache_over_its_limit(
     cache: CacheUnderTest, add: OperatorSpec, kind: str
 ) -> None:
-    cache.warm(add)
-    Shelf(cache).orphan("z", kind, 9 * MEGABYTE, 12)
-    for _ in range(2):  # what one run may remove, and what only the next one sees
+    beside(cache, add).orphan("z", kind, 9 * MEGABYTE, 12)
+    for _ in range(2):  # the second run may see what the first one did not
         cache.compile(add, mode=ENABLE, environment=environment(8, 50))
     left = bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
     if left > 8 * MEGABYTE:
@@ -632,13 +609,11 @@ def test_an_orphan_does_not_keep_the_cache_over_its_limit(
 @rule("aging/orphans")
 @pytest.mark.parametrize("kind", ORPHANS)
 def test_an_orphan_counts(cache: CacheUnderTest, add: OperatorSpec, kind: str) -> None:
-    cache.warm(add)
-    # 5 MB of an orphan that is in use, or being written, and 7680 KB of idle entries: over 8 MB
-    # together only. More than 50 % is in use, so all eight go.
-    files = Shelf(cache).orphan("z", kind, 5 * MEGABYTE, 0)
+    # 5 MB of an orphan in use, or being written, and 7680 KB of idle entries: only together over
+    # 8 MB. More than 50 % is in use, so all eight go.
+    files = beside(cache, add).orphan("z", kind, 5 * MEGABYTE, 0)
     shelf = Shelf(cache).lay(TEN[:8], ITEM, *HOURS[:8])
-    run = cache.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=TEN[:8])
+    shelf.ages(add, 8, 50, goes=TEN[:8])
     assert [path.name for path in files if not path.exists()] == [], "it was not idle, and is gone"
 
 
@@ -655,8 +630,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
     linked.symlink_to(cache.sandbox / "nowhere")
     nine_hours_ago = time.time() - 9 * HOUR
     os.utime(linked, (nine_hours_ago, nine_hours_ago), follow_symlinks=False)
-    run = cache.attempt(add, mode=ENABLE, environment=environment(1, 1))
-    assert run.succeeded, f"the compile {run.result.ending}: {run.output.strip()[-200:]}"
+    carried_out(cache, add, environment=environment(1, 1))
     _all_went_but(shelf, "bd", "the object of b is a directory, that of d a link")
 
 
@@ -664,7 +638,7 @@ def test_what_is_no_file_keeps_nothing_else(cache: CacheUnderTest, add: Operator
 def test_an_entry_that_cannot_be_removed_keeps_no_other(
     cache: CacheUnderTest, toolchain: Toolchain, add: OperatorSpec
 ) -> None:
-    """The first file that is to go may not: all other idle entries go in the same run."""
+    """The first file to be removed cannot be: all other idle entries go in the same run."""
     try:
         route = toolchain.fault_route()
     except ToolchainError as error:
@@ -676,7 +650,7 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
     request = cache.request(add, mode=ENABLE, environment=environment(1, 1))
 
     def age(plan: FaultPlan) -> Run:
-        shelf.rest()  # what was put back is as new
+        shelf.rest()  # restored files have new times
         return cache.unwatched(replace(request, output=cache.new_output(), plan=plan))
 
     aging = Interruption(cache.root, cache.sandbox / "record", route, age)
@@ -695,7 +669,7 @@ def test_an_entry_that_cannot_be_removed_keeps_no_other(
 
 
 def _over_a_megabyte(cache: CacheUnderTest) -> Shelf:
-    """Ten entries of 160 KB, eight of them over 1 MB, of which 1 % may stay: none."""
+    """Ten entries of 160 KB, eight of which exceed 1 MB; 1 % may stay, so no entry."""
     cache.marks = False
     return Shelf(cache).lay(TEN, 160 * KILOBYTE, *HOURS)
 
@@ -705,14 +679,14 @@ def _all_went_but(shelf: Shelf, kept: str, why: str) -> None:
     assert stays == "", f"{why}: of the entries that are idle too, {stays} stay"
 
 
-# --- what the mount does --------------------------------------------------------------------
+# --- kinds of mounts ------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["at-hand", "noatime", "shm"])
 def mounted(
     request: pytest.FixtureRequest, ascend_cache: CacheUnderTest
 ) -> Iterator[CacheUnderTest]:
-    """A cache on a mount of some kind; on the mount at hand where there is no other."""
+    """A cache on a mount of this kind, or on the mount at hand if there is none."""
     cache, kind = ascend_cache, request.param
     if kind == "noatime" and not keep_access_times(cache.sandbox, keep=False):
         cache.evidence.readings.append("no directory without access times can be had here")
@@ -732,25 +706,19 @@ def _reported(cache: CacheUnderTest, directory: Path) -> CacheUnderTest:
 
 @rule("aging/works-on-relatime")
 def test_idle_entries_go_in_one_run(mounted: CacheUnderTest, add: OperatorSpec) -> None:
-    mounted.warm(add)
-    shelf = ten(mounted)
-    run = mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    ten(mounted, add).ages(add, 8, 50, goes=GOES[50])
 
 
 @rule("aging/works-on-relatime")
 def test_entries_unused_for_days_go(mounted: CacheUnderTest, add: OperatorSpec) -> None:
-    """A relatime mount renews an access time of more than a day ago at any read."""
-    mounted.warm(add)
-    shelf = Shelf(mounted).lay(TEN, ITEM, *[24 * hours for hours in HOURS])
-    run = mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
-    shelf.check(run, CacheLimits(8, 50), goes=GOES[50])
+    """A relatime mount renews an access time older than a day at any read."""
+    shelf = beside(mounted, add).lay(TEN, ITEM, *[24 * hours for hours in HOURS])
+    shelf.ages(add, 8, 50, goes=GOES[50])
 
 
 @rule("aging/works-on-relatime")
 def test_looking_renews_nothing(mounted: CacheUnderTest, add: OperatorSpec) -> None:
-    mounted.warm(add)
-    shelf = ten(mounted)
+    shelf = ten(mounted, add)
     survivors = [shelf.entry(name) for name in TEN if name not in GOES[50]]
     before = [accessed(entry) for entry in survivors]
     mounted.compile(add, mode=ENABLE, environment=environment(8, 50))
@@ -774,7 +742,7 @@ def test_a_hit_is_noted(mounted: CacheUnderTest, add: OperatorSpec, exp: Operato
 
 
 def _own_bytes(cache: CacheUnderTest) -> int:
-    """Bytes in the SoC's directory, marks included, before a shelf is laid."""
+    """Bytes in the chip's directory, marks included, before a shelf is laid."""
     cache.mark()
     return bytes_of(Snapshot.take(cache.layout.soc(cache.options.soc)), "")
 
@@ -782,7 +750,7 @@ def _own_bytes(cache: CacheUnderTest) -> int:
 @rule("aging/boundaries")
 def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    # Seven of 960 KB, and one that makes it 8 MB to the byte.
+    # Seven entries of 960 KB, and one that fills 8 MB to the byte.
     last = 8 * MEGABYTE - 7 * ITEM - _own_bytes(cache)
     shelf = Shelf(cache).lay(TEN[:7], ITEM, *HOURS[:7]).lay("h", last, 5)
     cache.compile(add, mode=ENABLE, environment=environment(8, 50))
@@ -796,7 +764,7 @@ def test_at_exactly_the_limit(cache: CacheUnderTest, add: OperatorSpec) -> None:
 @rule("aging/boundaries")
 def test_at_exactly_the_retained_share(cache: CacheUnderTest, add: OperatorSpec) -> None:
     cache.warm(add)
-    # Without a to d, 4 MB to the byte are left: half of 8 MB.
+    # Without a to d exactly 4 MB are left: half of 8 MB.
     last = 4 * MEGABYTE - 2 * ITEM - _own_bytes(cache)
     shelf = (
         Shelf(cache).lay("abcd", 2 * ITEM, 12, 11, 10, 9).lay("ef", ITEM, 8, 7).lay("g", last, 6)
@@ -810,7 +778,7 @@ def test_at_exactly_the_retained_share(cache: CacheUnderTest, add: OperatorSpec)
 
 @rule("aging/boundaries")
 def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """The moment of the scan is known to the run's duration, so the reading is an interval."""
+    """The scan happens at some moment of the run, so the reading is an interval."""
     cache.warm(add)
     seconds = (1860, 1815, 1801, 1800, 1799, 1795, 1785, 1740, 1000)
     started = time.time()
@@ -835,8 +803,7 @@ def test_around_half_an_hour(cache: CacheUnderTest, add: OperatorSpec) -> None:
 
 @rule("aging/boundaries")
 def test_500_megabytes_at_minus_one(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    cache.warm(add)
-    shelf = six(cache)
+    shelf = six(cache, add)
     run = cache.attempt(add, mode=ENABLE, environment=environment(-1))
     reading = {"": "nothing: no limit", "abcd": "the default limit, which ages"}
     gone = shelf.gone()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_ascendcache.caches import AccessTimes, FileSystem, Snapshot
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf
 from pytest_ascendcache.conformance.kit.states import bring_into
 from pytest_ascendcache.conformance.kit.vocabulary import (
@@ -28,7 +30,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 )
 from pytest_ascendcache.contract import EntryState, expected_outcomes
 from pytest_ascendcache.observation import CacheUnderTest, Run
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.probes import PROBES
 
 
@@ -149,16 +151,15 @@ def test_enable_reuses_an_entry_of_last_year(cache: CacheUnderTest, add: Operato
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_a_large_kernel(cache: CacheUnderTest) -> None:
     """Layer normalisation of float16: several times the size of an addition."""
-    x, vector = TensorDesc.of("float16", 4, 64), TensorDesc.of("float16", 64)
-    axes = tuple(Attribute(f"begin_{each}_axis", "int", -1) for each in ("norm", "params"))
-    norm = OperatorSpec("LayerNorm", (x, vector, vector), (x,), axes, name="large")
+    axes: dict[str, Any] = {"begin_norm_axis": -1, "begin_params_axis": -1}
+    norm = operator_of("LayerNorm", (4, 64), (64,), (64,), dtype="float16", name="large", **axes)
     cache.warm(norm)
     assert cache.compile(norm, mode=ENABLE)[norm] == Outcome(REUSED, KEPT)
 
 
 @rule("cache-mode/enable-reuses")
 def test_enable_reuses_with_debug_level_0_given(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """The document's own example: ``enable`` together with ``--op_debug_level=0``."""
+    """An example of the document: ``enable`` together with ``--op_debug_level=0``."""
     cache.warm(add)
     assert cache.compile(add, mode=ENABLE, debug_level=0)[add] == Outcome(REUSED, KEPT)
 
@@ -201,9 +202,9 @@ def test_force_removes_halves_too(
 def test_force_removes_entries_beside_a_stray_directory(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
 ) -> None:
-    """What becomes of a directory that is no entry is not said; entries go all the same."""
+    """The document does not say what becomes of other directories; the entries have to go."""
     cache.warm(add, mul)
-    for name in ("a", "z"):  # before and behind the entries, in whatever order they are removed
+    for name in ("a", "z"):  # before and after the entries, in either order of removal
         (cache.entry(add).directory / name).mkdir()
         (cache.entry(add).directory / name / "file").touch()
     run = cache.compile(add, mode=FORCE)
@@ -229,7 +230,7 @@ def test_force_spares_other_soc(
 def test_force_spares_a_soc_whose_name_begins_alike(
     cache: CacheUnderTest, add: OperatorSpec
 ) -> None:
-    """As Ascend910B2C's does beside Ascend910B2."""
+    """As the name of Ascend910B2C begins like Ascend910B2."""
     cache.warm(add)
     shelf = Shelf(cache, f"{cache.options.soc}C").lay("ab", KILOBYTE, 1, 1)
     assert cache.compile(add, mode=FORCE)[add] == Outcome(COMPILED, REWRITTEN)
@@ -269,7 +270,7 @@ def test_disable_changes_and_reads_nothing(
     cache.forget_reads()
     run = cache.compile(add, mode=DISABLE)
     assert run[add] in expected_outcomes(DISABLE, False, before)
-    # Moved access times are among the changes: reading leaves a trace.
+    # The changes include access times, so that reading leaves a trace.
     assert run.changes == {}
     if ascend_file_system.access_times is AccessTimes.NONE:
         cache.evidence.readings.append(
@@ -316,6 +317,12 @@ def test_unknown_mode_is_refused(cache: CacheUnderTest, add: OperatorSpec, value
     assert run.changes == {}, "the cache was touched"
 
 
+def _by_variable(cache: CacheUnderTest) -> tuple[CacheUnderTest, dict[str, str]]:
+    """A cache in another directory, and the variable that names it."""
+    other = cache.elsewhere(cache.sandbox / "from_environment")
+    return other, {"ASCEND_CACHE_PATH": str(other.root)}
+
+
 def _needs_cache_path(cache: CacheUnderTest) -> None:
     if not cache.edition.cache_path:
         pytest.skip(f"{cache.edition} has no ASCEND_CACHE_PATH")
@@ -328,7 +335,8 @@ def _used(
     named: Path | None,
     environment: Mapping[str, str] | None = None,
 ) -> Run:
-    """A compile whose directory is named in another way than the control's, which has succeeded."""
+    """A compile that names its directory in another way than the positive control; it has to
+    succeed."""
     run = cache.attempt(operator, mode=ENABLE, cache_dir=named, environment=environment)
     assert run.succeeded, f"with {where} the compile {run.result.ending}"
     return run
@@ -336,20 +344,18 @@ def _used(
 
 @rule("cache-mode/directory-precedence")
 def test_option_beats_environment(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other = cache.sandbox / "from_environment"
-    environment = {"ASCEND_CACHE_PATH": str(other)}
+    other, environment = _by_variable(cache)
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
-    assert not any(Snapshot.take(other).files), "something was put into ASCEND_CACHE_PATH"
+    assert not any(Snapshot.take(other.root).files), "something was put into ASCEND_CACHE_PATH"
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
 
 
 @rule("cache-mode/directory-precedence")
 def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    other, home = cache.elsewhere(cache.sandbox / "from_environment"), cache.elsewhere(_home(cache))
+    other, environment = _by_variable(cache)
     other.warm(add)
-    home.warm(add)
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
+    cache.elsewhere(_home(cache)).warm(add)
     run = cache.compile(add, mode=ENABLE, environment=environment)
     assert run[add] == Outcome(COMPILED, STORED)
 
@@ -357,9 +363,8 @@ def test_only_the_directory_of_the_option_is_read(cache: CacheUnderTest, add: Op
 @rule("cache-mode/directory-precedence")
 def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> None:
     _needs_cache_path(cache)
-    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other, environment = _by_variable(cache)
     other.root.mkdir()  # most editions say that it has to exist
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = _used(other, add, "ASCEND_CACHE_PATH alone", None, environment)
     assert run[add] == Outcome(COMPILED, STORED)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
@@ -371,10 +376,9 @@ def test_environment_beats_home(cache: CacheUnderTest, add: OperatorSpec) -> Non
 def test_force_purges_the_directory_it_uses(
     cache: CacheUnderTest, add: OperatorSpec, mul: OperatorSpec
 ) -> None:
-    other = cache.elsewhere(cache.sandbox / "from_environment")
+    other, environment = _by_variable(cache)
     other.warm(mul)
     cache.warm(mul)
-    environment = {"ASCEND_CACHE_PATH": str(other.root)}
     run = cache.compile(add, mode=FORCE, environment=environment)
     assert cache.fate(run, mul) is REMOVED
     assert other.entry(mul).is_valid, "force reached into ASCEND_CACHE_PATH"
@@ -413,16 +417,14 @@ def test_missing_directory_is_created(cache: CacheUnderTest, add: OperatorSpec) 
 
 @rule("cache-mode/directory-precedence")
 def test_a_missing_directory_of_the_variable(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """Some editions have the user see to it, one creates it: it is created, or refused."""
+    """Some editions leave it to the user to make it, one creates it: both readings are fine."""
     _needs_cache_path(cache)
     deep: Path = cache.sandbox / "a" / "b" / "c"
     other = cache.elsewhere(deep)
     environment = {"ASCEND_CACHE_PATH": str(deep)}
     run = other.attempt(add, mode=ENABLE, cache_dir=None, environment=environment)
-    created = run.succeeded
-    if created:
+    if run.succeeded:
         assert run[add] == Outcome(COMPILED, STORED)
     assert not _home(cache).exists(), "something was put into $HOME/atc_data"
-    cache.evidence.readings.append(
-        f"an ASCEND_CACHE_PATH that does not exist is {'created' if created else 'refused'}"
-    )
+    what = "created" if run.succeeded else "refused"
+    cache.evidence.readings.append(f"an ASCEND_CACHE_PATH that does not exist is {what}")

@@ -1,4 +1,4 @@
-"""Document C: what happens when something outside of the key changes, and beside others."""
+"""Document C: changes of what is not part of the key, fresh kernels, and parallel force."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     REWRITTEN,
     Outcome,
+    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState
@@ -25,7 +26,7 @@ from pytest_ascendcache.toolchains import KernelRunError, StagedChange, Toolchai
 
 
 def _changed_kernels(cache: CacheUnderTest, change: StagedChange) -> tuple[bytes, bytes]:
-    """Warm the cache, make the change; the fresh kernels before and after it."""
+    """Warm the cache and make the change. Returns the fresh kernels before and after it."""
     operator, environment = change.operator, change.environment
     before = cache.fresh(operator, environment=environment)
     cache.warm(operator, environment=environment)
@@ -40,7 +41,7 @@ def _force_brings_it_in(cache: CacheUnderTest, change: StagedChange) -> None:
     operator, environment = change.operator, change.environment
     _, after = _changed_kernels(cache, change)
     run = cache.compile(operator, mode=FORCE, environment=environment)
-    # A knowledge base may be part of the key: then the old entry goes, and a new one is stored.
+    # A knowledge base may be part of the key: then the old entry goes and a new one is stored.
     assert run[operator] in {Outcome(COMPILED, REWRITTEN), Outcome(COMPILED, REMOVED)}
     assert run.kernel(operator) == after, "force delivered the kernel of before the change"
     cache.marks = False
@@ -81,8 +82,7 @@ def test_force_applies_a_changed_dependency(
 def test_what_enable_serves_after_a_change(
     cache: CacheUnderTest, toolchain: Toolchain, exp: OperatorSpec, what: Capability
 ) -> None:
-    if what not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {what.lacking}")
+    needs(toolchain, what)
     change = toolchain.stage(what, exp, cache.sandbox)
     cache.marks = False
     before, after = _changed_kernels(cache, change)
@@ -105,7 +105,7 @@ WHAT = {
 def test_the_kernel_equals_a_fresh_one(
     cache: CacheUnderTest, add: OperatorSpec, before: EntryState, mode: CacheMode
 ) -> None:
-    """Twice in a row; once under every combination of options is ``test_combinations.py``."""
+    """Twice in a row; ``test_combinations.py`` does it once under every combination of options."""
     cache.marks = False
     bring_into(cache, add, before)
     for _ in range(2):
@@ -128,8 +128,7 @@ def test_a_served_kernel_of_every_operator_equals_a_fresh_one(
 def test_a_served_kernel_computes_the_operator(
     cache: CacheUnderTest, toolchain: Toolchain, probes: tuple[OperatorSpec, ...]
 ) -> None:
-    if Capability.RUN_KERNELS not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.RUN_KERNELS.lacking}")
+    needs(toolchain, Capability.RUN_KERNELS)
     from pytest_ascendcache.operators.semantics import evaluate, sample_inputs, ulp_error
 
     cache.warm(*probes)
@@ -138,14 +137,14 @@ def test_a_served_kernel_computes_the_operator(
     for operator in probes:
         assert served[operator] == Outcome(REUSED, KEPT)
         inputs = sample_inputs(operator, seeded(1))
-        # That a fresh kernel runs is this check's own positive control.
+        # Positive control: a fresh kernel runs.
         toolchain.run_kernel(fresh.model(operator), operator, inputs)
         try:
             measured = toolchain.run_kernel(served.model(operator), operator, inputs)
         except KernelRunError as error:
             pytest.fail(f"the served kernel does not run: {error}")
         for output, exact in zip(measured, evaluate(operator, inputs), strict=True):
-            # Far above what any implementation mode costs, far below another operator's result.
+            # Far more than any implementation mode deviates, far less than another operator does.
             assert ulp_error(output, exact).max() <= 64, f"{operator}: wrong numbers"
 
 

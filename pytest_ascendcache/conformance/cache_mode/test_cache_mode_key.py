@@ -1,11 +1,14 @@
-"""Document C, "same compile parameters and operator parameters": what shares an entry."""
+"""Document C, "same compile parameters and operator parameters": which operators share an entry."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -20,126 +23,59 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
 )
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 
-
-def _binary(
-    kind: str, dtype: str, first: tuple[int, ...], second: tuple[int, ...], format: str = "ND"
-) -> OperatorSpec:
-    result = max(first, second)  # none of the pairs broadcasts both of its inputs
-    return OperatorSpec(
-        kind,
-        (TensorDesc.of(dtype, *first, format=format), TensorDesc.of(dtype, *second, format=format)),
-        (TensorDesc.of(dtype, *result, format=format),),
-        name="node",
-    )
-
-
-def _unary(
-    kind: str,
-    *attributes: Attribute,
-    dtype: str = "float32",
-    result: str = "",
-    shape: tuple[int, ...] = (4, 4),
-    reduced: tuple[int, ...] | None = None,
-) -> OperatorSpec:
-    return OperatorSpec(
-        kind,
-        (TensorDesc.of(dtype, *shape),),
-        (TensorDesc.of(result or dtype, *(shape if reduced is None else reduced)),),
-        attributes,
-        name="node",
-    )
-
-
-def _mean(axes: tuple[int, ...], keep: bool, reduced: tuple[int, ...]) -> OperatorSpec:
-    return _unary(
-        "ReduceMeanD",
-        Attribute("axes", "list_int", axes),
-        Attribute("keep_dims", "bool", keep),
-        reduced=reduced,
-    )
+node = partial(operator_of, name="node")
 
 
 def _leaky(slope: float) -> OperatorSpec:
-    return _unary("LeakyRelu", Attribute("negative_slope", "float", slope))
+    return node("LeakyRelu", (4, 4), negative_slope=slope)
 
 
-def _sum_along(axis: int) -> OperatorSpec:
-    axes = replace(TensorDesc.of("int32", 1), is_const=True, const_value=(axis,))
-    image, reduced = TensorDesc.of("float32", 4, 4), TensorDesc.of("float32", 4)
-    keep = Attribute("keep_dims", "bool", False)
-    return OperatorSpec("ReduceSum", (image, axes), (reduced,), (keep,), name="node")
+def _mean(axes: tuple[int, ...], keep: bool, out: tuple[int, ...]) -> OperatorSpec:
+    return node("ReduceMeanD", (4, 4), outs=(out,), axes=axes, keep_dims=keep)
 
 
-def _sum_of_cube(*axes: int) -> OperatorSpec:
-    constant = replace(TensorDesc.of("int32", len(axes)), is_const=True, const_value=axes)
-    cube, reduced = TensorDesc.of("float32", 4, 4, 4), TensorDesc.of("float32", 4)
-    keep = Attribute("keep_dims", "bool", False)
-    return OperatorSpec("ReduceSum", (cube, constant), (reduced,), (keep,), name="node")
+def _sum(shape: tuple[int, ...], *axes: int) -> OperatorSpec:
+    """A sum along axes, which are a constant input; the result is a vector."""
+    return node("ReduceSum", shape, outs=((4,),), constant=axes, keep_dims=False)
 
 
-def _of_cube(kind: str, name: str, *values: int) -> OperatorSpec:
-    return _unary(kind, Attribute(name, "list_int", values), shape=(4, 4, 4))
-
-
-def _matmul(first: bool, second: bool, biased: bool = False) -> OperatorSpec:
-    square, bias = TensorDesc.of("float32", 4, 4), TensorDesc.of("float32", 4)
-    transposed = (
-        Attribute("transpose_x1", "bool", first),
-        Attribute("transpose_x2", "bool", second),
-    )
-    inputs = (square, square, bias) if biased else (square, square)
-    return OperatorSpec("MatMulV2", inputs, (square,), transposed, name="node")
+def _matmul(first: bool, second: bool, *bias: tuple[int, ...]) -> OperatorSpec:
+    return node("MatMulV2", (4, 4), (4, 4), *bias, transpose_x1=first, transpose_x2=second)
 
 
 def _layer_norm(axis: int) -> OperatorSpec:
-    """Over the last two dimensions or the last one, which come to the same tensors here."""
-    x, vector = TensorDesc.of("float32", 4, 1, 8), TensorDesc.of("float32", 1, 8)
-    mean = TensorDesc.of("float32", 4, 1, 1)
-    axes = (
-        Attribute("begin_norm_axis", "int", axis),
-        Attribute("begin_params_axis", "int", 1),
-    )
-    return OperatorSpec("LayerNorm", (x, vector, vector), (x, mean, mean), axes, name="node")
+    """Over the last two dimensions or the last one, which give the same tensors here."""
+    outs = ((4, 1, 8), (4, 1, 1), (4, 1, 1))
+    axes: dict[str, Any] = {"begin_norm_axis": axis, "begin_params_axis": 1}
+    return node("LayerNorm", (4, 1, 8), (1, 8), (1, 8), outs=outs, **axes)
 
 
-_ADD = _binary("Add", "float32", (4, 8), (4, 8))
+_ADD = node("Add", (4, 8), (4, 8))
 PAIRS = {
-    "type": (_ADD, _binary("Mul", "float32", (4, 8), (4, 8))),
-    "shape": (_ADD, _binary("Add", "float32", (4, 16), (4, 16))),
-    "shape-transposed": (_ADD, _binary("Add", "float32", (8, 4), (8, 4))),
-    "shape-rank": (_ADD, _binary("Add", "float32", (32,), (32,))),
-    "shape-of-second-input": (_ADD, _binary("Add", "float32", (4, 8), (1, 8))),
-    "shape-of-equal-digits": (
-        _binary("Add", "float32", (1, 28), (1, 28)),
-        _binary("Add", "float32", (12, 8), (12, 8)),
-    ),
-    "shape-by-256": (
-        _binary("Add", "float32", (2, 8), (2, 8)),
-        _binary("Add", "float32", (2, 264), (2, 264)),
-    ),
-    "shape-by-65536": (
-        _binary("Add", "float32", (2, 8), (2, 8)),
-        _binary("Add", "float32", (2, 65544), (2, 65544)),
-    ),
-    "third-input": (_matmul(False, False), _matmul(False, False, biased=True)),
-    "order-of-inputs": (
-        _binary("Sub", "float32", (4, 8), (1, 8)),
-        _binary("Sub", "float32", (1, 8), (4, 8)),
-    ),
-    "dtype": (_ADD, _binary("Add", "float16", (4, 8), (4, 8))),
+    "type": (_ADD, node("Mul", (4, 8), (4, 8))),
+    "shape": (_ADD, node("Add", (4, 16), (4, 16))),
+    "shape-transposed": (_ADD, node("Add", (8, 4), (8, 4))),
+    "shape-rank": (_ADD, node("Add", (32,), (32,))),
+    "shape-of-second-input": (_ADD, node("Add", (4, 8), (1, 8))),
+    "shape-of-equal-digits": (node("Add", (1, 28), (1, 28)), node("Add", (12, 8), (12, 8))),
+    "shape-by-256": (node("Add", (2, 8), (2, 8)), node("Add", (2, 264), (2, 264))),
+    "shape-by-65536": (node("Add", (2, 8), (2, 8)), node("Add", (2, 65544), (2, 65544))),
+    "third-input": (_matmul(False, False), _matmul(False, False, (4,))),
+    "order-of-inputs": (node("Sub", (4, 8), (1, 8)), node("Sub", (1, 8), (4, 8))),
+    "dtype": (_ADD, node("Add", (4, 8), (4, 8), dtype="float16")),
     "dtype-of-output": (
-        _unary("Cast", Attribute("dst_type", "int", 1), result="float16"),
-        _unary("Cast", Attribute("dst_type", "int", 3), result="int32"),
+        node("Cast", (4, 4), out_dtype="float16", dst_type=1),
+        node("Cast", (4, 4), out_dtype="int32", dst_type=3),
     ),
     "dtype-of-equal-width": (
-        _unary("Cast", Attribute("dst_type", "int", 0), dtype="int8", result="float32"),
-        _unary("Cast", Attribute("dst_type", "int", 0), dtype="uint8", result="float32"),
+        node("Cast", (4, 4), dtype="int8", out_dtype="float32", dst_type=0),
+        node("Cast", (4, 4), dtype="uint8", out_dtype="float32", dst_type=0),
     ),
     "format": (
-        _binary("Add", "float32", (1, 2, 4, 4), (1, 2, 4, 4), "NCHW"),
-        _binary("Add", "float32", (1, 2, 4, 4), (1, 2, 4, 4), "NHWC"),
+        node("Add", (1, 2, 4, 4), (1, 2, 4, 4), format="NCHW"),
+        node("Add", (1, 2, 4, 4), (1, 2, 4, 4), format="NHWC"),
     ),
     "attribute-float": (_leaky(0.1), _leaky(0.2)),
     "attribute-float-close": (_leaky(0.1), _leaky(0.1000001)),
@@ -148,24 +84,27 @@ PAIRS = {
     "attribute-second": (_matmul(False, False), _matmul(False, True)),
     "attribute-int": (_layer_norm(1), _layer_norm(2)),
     "attribute-string": (
-        _unary("GeluV2", Attribute("approximate", "string", "none")),
-        _unary("GeluV2", Attribute("approximate", "string", "tanh")),
+        node("GeluV2", (4, 4), approximate="none"),
+        node("GeluV2", (4, 4), approximate="tanh"),
     ),
     "attribute-list": (_mean((0,), False, (4,)), _mean((1,), False, (4,))),
     "attribute-list-order": (
-        _of_cube("TransposeD", "perm", 0, 2, 1),
-        _of_cube("TransposeD", "perm", 1, 0, 2),
+        node("TransposeD", (4, 4, 4), perm=(0, 2, 1)),
+        node("TransposeD", (4, 4, 4), perm=(1, 0, 2)),
     ),
-    "attribute-sign": (_of_cube("SoftmaxV2", "axes", 1), _of_cube("SoftmaxV2", "axes", -1)),
-    "attribute-present": (_unary("LeakyRelu"), _leaky(0.25)),
-    "constant-input": (_sum_along(0), _sum_along(1)),
-    "constant-input-further": (_sum_of_cube(0, 1), _sum_of_cube(0, 2)),
+    "attribute-sign": (
+        node("SoftmaxV2", (4, 4, 4), axes=(1,)),
+        node("SoftmaxV2", (4, 4, 4), axes=(-1,)),
+    ),
+    "attribute-present": (node("LeakyRelu", (4, 4)), _leaky(0.25)),
+    "constant-input": (_sum((4, 4), 0), _sum((4, 4), 1)),
+    "constant-input-further": (_sum((4, 4, 4), 0, 1), _sum((4, 4, 4), 0, 2)),
 }
-"""What changes -> two operators that differ in nothing else."""
+"""The field that changes -> two operators that differ in nothing else."""
 
 
 def every_pair(cache: CacheUnderTest) -> None:
-    """The bases of all pairs in one run, and what is changed in the next, by the same names."""
+    """Compile all bases in one run, and the variants in the next, by the same names."""
     cache.needs_reuse()
     pairs = [
         tuple(each.named(f"node_{number}") for each in pair)
@@ -177,14 +116,14 @@ def every_pair(cache: CacheUnderTest) -> None:
     known = {replace(each, name="") for each in bases}
     for base, variant in pairs:
         assert cache.fate(run, base) is KEPT
-        # What is the base of another pair was there before, as is what two pairs come to.
+        # A variant may be another pair's base or variant; then it has an entry already.
         if (unnamed := replace(variant, name="")) not in known:
             assert run[variant] == Outcome(COMPILED, STORED)
             known.add(unnamed)
     runs = [cache.compile(*each, mode=ENABLE) for each in (bases, variants)]
     for pair in pairs:
-        found = [run[each] for run, each in zip(runs, pair, strict=True)]
-        assert found == [Outcome(REUSED, KEPT)] * 2
+        outcomes = [run[each] for run, each in zip(runs, pair, strict=True)]
+        assert outcomes == [Outcome(REUSED, KEPT)] * 2
         stems = [run.served_from(each) for run, each in zip(runs, pair, strict=True)]
         assert stems[0] != stems[1]
 
@@ -202,12 +141,9 @@ def test_a_changed_parameter_has_its_own_entry(
     run = cache.compile(variant, mode=ENABLE)
     assert run[variant] == Outcome(COMPILED, STORED)
     assert cache.fate(run, base) is KEPT
-    # One at a time, so that each keeps its name: what names cost is another rule's business.
+    # One at a time, so that each keeps its name: another rule judges the effect of names.
     runs = [cache.compile(each, mode=ENABLE) for each in (base, variant)]
-    assert [run[each] for run, each in zip(runs, (base, variant), strict=True)] == [
-        Outcome(REUSED, KEPT),
-        Outcome(REUSED, KEPT),
-    ]
+    assert runs[0][base] == runs[1][variant] == Outcome(REUSED, KEPT)
     assert runs[0].served_from(base) != runs[1].served_from(variant)
 
 
@@ -229,7 +165,7 @@ def test_another_soc_has_its_own_entry(
 def test_deterministic_levels_have_entries_of_their_own(
     cache: CacheUnderTest, add: OperatorSpec, one: str, other: str
 ) -> None:
-    """A parameter of newer releases; nothing is said of those that do not take it."""
+    """A parameter of newer releases; toolchains that do not take it are skipped."""
     cache.needs_reuse()
     levels = {level: {"deterministic_level": level} for level in (one, other)}
     first = cache.attempt(add, mode=ENABLE, raw_options=levels[one])
@@ -244,7 +180,7 @@ def test_deterministic_levels_have_entries_of_their_own(
 
 @rule("cache-mode/key-separates")
 def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> None:
-    """Every change at once, beside every base: nothing is taken for something else."""
+    """Every change at once next to every base: no kernel is confused with another."""
     cache.needs_reuse()
     bases = [base.named(f"base_{name}".replace("-", "_")) for name, (base, _) in PAIRS.items()]
     variants = [
@@ -252,7 +188,7 @@ def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> N
     ]
     cache.warm(*bases)
     run = cache.compile(*variants, mode=ENABLE)
-    # A variant may be another pair's base; its kernel must be its own all the same.
+    # A variant may be another pair's base; then it is served its own kernel.
     known = {replace(base, name="") for base in bases}
     for variant in variants:
         if replace(variant, name="") not in known:
@@ -264,7 +200,7 @@ def test_an_unknown_combination_is_compiled_as_asked(cache: CacheUnderTest) -> N
 def test_operators_of_one_type_are_told_apart_within_a_run(
     cache: CacheUnderTest, mode: CacheMode
 ) -> None:
-    operators = [_binary("Add", "float32", (4, n), (4, n)).named(f"add_{n}") for n in (4, 8, 12)]
+    operators = [operator_of("Add", (4, n), (4, n), name=f"add_{n}") for n in (4, 8, 12)]
     cache.marks = False
     for _ in range(2):
         run = cache.compile(*operators, mode=mode)

@@ -1,18 +1,19 @@
-"""Documents C and I together: operators under every combination of options.
+"""Documents C and I together: operators under combinations of options.
 
-Which combinations is ``--ascend-matrix``'s business; ``combinations/factors.py`` has the factors.
-Each one is judged by the central table, by its kernel and its numbers, and, where an entry was
-damaged, by what became of that.
+``--ascend-matrix`` chooses the combinations; ``combinations/factors.py`` has the factors. Each
+combination is judged by the central table, by its kernel and the kernel's numbers, and, if an entry
+was damaged, by what became of that entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from pytest_ascendcache.combinations import Cell
-from pytest_ascendcache.conformance.kit.cell_runs import Caches, CellRuns, Problems
+from pytest_ascendcache.conformance.kit.cell_runs import CellRuns, PlannedCaches, Problems
 from pytest_ascendcache.conformance.kit.cells import (
     healing_problems,
     kernel_problems,
@@ -25,18 +26,18 @@ from pytest_ascendcache.toolchains import Toolchain
 
 
 @pytest.fixture(scope="session")
-def cell_runs(ascend_session: Caches, ascend_toolchain: Toolchain) -> Iterator[CellRuns]:
-    """Compiles cells, those of one batch in one start."""
+def cell_runs(ascend_session: PlannedCaches, ascend_toolchain: Toolchain) -> Iterator[CellRuns]:
+    """Compiles cells, those of one batch in one run."""
     runs = CellRuns(ascend_session, ascend_toolchain)
     yield runs
     runs.close()
 
 
 def judge(runs: CellRuns, cell: Cell, evidence: Evidence, problems: Problems) -> None:
-    """Fail with everything that is wrong, and the smallest combination that still goes wrong."""
-    found = runs.problems(cell, evidence, problems)
-    if found:
-        pytest.fail("\n".join([*found, *runs.explain(cell, problems)]))
+    """Fail with every problem, and the smallest combination that still has one."""
+    lines = runs.problems(cell, evidence, problems)
+    if lines:
+        pytest.fail("\n".join([*lines, *runs.explain(cell, problems)]))
 
 
 @rule("combinations/outcome")
@@ -56,12 +57,8 @@ def test_kernel_is_a_fresh_one(
 def test_numbers_are_of_the_mode(
     cell_runs: CellRuns, ascend_cell: Cell, ascend_evidence: Evidence, toolchain: Toolchain
 ) -> None:
-    judge(
-        cell_runs,
-        ascend_cell,
-        ascend_evidence,
-        lambda observed, cell: number_problems(observed, cell, toolchain),
-    )
+    problems = partial(number_problems, toolchain=toolchain)
+    judge(cell_runs, ascend_cell, ascend_evidence, problems)
 
 
 @rule("robust/heals-damaged-entry")

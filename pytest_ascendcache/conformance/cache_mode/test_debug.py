@@ -61,7 +61,7 @@ LISTED_CASES = [
     *(("type", mode, before) for mode in MODES for before in (NONE, VALID)),
     *((listed, ENABLE, VALID) for listed in LISTS if listed != "type"),
 ]
-"""Every mode and state with one list, and every list with one mode and state."""
+"""Every mode and state with one list, and every other list with one mode and state."""
 
 NEAR_MISSES = {
     "name-prefix": ("probe",),
@@ -72,6 +72,13 @@ NEAR_MISSES = {
     "name-as-type": ("OpType::probe_add",),
 }
 """Lists that name something close to ``probe_add``, a node of type ``Add``."""
+
+
+def bypasses(cache: CacheUnderTest, operator: OperatorSpec, **debug: Any) -> bool | None:
+    """Whether these options keep an operator out of the cache; ``None`` if the document leaves that
+    open."""
+    options = cache.options.but(**debug)
+    return is_under_debug(options, operator.type, operator.name, cache.edition)
 
 
 @rule("debug/level-bypasses")
@@ -90,10 +97,10 @@ def test_a_debug_level_bypasses_the_cache(
     bring_into(cache, add, before)
     options = cache.options.but(cache_mode=mode, debug_level=level)
     run = cache.compile(add, exp, mode=mode, debug_level=level)
-    bypasses = is_under_debug(options, add.type, add.name, cache.edition)
-    assert run[add] in expected_outcomes(mode, bypasses, before)
-    assert run[exp] in expected_outcomes(mode, bypasses, VALID)
-    if bypasses:
+    bypassed = bypasses(cache, add, debug_level=level)
+    assert run[add] in expected_outcomes(mode, bypassed, before)
+    assert run[exp] in expected_outcomes(mode, bypassed, VALID)
+    if bypassed:
         assert cache.fate(run, exp) in bystander_fates(options, cache.edition)
         assert run.written == {}, "the cache was written to"
 
@@ -128,12 +135,12 @@ def test_a_debug_config_bypasses_the_cache(
 
 @rule("debug/config-bypasses")
 def test_a_debug_configuration_is_taken(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """One at least: what is said of all others rests on compiles that succeed."""
+    """At least one: the checks of all other promises need compiles that succeed."""
     for switches in SWITCHES.values():
         run = cache.attempt(add, mode=ENABLE, debug_config=DebugConfig(switches))
         if run.succeeded:
             return
-    cache.compile(add, mode=ENABLE)  # no verdict where nothing can be compiled
+    cache.compile(add, mode=ENABLE)  # no verdict if nothing can be compiled
     pytest.fail(f"every documented op_debug_config is refused: the compile {run.result.ending}")
 
 
@@ -160,9 +167,9 @@ def test_a_listed_operator_always_compiles(
 def test_a_listed_node_compiles_beside_a_twin_that_is_served(
     cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
 ) -> None:
-    """Two nodes of one run that differ in their names alone, and have one entry: one is listed.
+    """Two nodes of one run differ only in their names and share an entry; one of them is listed.
 
-    Its switch keeps more files, and has the kernel as it is without; no key needs to know it.
+    The switch keeps more files and does not change the kernel, so no key needs it.
     """
     twin = replace(add, name="twin")
     cache.warm(twin)
@@ -170,7 +177,7 @@ def test_a_listed_node_compiles_beside_a_twin_that_is_served(
     listed = DebugConfig(("dump_cce",), (add.name,))
     run = cache.compile(*both, mode=ENABLE, debug_config=listed)
     if cache.as_model and run.marked is not None:
-        # Nothing tells whose kernel is whose, but one of the two is no served one.
+        # In a model nothing tells whose kernel is whose, but one of the two is not a served one.
         served = all(map(find_canaries, run.kernels(add)))
     else:
         served = run.delivered(add) is REUSED
@@ -193,8 +200,8 @@ def test_an_unlisted_operator_follows_the_mode(
     config = DebugConfig(listed=LISTS[listed])
     options = cache.options.but(cache_mode=mode, debug_config=config)
     run = cache.compile(add, exp, mode=mode, debug_config=config)
-    bypasses = is_under_debug(options, exp.type, exp.name, cache.edition)
-    assert run[exp] in expected_outcomes(mode, bypasses, before)
+    bypassed = bypasses(cache, exp, debug_config=config)
+    assert run[exp] in expected_outcomes(mode, bypassed, before)
     assert cache.fate(run, mul) in bystander_fates(options, cache.edition)
 
 
@@ -205,14 +212,13 @@ def test_a_list_names_exactly_what_it_says(
 ) -> None:
     cache.warm(add)
     config = DebugConfig(listed=NEAR_MISSES[listed])
-    options = cache.options.but(debug_config=config)
-    bypasses = is_under_debug(options, add.type, add.name, cache.edition)
     run = cache.compile(add, mode=ENABLE, debug_config=config)
-    assert run[add] in expected_outcomes(ENABLE, bypasses, VALID)
+    bypassed = bypasses(cache, add, debug_config=config)
+    assert run[add] in expected_outcomes(ENABLE, bypassed, VALID)
 
 
 def _second_add(add: OperatorSpec) -> OperatorSpec:
-    """Another node of type ``Add``, with a kernel of its own."""
+    """Another node of type ``Add`` that has its own kernel."""
     tensor = TensorDesc.of("float32", 2, 8)
     return replace(add, inputs=(tensor, tensor), outputs=(tensor,), name="second_add")
 
@@ -222,10 +228,9 @@ def test_a_listed_name_is_one_node_not_its_type(cache: CacheUnderTest, add: Oper
     other = _second_add(add)
     cache.warm(add, other)
     config = DebugConfig(listed=(add.name,))
-    options = cache.options.but(debug_config=config)
-    bypasses = is_under_debug(options, other.type, other.name, cache.edition)
     run = cache.compile(add, other, mode=ENABLE, debug_config=config)
-    assert run[other] in expected_outcomes(ENABLE, bypasses, VALID)
+    bypassed = bypasses(cache, other, debug_config=config)
+    assert run[other] in expected_outcomes(ENABLE, bypassed, VALID)
 
 
 @rule("debug/list-bypasses-listed")
@@ -255,26 +260,22 @@ def test_which_reading_of_a_list_alone(
         (compiled, reused): "a list without op_debug_config counts: listed operators compile",
         (reused, reused): "a list without op_debug_config counts as no debugging",
     }
-    found = (run[add], run[exp])
-    assert found in readings, f"listed: {found[0]}; unlisted: {found[1]}: neither reading"
-    cache.evidence.readings.append(readings[found])
+    outcomes = (run[add], run[exp])
+    assert outcomes in readings, f"listed: {outcomes[0]}; unlisted: {outcomes[1]}: neither reading"
+    cache.evidence.readings.append(readings[outcomes])
 
 
 DEBUGGED: dict[str, dict[str, Any]] = {
-    "level-1": {"debug_level": 1},
-    "level-2": {"debug_level": 2},
-    "level-3": {"debug_level": 3},
-    "level-4": {"debug_level": 4},
+    **{f"level-{level}": {"debug_level": level} for level in LEVELS},
     "config": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"))},
     "list": {"debug_config": DebugConfig(("ccec_O0", "ccec_g"), ("OpType::Add",))},
 }
 
 
-def _takes(cache: CacheUnderTest, add: OperatorSpec, how: str) -> None:
+def _needs_bypass(cache: CacheUnderTest, add: OperatorSpec, how: str) -> None:
     if "level" not in how:
         take_debug_config(cache)
-    options = cache.options.but(**DEBUGGED[how])
-    if not is_under_debug(options, add.type, add.name, cache.edition):
+    if not bypasses(cache, add, **DEBUGGED[how]):
         pytest.skip(f"{cache.edition} does not say that {how} keeps kernels out of the cache")
 
 
@@ -283,11 +284,11 @@ def _takes(cache: CacheUnderTest, add: OperatorSpec, how: str) -> None:
 def test_a_debug_kernel_is_not_served_later(
     cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
-    """From nowhere: what debugging leaves in the working directory is marked, too."""
-    _takes(cache, add, how)
+    """Neither from the cache nor from the working directory: kernels left there are marked too."""
+    _needs_bypass(cache, add, how)
     cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     try:
-        left = {plant_canary(each).token for each in _entries_below(cache.work)}
+        left = {plant_canary(entry).token for entry in _entries_below(cache.work)}
     except OSError as error:
         raise NotDecidable(f"{error.filename} cannot be marked ({error.strerror})") from None
     run = cache.compile(add, mode=ENABLE)
@@ -298,10 +299,13 @@ def test_a_debug_kernel_is_not_served_later(
 
 
 def _entries_below(directory: Path) -> list[Entry]:
-    """What looks like an entry, in any directory of a working directory."""
-    places = [Path(place) for place, *_ in os.walk(directory)]
-    found = [each for place in places for each in read_entries(place).values()]
-    return [each for each in found if each.is_valid]
+    """Everything below a directory that looks like a valid entry."""
+    return [
+        entry
+        for path, *_ in os.walk(directory)
+        for entry in read_entries(Path(path)).values()
+        if entry.is_valid
+    ]
 
 
 @rule("debug/results-not-cached")
@@ -309,7 +313,7 @@ def _entries_below(directory: Path) -> list[Entry]:
 def test_a_normal_kernel_is_not_served_to_debugging(
     cache: CacheUnderTest, add: OperatorSpec, how: str
 ) -> None:
-    _takes(cache, add, how)
+    _needs_bypass(cache, add, how)
     cache.warm(add)
     run = cache.compile(add, mode=ENABLE, **DEBUGGED[how])
     assert run[add] == Outcome(COMPILED, KEPT)
@@ -322,16 +326,16 @@ def test_a_normal_kernel_is_not_served_to_debugging(
 def test_a_listed_node_and_its_twin_do_not_share_a_kernel(
     cache: CacheUnderTest, add: OperatorSpec, listed_first: bool
 ) -> None:
-    """Two nodes of one run that are equal but for their names: one is listed."""
+    """Two nodes of one run differ only in their names; one of them is listed."""
     take_debug_config(cache)
     twin = replace(add, name="twin")
     both = (add, twin) if listed_first else (twin, add)
     listed = DebugConfig(("ccec_O0", "ccec_g"), (add.name,))
     run = cache.compile(*both, mode=ENABLE, debug_config=listed)
     own = cache.fresh(twin)
-    # In a model nothing tells whose kernel is whose: one of the two is no debug kernel.
-    found = run.kernels(twin) if cache.as_model else [run.kernel(twin)]
-    assert own in found, "the node that is not listed has a debug kernel"
+    # In a model nothing tells whose kernel is whose, but one of the two must be no debug kernel.
+    kernels = run.kernels(twin) if cache.as_model else [run.kernel(twin)]
+    assert own in kernels, "the node that is not listed has a debug kernel"
     again = cache.compile(twin, mode=ENABLE)
     assert again.unmarked_sha256(twin) == sha256(own), "a debug kernel is served later"
 
@@ -365,7 +369,7 @@ def test_what_a_level_keeps(
         # Level 4 may add the computation of fused operators.
         kept = _kinds(files) - {"_compute.json"}
         if level in (1, 2) and not cache.edition.ini:
-            kept |= {".o", ".json"}  # which the document does not mention here
+            kept |= {".o", ".json"}  # which this edition does not mention
         assert sorted(kept) == sorted(KEPT_FILES[level])
         assert [path.name for path in files if path.stat().st_size == 0] == []
 

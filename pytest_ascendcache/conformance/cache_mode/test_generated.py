@@ -1,4 +1,4 @@
-"""Documents C and I, on operators nobody chose: every type, field by field, hundreds in one run."""
+"""Documents C and I, with generated operators: every type, field by field, hundreds in one run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from pytest_ascendcache.toolchains import Toolchain
 
 @pytest.fixture
 def matrix(request: pytest.FixtureRequest) -> str:
-    """The session's ``--ascend-matrix``, which says how many operators there are."""
+    """The session's ``--ascend-matrix``, which decides how many operators are generated."""
     return str(request.getfixturevalue("ascend_session").settings.matrix)
 
 
 @rule("cache-mode/key-separates")
 def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str) -> None:
-    """Stored in one run, served in another in another order, under other names: each operator is
-    delivered the kernel of a fresh compile of its own, and the cache holds all of them."""
+    """Store the operators in one run, and serve them in another run in another order.
+
+    Each operator is delivered the kernel of its fresh compile, and the second run reuses all."""
     runs = FamilyRuns(cache)
     fresh = runs.fresh(generated(matrix))
     stored = cache.compile(*shuffled(fresh, seed=seeded(1)), mode=ENABLE)
@@ -47,8 +48,8 @@ def test_generated_operators_are_not_mixed_up(cache: CacheUnderTest, matrix: str
 def test_generated_operators_compute_right_numbers(
     cache: CacheUnderTest, toolchain: Toolchain, matrix: str
 ) -> None:
-    """Odd and long extents, broadcasts, edge values. Kernels are fresh ones; what is served equals
-    them (``test_generated_operators_are_not_mixed_up``)."""
+    """Odd and long extents, broadcasts, edge values. The kernels are fresh ones; served kernels
+    equal them (``test_generated_operators_are_not_mixed_up``)."""
     tables = ImplModeTables.read(toolchain.impl_mode_tables())
     wrong = wrong_results(toolchain, tables, FamilyRuns(cache).fresh(generated(matrix, near=False)))
     assert not wrong, "\n".join(wrong)
@@ -58,8 +59,8 @@ def test_generated_operators_compute_right_numbers(
 def test_both_modes_of_every_type_live_in_one_cache(
     cache: CacheUnderTest, toolchain: Toolchain, matrix: str
 ) -> None:
-    """Each mode is stored beside the other's entries, and then served: its fresh kernels, which
-    compute as it promises."""
+    """Kernels of each mode are stored next to the other's, and then served. They equal the mode's
+    fresh kernels and compute what it promises."""
     tables = ImplModeTables.read(toolchain.impl_mode_tables())
     of_two = {each.type: each for each in generated(matrix, near=False) if tables.has_two(each)}
     if not of_two:

@@ -1,6 +1,6 @@
-"""Documents C and I: one cache through many runs, each judged by all that was before.
+"""Documents C and I: one cache through many runs, each judged by what the earlier runs left.
 
-A story of a few runs says more of a promise; a life has promises meet, for the fewest runs.
+A story of a few runs says more about one promise. In a life the promises meet, for the fewest runs.
 """
 
 from __future__ import annotations
@@ -12,117 +12,55 @@ import pytest
 from pytest_ascendcache.conformance.kit import lives as stories
 from pytest_ascendcache.conformance.kit.aging_life import aging
 from pytest_ascendcache.conformance.kit.life import Aspect, Life
-from pytest_ascendcache.conformance.kit.lives import Caches, Lives
+from pytest_ascendcache.conformance.kit.lives import Lives
+from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.together import Caches
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract import Capability
 from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain
 
-RULES = {
-    Aspect.OUTCOMES: "combinations/outcome",
-    Aspect.KERNELS: "cache-mode/transparent",
-    Aspect.NUMBERS: "combinations/numbers",
-    Aspect.MODES: "impl-mode/precision-file",
-    Aspect.TYPES: "impl-mode/type-list",
-    Aspect.TABLES: "impl-mode/for-all",
-    Aspect.INERT: "cache-mode/disable-is-inert",
-    Aspect.HEALING: "robust/heals-damaged-entry",
-    Aspect.AGING: "aging/oldest-first",
-    Aspect.SOURCES: "aging/ini-beats-environment",
-    Aspect.HALVES: "aging/ini-needs-both-keys",
-    Aspect.BAD: "aging/bad-values",
-    Aspect.OFF: "aging/minus-one",
-    Aspect.RENEWS: "aging/hit-renews",
-    Aspect.CHIPS: "aging/per-soc",
-    Aspect.CREATED: "aging/creates-ini",
-    Aspect.ORPHANS: "aging/orphans",
-    Aspect.MOUNT: "aging/works-on-relatime",
-    Aspect.SHARED: "cache-mode/key-ignores-names",
-    Aspect.SPARED: "cache-mode/force-spares-other-soc",
-    Aspect.PURGED: "cache-mode/force-purges-soc",
-    Aspect.UPGRADE: "robust/upgrade-stamp",
-    Aspect.PRIVATE: "security/private-modes",
-    Aspect.LINKS: "security/no-symlink-follow",
-    Aspect.NAMES: "security/no-path-escape",
-    Aspect.PLACE: "cache-mode/directory-precedence",
-}
-
 
 @pytest.fixture(scope="session")
 def lives(ascend_session: Caches, ascend_toolchain: Toolchain) -> Iterator[Lives]:
-    """Lives of this session; checks of one life share its runs."""
-    found = Lives(ascend_session, ascend_toolchain)
-    yield found
-    found.close()
+    """The lives of this session; all checks of one life share its runs."""
+    shared = Lives(ascend_session, ascend_toolchain)
+    yield shared
+    shared.close()
 
 
-def asks(*aspects: Aspect) -> pytest.MarkDecorator:
-    """A case for each aspect, of its own rule; all of them look at the same runs."""
-    cases = [pytest.param(each, marks=rule(RULES[each]), id=each.value) for each in aspects]
-    return pytest.mark.parametrize("aspect", cases)
+def asks(cases: str) -> pytest.MarkDecorator:
+    """A case for each of these aspects, with the aspect's rule."""
+    aspects = {aspect.case: aspect for aspect in Aspect}
+    params = [
+        pytest.param(aspects[case], marks=rule(aspects[case].rule), id=case)
+        for case in cases.split()
+    ]
+    return pytest.mark.parametrize("aspect", params)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.PRIVATE,
-    Aspect.PLACE,
-    Aspect.INERT,
-    Aspect.SHARED,
-    Aspect.SPARED,
-    Aspect.PURGED,
-)
+@asks("outcomes kernels private place inert shared spared purged")
 def test_a_cache_lives_through_every_mode(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.modes, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.NUMBERS,
-    Aspect.MODES,
-    Aspect.TYPES,
-    Aspect.TABLES,
-)
+@asks("outcomes kernels numbers modes types tables")
 def test_a_cache_lives_with_both_implementations(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.implementations, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.HEALING,
-    Aspect.AGING,
-    Aspect.UPGRADE,
-    Aspect.PRIVATE,
-    Aspect.LINKS,
-    Aspect.NAMES,
-    Aspect.PLACE,
-)
+@asks("outcomes kernels healing aging upgrade private links names place")
 def test_a_cache_lives_through_accidents(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
     _judge(lives, stories.accidents, ascend_evidence, aspect)
 
 
-@asks(
-    Aspect.OUTCOMES,
-    Aspect.KERNELS,
-    Aspect.AGING,
-    Aspect.SOURCES,
-    Aspect.HALVES,
-    Aspect.BAD,
-    Aspect.OFF,
-    Aspect.RENEWS,
-    Aspect.CHIPS,
-    Aspect.CREATED,
-    Aspect.ORPHANS,
-    Aspect.MOUNT,
-)
+@asks("outcomes kernels aging sources halves bad off renews chips created orphans mount")
 def test_a_cache_lives_within_changing_limits(
     lives: Lives, ascend_evidence: Evidence, aspect: Aspect
 ) -> None:
@@ -131,9 +69,8 @@ def test_a_cache_lives_within_changing_limits(
 
 def _judge(lives: Lives, story: Callable[[Life], None], evidence: Evidence, aspect: Aspect) -> None:
     life = lives.life(story, evidence)
-    toolchain = life.cache.toolchain
-    if aspect is Aspect.UPGRADE and Capability.VERSION_STAMP not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    if aspect is Aspect.UPGRADE:
+        needs(life.cache.toolchain, Capability.VERSION_STAMP)
     evidence.ran(life.witness(aspect))
     message = life.message(aspect)
     if message:
@@ -141,4 +78,4 @@ def _judge(lives: Lives, story: Callable[[Life], None], evidence: Evidence, aspe
     if aspect in life.undecided:
         raise NotDecidable(life.undecided[aspect])
     if aspect not in life.judged:
-        raise NotDecidable(f"the cache never came to where its {aspect.value} can be seen")
+        raise NotDecidable(f"the cache never came to where its {aspect.case} can be seen")

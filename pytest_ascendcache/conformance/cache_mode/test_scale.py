@@ -1,4 +1,4 @@
-"""Document C, the same promises with hundreds of entries, three chips and large objects."""
+"""Document C: the same promises with hundreds of entries, three chips and large objects."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     REWRITTEN,
     Outcome,
+    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
@@ -32,14 +33,14 @@ SIZES = {"a few kilobytes more": 100 * KILOBYTE, "megabytes more": 3 * KILOBYTE*
 
 
 def _many(cache: CacheUnderTest, soc: str | None = None, size: int = 20 * KILOBYTE) -> Shelf:
-    """Three hundred entries, unused for 4 to 10 hours, the first ones longest."""
+    """300 entries, unused for 4 to 10 hours, the first one longest."""
     cache.marks = False
     hours = [10 - 6 * number / HUNDREDS for number in range(HUNDREDS)]
     return Shelf(cache, soc).lay(NAMES, size, *hours)
 
 
 def _chips(cache: CacheUnderTest, add: OperatorSpec) -> list[str]:
-    """The chip under test and those beside it that the toolchain compiles for."""
+    """The chip under test and the other chips that the toolchain compiles for."""
     soc = cache.toolchain.soc
     others = [other_soc(soc, each) for each in OTHER_SOCS]
     return [soc, *(each for each in others if each != soc and not cache.lacks(each, add))]
@@ -51,7 +52,7 @@ def _left(cache: CacheUnderTest, soc: str) -> int:
 
 @rule("cache-mode/force-purges-soc")
 def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """All of this chip's entries, and none of the others'."""
+    """Force removes all entries of this chip, and none of others."""
     soc, *others = _chips(cache, add)
     cache.warm(add)
     for chip in (soc, *others):
@@ -66,8 +67,7 @@ def test_force_removes_hundreds(cache: CacheUnderTest, add: OperatorSpec) -> Non
 
 @rule("robust/upgrade-stamp")
 def test_another_version_empties_every_chip(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    if Capability.VERSION_STAMP not in cache.toolchain.capabilities:
-        pytest.skip(f"{cache.toolchain.name}: {Capability.VERSION_STAMP.lacking}")
+    needs(cache.toolchain, Capability.VERSION_STAMP)
     change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
     variables = dict(change.environment)
     chips = _chips(cache, add)
@@ -83,8 +83,8 @@ def test_another_version_empties_every_chip(cache: CacheUnderTest, add: Operator
 
 @rule("aging/oldest-first")
 def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> None:
-    """300 entries of 20 KB, 4 MB, 50 %: about 200 go, the longest unused ones."""
-    # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
+    """300 entries of 20 KB, 4 MB, 50 %: about 200 go, those unused longest."""
+    # Rule aging/works-on-relatime judges aging on the mount at hand.
     keep_access_times(cache.sandbox, keep=False)
     cache.warm(add)
     shelf = _many(cache)
@@ -109,8 +109,8 @@ def test_of_hundreds_the_oldest_go(cache: CacheUnderTest, add: OperatorSpec) -> 
 def test_a_large_entry_is_verified_to_its_end(
     cache: CacheUnderTest, add: OperatorSpec, larger: str, place: str
 ) -> None:
-    """An object enlarged by zeros, digest corrected, is served; with one byte of them changed it
-    is not."""
+    """An object enlarged by zeros, with its digest corrected, is served. With one of these bytes
+    changed it is not."""
     if not cache.marks:
         pytest.skip(f"{cache.toolchain.name}: marked entries are not served")
     cache.warm(add)
@@ -129,7 +129,7 @@ def test_a_large_entry_is_verified_to_its_end(
 
 
 def enlarge(entry: Entry, size: int) -> None:
-    """Add zeros behind an object and correct the digest; it stays a valid entry."""
+    """Append zeros to an object and correct the digest, so the entry stays valid."""
     data = entry.object_path.read_bytes() + bytes(size)
     metadata = {**entry.metadata, "sha256": sha256(data)}
     _write(entry.object_path, data)
@@ -137,7 +137,7 @@ def enlarge(entry: Entry, size: int) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """New bytes under the old times."""
+    """Replace a file's bytes and keep its times."""
     before = path.stat()
     path.write_bytes(data)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,6 +1,7 @@
-"""Document C, the same story in other surroundings: its outcomes may not change.
+"""Document C: one story in different surroundings, which must not change its outcomes.
 
-Stored, reused, healed, aged, purged, purged again, refreshed by another version: one run each.
+Entries are stored, reused, healed, aged, purged, purged again and refreshed by another version, one
+run each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pytest_ascendcache.conformance.kit.surroundings import (
     Surroundings,
     together_with,
 )
+from pytest_ascendcache.conformance.kit.table import differs
 from pytest_ascendcache.conformance.kit.together import Together
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -51,10 +53,7 @@ def test_a_directory_is_used_however_it_is_named(
     surroundings: Surroundings,
     together: Together,
 ) -> None:
-    def story(cache: CacheUnderTest, around: Surroundings) -> None:
-        Story(cache, around).play(add, exp)
-
-    _play(cache, surroundings, together, story)
+    _play(cache, surroundings, together, lambda story: story.play(add, exp))
 
 
 @rule("cache-mode/enable-reuses")
@@ -66,42 +65,42 @@ def test_nothing_around_a_run_decides_what_it_does(
     surroundings: Surroundings,
     together: Together,
 ) -> None:
-    def story(cache: CacheUnderTest, around: Surroundings) -> None:
-        told = Story(cache, around)
-        told.play(add, exp)
-        told.play_force_twice(add, exp)
+    def play(story: Story) -> None:
+        story.play(add, exp)
+        story.play_force_twice(add, exp)
 
-    _play(cache, surroundings, together, story)
+    _play(cache, surroundings, together, play)
 
 
 def _play(
     cache: CacheUnderTest,
     surroundings: Surroundings,
     together: Together,
-    story: Callable[[CacheUnderTest, Surroundings], None],
+    play: Callable[[Story], None],
 ) -> None:
-    """A story in surroundings that are odd in other ways as well; where that fails, in these."""
-    surroundings.given(cache)  # not applicable where the edition has no such variable
-    all_of_them = together_with(surroundings)
-    if all_of_them is None or (all_of_them.option is None and not cache.edition.cache_path):
-        story(cache, surroundings)
-        return
-    if not together.go_well(
-        all_of_them.name, lambda other: story(other, all_of_them), cache.evidence
+    """Play a story in surroundings that combine these with others; if it fails, in these alone."""
+    surroundings.arguments(cache)  # skips the check if the edition has no such variable
+    combined = together_with(surroundings)
+    if (
+        combined is None
+        or (combined.option is None and not cache.edition.cache_path)
+        or not together.go_well(
+            combined.name, lambda other: play(Story(other, combined)), cache.evidence
+        )
     ):
-        story(cache, surroundings)
+        play(Story(cache, surroundings))
 
 
 class Story:
-    """One cache in its surroundings, run after run."""
+    """One cache in its surroundings, over several runs."""
 
     def __init__(self, cache: CacheUnderTest, surroundings: Surroundings) -> None:
-        # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
+        # Rule aging/works-on-relatime judges aging on the mount at hand.
         for directory in (cache.sandbox, *filter(Path.is_dir, cache.sandbox.iterdir())):
             keep_access_times(directory, keep=False)
         limited = cache.sandbox / "limited"
         limited.mkdir()
-        # Limits of a directory that is not used: everything idle would go.
+        # Limits in a directory that must not be used: they would remove all idle entries.
         (limited / "op_cache.ini").write_text(
             "[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n"
         )
@@ -109,7 +108,7 @@ class Story:
         self.cache = surroundings.prepare(cache)
 
     def play(self, add: OperatorSpec, exp: OperatorSpec) -> None:
-        """Every step, with what the document says of it."""
+        """Make every step, and assert what the document says of it."""
         cache = self.cache
         self._step("a first run", (add, exp), ENABLE, {add: NEW, exp: NEW})
         self._ages(add)
@@ -118,14 +117,14 @@ class Story:
         if Capability.VERSION_STAMP in cache.toolchain.capabilities:
             change = cache.toolchain.stage(Capability.VERSION_STAMP, add, cache.sandbox)
             variables = dict(change.environment)
-            # To some toolchains this run is the first with a version, to others one like the last.
+            # Some toolchains see a version here for the first time, others the same as before.
             self._step("a stamp", (add,), ENABLE, {}, variables)
             change.apply()
             self._step("another version", (exp,), ENABLE, {exp: None}, variables, left=1)
 
     def play_force_twice(self, add: OperatorSpec, exp: OperatorSpec) -> None:
-        """Right behind each other: the second purges as the first did. What it stored is found by
-        a run in plain surroundings."""
+        """Force twice: the second purge works like the first. A run in plain surroundings reuses
+        what it stored."""
         self._step("force", (add,), FORCE, {add: None}, left=1)
         self._step("after force", (exp,), ENABLE, {exp: NEW}, left=2)
         self._step("force again", (exp,), FORCE, {exp: AGAIN}, left=1)
@@ -133,7 +132,7 @@ class Story:
         self._step("in plain surroundings", (exp,), ENABLE, {exp: HIT}, left=1)
 
     def _ages(self, add: OperatorSpec) -> None:
-        """Two of three idle entries go, of 1200 KB each under 3 MB and 50 %."""
+        """Two of three idle entries of 1200 KB go, under 3 MB and 50 %."""
         cache, marks = self.cache, self.cache.marks
         cache.mark()
         cache.marks = False
@@ -142,17 +141,16 @@ class Story:
         shelf = Shelf(cache).lay("abc", 12 * MEGABYTE // 10, 9, 8, 7)
         self._compile((add,), ENABLE, environment(3, 50))
         gone = shelf.gone()
-        assert gone == "ab", (
-            f"{self._around.name}, aging\nobserved: of idle entries {gone or 'none'} gone\n"
-            "expected: ab (1200 KB each, 3 MB, 50 %)"
-        )
+        observed = f"of idle entries {gone or 'none'} gone"
+        difference = differs(observed, "ab (1200 KB each, 3 MB, 50 %)")
+        assert gone == "ab", f"{self._around.name}, aging\n{difference}"
         shelf.entry("c").object_path.unlink()
         shelf.entry("c").metadata_path.unlink()
         cache.marks = marks
 
     def _heals(self, add: OperatorSpec, exp: OperatorSpec) -> None:
-        """A damaged entry is not served. That it is replaced is the business of
-        ``robust/heals-damaged-entry``; here it only has to be as in plain surroundings."""
+        """A damaged entry is not served. Whether it is replaced is a rule of its own,
+        ``robust/heals-damaged-entry``; here it only has to fare as in plain surroundings."""
         _damage(self.cache)
         stems = set(self.cache.entries())
         run = self._compile((add, exp), ENABLE, {})
@@ -162,7 +160,7 @@ class Story:
         self._judge("a damaged entry", run, {add: healed, exp: HIT})
 
     def _stays_damaged(self, add: OperatorSpec) -> bool:
-        """Whether a damaged entry is left as it is in plain surroundings too."""
+        """Whether a damaged entry is left alone in plain surroundings, too."""
         plain = self.cache.elsewhere(self.cache.sandbox / "plain")
         plain.warm(add)
         _damage(plain)
@@ -177,35 +175,33 @@ class Story:
         variables: dict[str, str] | None = None,
         left: int | None = None,
     ) -> None:
-        """One run; ``left`` is how many entries there have to be afterwards."""
+        """Make and judge a run; ``left`` is the number of entries that it has to leave."""
         run = self._compile(operators, mode, variables or {})
         self._judge(what, run, expected)
         count = len(self.cache.entries())
-        assert left in (None, count), (
-            f"{self._around.name}, {what}\nobserved: {count} entries\nexpected: {left}"
-        )
+        message = f"{self._around.name}, {what}\n{differs(f'{count} entries', left)}"
+        assert left in (None, count), message
 
     def _judge(self, what: str, run: Run, expected: Mapping[OperatorSpec, Outcome | None]) -> None:
         for operator, outcome in expected.items():
-            delivered = run[operator]
-            known = outcome or Outcome(COMPILED, delivered.entry)
-            assert delivered == known, (
-                f"{self._around.name}, {what}, {operator}\nobserved: {delivered}\nexpected: {known}"
-            )
+            observed = run[operator]
+            wanted = outcome or Outcome(COMPILED, observed.entry)
+            message = f"{self._around.name}, {what}, {operator}\n{differs(observed, wanted)}"
+            assert observed == wanted, message
 
     def _compile(
         self, operators: tuple[OperatorSpec, ...], mode: CacheMode, variables: dict[str, str]
     ) -> Run:
-        given = self._around.given(self.cache)
-        given["environment"] = {**given["environment"], **variables}
+        arguments = self._around.arguments(self.cache)
+        arguments["environment"] = {**arguments["environment"], **variables}
         ordered = operators[::-1] if self._around.backwards else operators
-        run = self.cache.compile(*ordered, mode=mode, **given)
+        run = self.cache.compile(*ordered, mode=mode, **arguments)
         self._around.pass_time(self.cache, time.time())
         return run
 
 
 def _damage(cache: CacheUnderTest) -> None:
-    """Spoil the entries of add."""
+    """Damage the entries of ``add``."""
     for stem, entry in cache.entries().items():
         if stem.startswith("te_add_"):
             DAMAGES[1].apply(entry)

@@ -1,4 +1,4 @@
-"""Document C, what its files and variables say, however they are written."""
+"""Document C: files and variables mean the same in every spelling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ascendcache.caches import keep_access_times
-from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_values
+from pytest_ascendcache.conformance.kit.shelf import Shelf, environment, ini_path, ini_values
 from pytest_ascendcache.conformance.kit.texts import (
     NO_NUMBERS,
     NUMBERS,
@@ -46,19 +46,19 @@ from pytest_ascendcache.observation import CacheUnderTest, Run
 from pytest_ascendcache.operators import OperatorSpec
 
 _IDLE = ("abcdef", 100 * MEGABYTE, 10, 9, 8, 7, 6, 5)
-"""Six entries, their size (bytes), and how long each was idle (hours)."""
+"""Six entries, the size of each (bytes), and how long each was idle (hours)."""
 
 SWITCHES = ("ccec_g", "oom", "dump_cce", "dump_loc", "ccec_O0", "check_flag")
 ITEMS = ("probe_add", "OpType::Exp", "OpType::LeakyRelu", "probe_mul")
 LONG = (*(f"{'block' * 9}/{number}" for number in range(200)), *ITEMS[1:])
-"""A list whose items that count come late: behind 9 KB."""
+"""A list whose relevant items come after 9 KB of others."""
 VALID = ini_values(300, 50)
 _numbers = count()
 
 
 @pytest.fixture
 def four(ascend_operators: dict[str, OperatorSpec]) -> tuple[OperatorSpec, ...]:
-    """Operators that lists name, or nearly name."""
+    """Operators that lists name or almost name."""
     return tuple(ascend_operators[name] for name in ("add", "exp", "leaky_relu", "mul"))
 
 
@@ -67,15 +67,8 @@ def _switches(draw: st.DrawFn) -> tuple[str, ...]:
     return tuple(draw(st.lists(st.sampled_from(SWITCHES), min_size=1, max_size=3, unique=True)))
 
 
-def _case(
-    switches: tuple[str, ...], listed: tuple[str, ...], spelling: Spelling, list_first: bool
-) -> Case:
-    return {
-        "switches": switches,
-        "listed": listed,
-        "spelling": spelling,
-        "list_first": list_first,
-    }
+def _case(*values: object) -> Case:
+    return dict(zip(("switches", "listed", "spelling", "list_first"), values, strict=True))
 
 
 _TWO = ("OpType::Exp", "probe_add")
@@ -97,7 +90,7 @@ _ODD_LISTS = (
     ),
     _case(SWITCHES, LONG, Spelling(trailing=" ", between="# a note\n"), False),
 )
-"""What is odd about a line shows as much in the first as in the last."""
+"""An oddity shows in the first line as well as in the last, so the order of the lines varies."""
 
 
 @rule("debug/list-bypasses-listed")
@@ -116,36 +109,37 @@ def test_a_list_means_its_items_however_it_is_written(
     spelling: Spelling,
     list_first: bool,
 ) -> None:
-    """Listed operators compile and their entries stay; the others are served, in an edition that
-    excepts them."""
-    _prepare(cache, four)
-    _judge_list(cache, four, switches, listed, spelling, list_first)
+    """Listed operators compile and their entries stay. The others are served, if the edition leaves
+    them to the cache."""
+    if not cache.root.exists():  # the first text
+        cache.warm(*four)
+    _judge_list(cache, four, DebugConfig(switches, listed), spelling, list_first)
 
 
 @rule("debug/list-bypasses-listed")
 def test_a_list_in_which_everything_is_odd(
     cache: CacheUnderTest, four: tuple[OperatorSpec, ...]
 ) -> None:
-    """Also a node that is like a listed one but for its name follows the mode."""
+    """A node that differs from a listed one only in its name follows the mode, too."""
     cache.warm(*four)
     twin = four[0].named("probe_add_2")
     cache.learn(twin, cache.entry(four[0]).stem, cache.options)
     listed = ("probe_add", "PROBE_MUL", "OpType::LEAKYRELU", "OpType::Leaky", "OpType::Exp")
     odd = Spelling("\r\n", comma=", ", ended=False, between="# a note\n", trailing=" ")
-    # In one model nothing would tell whose kernel is whose.
+    # In a single model nothing would tell whose kernel is whose.
     together = (four, (twin,)) if cache.as_model else ((*four, twin),)
     for operators in together:
-        _judge_list(cache, operators, ("dump_cce",), listed, odd, list_first=True)
+        _judge_list(cache, operators, DebugConfig(("dump_cce",), listed), odd, list_first=True)
 
 
 def _judge_list(
     cache: CacheUnderTest,
     operators: tuple[OperatorSpec, ...],
-    switches: tuple[str, ...],
-    listed: tuple[str, ...],
+    config: DebugConfig,
     spelling: Spelling,
     list_first: bool,
 ) -> None:
+    switches, listed = config.switches or (), config.listed or ()
     lines = [("op_debug_config", ",".join(switches)), ("op_debug_list", ",".join(listed))]
     path = cache.work / f"list{next(_numbers)}.cfg"
 
@@ -154,7 +148,6 @@ def _judge_list(
         return cache.attempt(*operators, mode=ENABLE, debug_file=path)
 
     run = taken(spelling.write(lines[::-1] if list_first else lines).decode(), attempt)
-    config = DebugConfig(switches, listed)
     options = CompileOptions(cache_mode=ENABLE, debug_config=config)
     reading = {
         len(operators): ": as if everything were listed",
@@ -169,12 +162,6 @@ def _judge_list(
             f"listed in {shown(path.read_bytes())}: {run[each]}, not "
             f"{' or '.join(map(str, expected))}{reading}"
         )
-
-
-def _prepare(cache: CacheUnderTest, operators: tuple[OperatorSpec, ...]) -> None:
-    """Warm the cache for the first of all texts."""
-    if not cache.root.exists():
-        cache.warm(*operators)
 
 
 def _limits(
@@ -194,8 +181,8 @@ _EACH_LIMIT = (
 )
 _ODD_LIMITS = (
     *(
-        # Numbers that nobody may take for others, and that empty the cache to another share than
-        # the variables beside them: those only count where the file is misread.
+        # Numbers with one meaning, which age other entries than the variables would: the variables
+        # count only if the file is misread.
         _limits(ini_values(*numbers), "600", "100", each)
         for each, numbers in zip(
             TOGETHER, (_ODD[0], _ODD[1], ("300", "50"), ("1", "50"), ("2", "50")), strict=True
@@ -204,7 +191,7 @@ _ODD_LIMITS = (
     _limits(ini_values("-1", 50)),
     _limits(ini_values(*_ODD[2])),
     *(
-        # A file whose numbers are none leaves it to the variables.
+        # If the file has no valid numbers, the variables count.
         _limits(ini_values(*numbers), *odd)
         for numbers, odd in zip(
             zip(NO_NUMBERS[::2], NO_NUMBERS[1::2], strict=True), cycle((*_ODD, (None, None)))
@@ -229,7 +216,7 @@ def test_limits_are_what_file_and_variables_say(
     ratio: str | None,
     spelling: Spelling,
 ) -> None:
-    """Six entries of 100 MB, idle for hours: who goes tells by which limits a run went."""
+    """Six entries of 100 MB, idle for hours: those that go show which limits a run used."""
     if not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
     made = cache.sandbox / "as-made.ini"
@@ -241,30 +228,29 @@ def test_limits_are_what_file_and_variables_say(
                 made.write_bytes(each.read_bytes())
     cache.marks = False
     shelf = Shelf(cache).lay(*_IDLE)
-    found = [path for path in cache.layout.ini_candidates if path.exists()]
-    path = found[0] if found else cache.layout.ini_candidates[-1]
-    named = cache.edition.ini_values(ini)
-    text = spelling.write(list(named.items()), "[op_compiler_cache]").decode()
-    given_variables = environment(size, ratio)
+    path = ini_path(cache)
+    values = cache.edition.ini_values(ini)
+    text = spelling.write(list(values.items()), "[op_compiler_cache]").decode()
+    variables = environment(size, ratio)
 
     def attempt(ini_text: str) -> Run:
         path.write_bytes(ini_text.encode())
-        return cache.attempt(add, mode=ENABLE, environment=given_variables)
+        return cache.attempt(add, mode=ENABLE, environment=variables)
 
     run = taken(text, attempt)
-    expected = expected_limits(ini or None, given_variables)
+    expected = expected_limits(ini or None, variables)
     aging, gone = shelf.expected(run, expected), shelf.gone()
-    possible = possible_limits(ini or None, given_variables)
+    possible = possible_limits(ini or None, variables)
     if any(shelf.expected(run, each).allows(gone) for each in possible):
         return
     path.unlink(missing_ok=True)
     if made.exists() and not any(key.encode() in made.read_bytes() for key in cache.edition.ini):
-        # It says no limits, and a toolchain may empty a cache that lacks the file it made.
+        # The toolchain's own file sets no limits. Without it a toolchain may empty the cache.
         path.write_bytes(made.read_bytes())
     shelf = Shelf(cache).lay(*_IDLE)
-    cache.compile(add, mode=ENABLE, environment=given_variables)
+    cache.compile(add, mode=ENABLE, environment=variables)
     raise AssertionError(
-        f"op_cache.ini {text.encode()!r}, {given_variables}: {gone or 'none'} gone, "
+        f"op_cache.ini {text.encode()!r}, {variables}: {gone or 'none'} gone, "
         f"not {''.join(sorted(aging.must_go)) or 'none'} ({expected.megabytes} MB, "
         f"{expected.ratio} %): "
         f"{'as without op_cache.ini' if shelf.gone() == gone else 'as by limits of its own'}"

@@ -1,1 +1,1 @@
-"""What the suite's checks are written with."""
+"""Helpers of the suite's checks."""

@@ -1,18 +1,18 @@
-"""A cache whose limits change from run to run, and what each of them lets go.
+"""A life in which the limits change from run to run, and what each of them ages.
 
-Beside a few entries of real operators lie those of a shelf, which nobody asks for: idle for hours
-or for about half an hour, in use, of a clock that goes ahead, small, large, and of other chips.
+Next to a few entries of real operators lies a shelf of entries nobody asks for: idle for hours or
+for about half an hour, in use, last used by a clock that is ahead, small, large, of other chips.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import AccessTimes, probe_file_system
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, Shelved, litter, named
+from pytest_ascendcache.conformance.kit.life import AgingShelf, Aspect, Life, named
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
@@ -37,235 +37,225 @@ _SIX = "stuvwx"
 _USED = "klmno"
 _ALL = (*_TEN, *_SIX, *_USED, *HUNDREDS)
 _RECENTLY = 25 * 60.0
-"""Seconds since an entry was used that does not age."""
+"""Seconds since the last use of an entry that is not yet idle."""
 _IDLE, _BUSY = "ABCDE", "FGHIJ"
-"""Orphans, one of each kind: those that nobody writes, and those in use."""
+"""Names of orphans, one for each kind: idle ones, and ones in use."""
 _RUNS = 2
-"""Runs within which what is idle and no entry goes: what one may remove, and what the next sees."""
+"""Runs within which idle orphans have to go: the second may see what the first did not."""
 _SECTION = "[op_compiler_cache]"
 
 
 def aging(life: Life) -> None:
-    """Limits from every source, halves and bad values of them, and -1."""
+    """Limits from every source, incomplete and bad ones, and -1."""
     life.learn_kernels(FIRST, SECOND, THIRD, FOURTH)
     life.run("enable on nothing", (FIRST, SECOND), ENABLE)
     limits = _Limits(life)
-    limits.are_made()
-    litter(life)
-    in_use = _Orphans(0.0, 400 * KILOBYTE)
-    limits.hold(
-        "by the environment", Aspect.AGING, given=(8, 50), shelf=limits.mixed(), beside=in_use
-    )
-    share = (None, 80)
+    limits.judge_created_file()
+    life.add_user_directories()
+    busy = 400 * KILOBYTE
+    limits.run("by the environment", Aspect.AGING, (8, 50), shelf=limits.mixed(), busy_orphans=busy)
     large = limits.large()
     large.on_the_mount()
-    limits.hold("by default", Aspect.SOURCES, given=share, shelf=large, renews=True)
+    limits.run("by default", Aspect.SOURCES, (None, 80), shelf=large, renews=True)
     if life.cache.edition.ini:
-        size, ratio = ini_values(8), ini_values(None, 80)
-        # 4101 MB are 5 MB to who counts bytes in 32 bits.
-        limits.hold("by half a file", Aspect.HALVES, ini=size, given=(4101, 20))
-        idle = _Orphans(30.0, 800 * KILOBYTE)
-        limits.hold(
-            "by half a file beside both", Aspect.HALVES, ini=ratio, given=(8, 20), beside=idle
+        # 4101 MB are 5 MB to a toolchain that counts bytes in 32 bits.
+        limits.run("by half a file", Aspect.HALVES, (4101, 20), ini=ini_values(8))
+        limits.run(
+            "by half a file beside both",
+            Aspect.HALVES,
+            (8, 20),
+            ini=ini_values(None, 80),
+            idle_orphans=800 * KILOBYTE,
         )
-        both, off, odd = ini_values(1, 80), ini_values(-1, 50), Spelling("\r\n", " ")
-        limits.hold(
+        limits.run(
             "by the file",
             Aspect.SOURCES,
-            ini=both,
-            given=(500, 20),
+            (500, 20),
+            ini=ini_values(1, 80),
             shelf=limits.in_use(),
-            new=True,
-            spelling=odd,
-            beside=in_use,
+            stores=True,
+            spelling=Spelling("\r\n", " "),
+            busy_orphans=busy,
         )
-        limits.orphans_are_gone()
+        limits.judge_idle_orphans()
         large = limits.large()
-        limits.hold("at -1", Aspect.OFF, ini=off, given=(8, 20), shelf=large, renews=False)
-        # What was there at -1 ages like any other.
+        off = ini_values(-1, 50)
+        limits.run("at -1", Aspect.OFF, (8, 20), ini=off, shelf=large, renews=False)
+        # Entries that were there at -1 age like any others.
         large = limits.large() if large.gone() else large
         large.rest()
-        bad, none = ini_values("-2", 20), ini_values(8, 0)
-        limits.hold(
-            "by a bad size", Aspect.BAD, ini=bad, shelf=large, told=("max_op_cache_size", "-2")
-        )
-        limits.hold(
-            "by a bad ratio",
-            Aspect.BAD,
-            ini=none,
-            given=("1.5", 80),
-            told=("max_op_cache_size", "1.5"),
-        )
-    limits.hold(
-        "by a ratio that is none",
-        Aspect.BAD,
-        given=(8, "abc"),
-        shelf=limits.hundreds(),
-        told=("cache_size_ratio", "abc"),
-    )
-
-
-@dataclass(frozen=True)
-class _Orphans:
-    """One of each kind beside a shelf: hours since they were used, and bytes of each."""
-
-    hours: float
-    size: int
+        bad = ("max_op_cache_size", "-2")
+        limits.run("by a bad size", Aspect.BAD, ini=ini_values("-2", 20), shelf=large, bad=bad)
+        bad = ("max_op_cache_size", "1.5")
+        limits.run("by a bad ratio", Aspect.BAD, ("1.5", 80), ini=ini_values(8, 0), bad=bad)
+    bad = ("cache_size_ratio", "abc")
+    shelf = limits.hundreds()
+    limits.run("by a ratio that is none", Aspect.BAD, (8, "abc"), shelf=shelf, bad=bad)
 
 
 class _Limits:
-    """Sets limits, has a run, and compares who goes."""
+    """Sets limits, makes a run under them, and judges which entries are gone."""
 
     def __init__(self, life: Life) -> None:
         self._life = life
         self._cache = life.cache
         chip = self._cache.options.soc
         self._chips = (other_soc(chip), f"{chip}C")
-        self._users = 0
-        self._values: Mapping[str, str] = {}
-        self._made = {
-            path: path.read_bytes() for path in self._cache.layout.ini_candidates if path.exists()
-        }
+        self._users = count(1)
+        self._ini: Mapping[str, str] = {}
+        candidates = self._cache.layout.ini_candidates
+        self._created = {path: path.read_bytes() for path in candidates if path.exists()}
         shelf = Shelf(self._cache)
         self._cache.leave_alone(shelf.entry(name).stem for name in (*_ALL, *_IDLE, *_BUSY))
         self._idle: dict[str, tuple[Path, ...]] = {}
         self._over_the_limit = 0
 
-    def are_made(self) -> None:
-        """Whether the first run made the file, where the document says."""
+    def judge_created_file(self) -> None:
+        """Judge whether the first run created ``op_cache.ini`` where the document says."""
         if not self._cache.edition.ini:
             return
         life, path = self._life, self._cache.root / "op_cache.ini"
         life.judged.add(Aspect.CREATED)
         if not path.is_file():
-            life.say(Aspect.CREATED, "there is no op_cache.ini in the directory of the option")
+            life.note(Aspect.CREATED, "there is no op_cache.ini in the directory of the option")
         elif _SECTION not in map(str.strip, path.read_text(errors="replace").splitlines()):
-            life.say(Aspect.CREATED, "op_cache.ini lacks its section")
+            life.note(Aspect.CREATED, "op_cache.ini lacks its section")
 
     def large(self) -> Shelf:
-        """Six entries of 100 MB, idle for hours: above the default limit."""
+        """Six entries of 100 MB, idle for hours: more than the default limit."""
         return self._shelf().lay(_SIX, 100 * MEGABYTE, *_HOURS[:6])
 
     def mixed(self) -> Shelf:
-        """Small and large entries, used some minutes apart."""
+        """Small and large entries, last used some minutes apart."""
         shelf = self._shelf()
         for number, (name, hours) in enumerate(zip(_TEN, _HOURS, strict=True)):
             shelf.lay(name, (500 + 160 * (number % 5)) * KILOBYTE, 3 + hours / 60)
         return shelf
 
     def hundreds(self) -> Shelf:
-        """300 entries of 32 KB, used half a minute apart."""
+        """300 entries of 32 KB, last used half a minute apart."""
         shelf, count = self._shelf(), len(HUNDREDS)
         hours = (3 + 7 * number % count / 120 for number in range(count))
         return shelf.lay(HUNDREDS, 32 * KILOBYTE, *hours)
 
     def in_use(self) -> Shelf:
-        """Some that are idle, for hours or a year, most of the bytes in use: a minute less than
-        half an hour ago, a minute more, just now, and by clocks that go ahead."""
+        """Entries idle for hours or a year, and larger ones that are not idle.
+
+        The latter were last used a minute less than half an hour ago, a minute more than that,
+        just now, and by clocks that are ahead.
+        """
         shelf = self._shelf().lay(_TEN[:4], 960 * KILOBYTE, *_HOURS[:3], 24 * 400)
         minute = 60 / HOUR
         ago = HALF_AN_HOUR / HOUR - minute, HALF_AN_HOUR / HOUR + minute, minute, -2.0, -24 * 40
         return shelf.lay(_USED, 4 * MEGABYTE, *ago)
 
     def _shelf(self) -> Shelf:
+        """An empty shelf; removes the entries of earlier ones."""
         shelf = Shelf(self._cache)
         for name in _ALL:
             for path in (shelf.entry(name).object_path, shelf.entry(name).metadata_path):
                 path.unlink(missing_ok=True)
         return shelf
 
-    def hold(
+    def run(
         self,
         what: str,
         aspect: Aspect,
+        variables: tuple[object, object] = (None, None),
         *,
         ini: Mapping[str, str] | None = None,
-        given: tuple[object, object] = (None, None),
         shelf: Shelf | None = None,
         renews: bool | None = None,
-        new: bool = False,
+        stores: bool = False,
         spelling: Spelling = PLAIN,
-        beside: _Orphans | None = None,
-        told: tuple[str, str] = ("", ""),
+        idle_orphans: int = 0,
+        busy_orphans: int = 0,
+        bad: tuple[str, str] = ("", ""),
     ) -> None:
-        """One run under these limits of the file and the environment, by which a shelf ages: ten
-        entries of 960 KB, where none is given. ``renews`` says whether the hit of the run does,
-        ``told`` which limit has which value that is to be warned of."""
+        """Make one run under limits from the file and the variables (size and ratio).
+
+        They age ``shelf``, by default ten entries of 960 KB. ``renews`` says whether the reuse in
+        this run has to renew the access time, ``stores`` that the run also stores an entry,
+        ``bad`` which limit has which value that a warning has to name. ``idle_orphans`` or
+        ``busy_orphans`` are the bytes of each of the orphans next to the shelf, one of each kind.
+        """
         life, cache = self._life, self._cache
         self._write(ini or {}, spelling)
         shelf = shelf or self._shelf().lay(_TEN, 960 * KILOBYTE, *_HOURS)
-        orphans = {} if beside is None else self._leave(beside)
+        files = self._lay_orphans(idle_orphans or busy_orphans, is_idle=bool(idle_orphans))
         resting = shelf.resting()
         elsewhere = [Shelf(cache, chip).lay("yz", 9 * MEGABYTE, 9.0, 8.0) for chip in self._chips]
         life.age(-60.0, only=(FIRST, SECOND, THIRD))
         entry, before = life.entry(FIRST) if renews is not None else None, (0, 0)
         if entry is not None:
-            # To come, where nothing is to be renewed: no mount moves such a time by itself.
+            # If nothing is to be renewed the time is ahead: no mount moves such a time by itself.
             rest_entry(entry, _RECENTLY if renews else -HOUR)
             before = accessed(entry)
-        self._users += 1
-        user = f"user{self._users}"
-        variables = {**environment(*given), "USER": user, "LOGNAME": user}
+        user = f"user{next(self._users)}"
+        limits = {**environment(*variables), "USER": user, "LOGNAME": user}
         started = int(time.time())
         life.run(
             f"limits {what}",
-            (FIRST, FOURTH) if new else (FIRST,),
+            (FIRST, FOURTH) if stores else (FIRST,),
             ENABLE,
-            shelf=Shelved(
+            aging=AgingShelf(
                 shelf,
-                expected_limits(ini, variables),
+                expected_limits(ini, limits),
                 aspect,
-                orphans=sum(path.stat().st_size for files in orphans.values() for path in files),
-                orphans_may_go=bool(beside and beside.hours),
-                bad=told,
+                orphans=sum(path.stat().st_size for each in files.values() for path in each),
+                orphans_may_go=bool(idle_orphans),
+                bad=bad,
             ),
-            environment=variables,
+            environment=limits,
         )
         self._over_the_limit += life.aged and bool(self._idle)
         if life.succeeded:
-            self._judge_looking(shelf, resting)
-        if beside is not None and not beside.hours:
+            self._judge_scan(shelf, resting)
+        if busy_orphans:
             if life.succeeded:
-                self._orphans_stay(orphans)
-            _remove(orphans)
+                gone = [kind for kind, each in files.items() if not all(map(Path.exists, each))]
+                self._judge_orphans("in use, and gone", gone)
+            _remove(files)
         if entry is not None and entry.is_valid:
             self._judge_renewal(bool(renews), before, accessed(entry), started)
         life.judged.add(Aspect.CHIPS)
-        for chip, there in zip(self._chips, elsewhere, strict=True):
-            if there.gone():
-                life.say(Aspect.CHIPS, f"entries of {chip} are gone: {there.gone()}")
+        for chip, other in zip(self._chips, elsewhere, strict=True):
+            if other.gone():
+                life.note(Aspect.CHIPS, f"entries of {chip} are gone: {other.gone()}")
 
-    def _leave(self, beside: _Orphans) -> dict[str, tuple[Path, ...]]:
-        """Lay an orphan of each kind beside a shelf: the files of each."""
-        shelf, names = Shelf(self._cache), _IDLE if beside.hours else _BUSY
-        found = {
-            kind: shelf.orphan(name, kind, beside.size, beside.hours)
+    def _lay_orphans(self, size: int, is_idle: bool) -> dict[str, tuple[Path, ...]]:
+        """Lay an orphan of each kind, if they have a size. Returns the files of each kind."""
+        if not size:
+            return {}
+        shelf, (names, hours) = Shelf(self._cache), (_IDLE, 30.0) if is_idle else (_BUSY, 0.0)
+        files = {
+            kind: shelf.orphan(name, kind, size, hours)
             for name, kind in zip(names, ORPHANS, strict=True)
         }
-        if beside.hours:
-            self._idle = found
-        return found
+        if is_idle:
+            self._idle = files
+        return files
 
-    def _orphans_stay(self, orphans: Mapping[str, tuple[Path, ...]]) -> None:
-        """Those in use are there."""
-        gone = [kind for kind, files in orphans.items() if not all(map(Path.exists, files))]
-        self._say_of_orphans("in use, and gone", gone)
+    def judge_idle_orphans(self) -> None:
+        """Judge whether the idle orphans went in two runs over the limit.
 
-    def orphans_are_gone(self) -> None:
-        """Those that two runs found idle, each in a cache that stayed over its limit; nothing is
-        said where entries did not age either."""
+        Nothing is judged if entries did not age in these runs either.
+        """
         left = [kind for kind, files in self._idle.items() if any(map(Path.exists, files))]
         if self._over_the_limit == _RUNS:
-            self._say_of_orphans("idle, and there after two runs over the limit", left)
+            self._judge_orphans("idle, and there after two runs over the limit", left)
         _remove(self._idle)
 
-    def _say_of_orphans(self, what: str, kinds: Collection[str]) -> None:
+    def _judge_orphans(self, what: str, kinds: Collection[str]) -> None:
         self._life.judged.add(Aspect.ORPHANS)
         if kinds:
-            self._life.say(Aspect.ORPHANS, f"{what}: {', '.join(kinds)}")
+            self._life.note(Aspect.ORPHANS, f"{what}: {', '.join(kinds)}")
 
-    def _judge_looking(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
-        """What is idle and stays was not used, and looks so, where the mount is to note uses."""
+    def _judge_scan(self, shelf: Shelf, before: Mapping[Path, int]) -> None:
+        """Judge whether the scan left the access times of idle entries alone.
+
+        ``before`` is empty unless the mount keeps access times.
+        """
         if not before:
             return
         self._life.judged.add(Aspect.MOUNT)
@@ -273,7 +263,7 @@ class _Limits:
         renewed = [path.name for path, when in after.items() if before[path] != when]
         if renewed:
             some = f"{renewed[0]} and {len(renewed) - 1} more" if renewed[1:] else renewed[0]
-            self._life.say(Aspect.MOUNT, f"the scan renewed what it judges: {some}")
+            self._life.note(Aspect.MOUNT, f"the scan renewed what it judges: {some}")
 
     def _judge_renewal(
         self, renews: bool, before: tuple[int, int], after: tuple[int, int], started: int
@@ -282,19 +272,19 @@ class _Limits:
         aspect = Aspect.RENEWS if renews else Aspect.OFF
         self._life.judged.add(aspect)
         if renews and max(after) < started:
-            self._life.say(aspect, "the reuse did not renew the access time")
+            self._life.note(aspect, "the reuse did not renew the access time")
         elif not renews and not strict and after != before:
-            self._life.say(aspect, "the reuse renewed the access time")
+            self._life.note(aspect, "the reuse renewed the access time")
 
     def _write(self, ini: Mapping[str, str], spelling: Spelling) -> None:
-        """Put values below those lines that the toolchain wrote; none is as it wrote them."""
-        if not self._cache.edition.ini or not (ini or self._values):
+        """Append values to the files that the toolchain created; no values restore them."""
+        if not self._cache.edition.ini or not (ini or self._ini):
             return
-        self._values = ini
-        named = self._cache.edition.ini_values(ini)
-        lines = spelling.write(list(named.items())) if named else b""
-        made = self._made or {self._cache.layout.ini_candidates[-1]: f"{_SECTION}\n".encode()}
-        for path, text in made.items():
+        self._ini = ini
+        values = self._cache.edition.ini_values(ini)
+        lines = spelling.write(list(values.items())) if values else b""
+        default = {self._cache.layout.ini_candidates[-1]: f"{_SECTION}\n".encode()}
+        for path, text in (self._created or default).items():
             path.write_bytes(text.rstrip() + b"\n" + lines)
 
 

@@ -1,4 +1,4 @@
-"""Processes beside an install: who holds a package, who only looks alike, and what surrounds it."""
+"""Processes around an installation: one that holds a package, and one that only looks like it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_ascendcache.observation import NotDecidable, StaticKernelsUnderTest
 from pytest_ascendcache.toolchains import Program, StaticRequest, StaticResult
 
 _PATIENCE = 120.0
-"""Seconds an install may take on a busy machine."""
+"""Seconds that an installation may take on a busy machine."""
 
 _HOLDER = """\
 import os, subprocess, sys
@@ -23,8 +23,8 @@ environment = {key: each for key, each in os.environ.items() if not key.startswi
 quiet = subprocess.DEVNULL
 for line in sys.stdin:
     try:
-        words = [line.rstrip("\\n")]
-        ended = subprocess.run(words, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+        command = [line.rstrip("\\n")]
+        ended = subprocess.run(command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
         print(ended.returncode, flush=True)
     except OSError:
         print(127, flush=True)
@@ -50,24 +50,27 @@ ANSWERS = "n\n" * 8
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that has a package install itself, and uninstalls it."""
+    """A process that installs a package and uninstalls it again."""
 
     process: subprocess.Popen[str]
     package: Path
     script: Path
 
     def begin(self) -> int:
-        """Install; the exit status."""
+        """Install the package. Returns the exit status."""
         return self._do(self.package)
 
     def end(self) -> int:
-        """Uninstall, and end; the exit status of the uninstall, 127 where there is no script."""
+        """Uninstall the package and end the process.
+
+        Returns the exit status of the uninstall, 127 if there is no script for it.
+        """
         status = self._do(self.script)
         self.process.communicate()
         return status
 
     def kill(self) -> None:
-        """End it as ``kill -9`` does."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self.process.communicate()
 
@@ -80,7 +83,7 @@ class Holder:
 
 @contextmanager
 def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[Holder]:
-    """A process that lives as long as it is not told otherwise, and has done nothing yet."""
+    """A holder that has not installed anything yet; it lives until it is ended."""
     script = kernels.installed.ai_core / package.stem / "uninstall.sh"
     environment = {**os.environ, "ASCEND_OPP_PATH": str(kernels.opp)}
     with _started([sys.executable, "-c", _HOLDER], kernels.work, environment) as process:
@@ -89,7 +92,7 @@ def holder(kernels: StaticKernelsUnderTest, package: Path) -> Iterator[Holder]:
 
 @contextmanager
 def a_program_named(kernels: StaticKernelsUnderTest, name: str) -> Iterator[None]:
-    """A Python program of this name, which has nothing to do with packages, is running."""
+    """Run a Python program of this name that has nothing to do with packages."""
     path = kernels.directory("other") / name
     path.write_text(_WAITS)
     with _started(["python3", str(path)], kernels.work, dict(os.environ)) as process:
@@ -98,44 +101,43 @@ def a_program_named(kernels: StaticKernelsUnderTest, name: str) -> Iterator[None
 
 
 def on_a_terminal(kernels: StaticKernelsUnderTest, package: Path) -> tuple[int, int]:
-    """Run a package whose standard input is a terminal with :data:`ANSWERS` ready.
+    """Run a package whose standard input is a terminal on which :data:`ANSWERS` are typed.
 
-    Returns exit status, and bytes of the answers that nobody read.
+    Returns the exit status, and how many bytes of the answers were not read.
     """
-    said = kernels.directory("terminal") / "said"
-    arguments = (sys.executable, "-c", _TERMINAL, str(said), ANSWERS, str(package))
+    report = kernels.directory("terminal") / "said"
+    arguments = (sys.executable, "-c", _TERMINAL, str(report), ANSWERS, str(package))
     result = kernels.attempt(
         StaticRequest(Program.PACKAGE, arguments, kernels.work, opp=kernels.opp)
     )
     if not result.succeeded:
         raise NotDecidable(f"there is no terminal here: {result.output.strip()[-200:]}")
-    ended, left = said.read_text().split()
-    return int(ended), int(left)
+    status, unread = report.read_text().split()
+    return int(status), int(unread)
 
 
 def with_small_files(
-    kernels: StaticKernelsUnderTest, whole: StaticResult, output: Path, size: int
+    kernels: StaticKernelsUnderTest, earlier: StaticResult, output: Path, size: int
 ) -> StaticResult:
-    """An earlier run of op_compiler once more, into ``output``, where no file may be larger than
-    ``size`` bytes."""
-    given = list(whole.argv)
-    given[given.index("-o") + 1] = str(output)
-    arguments = (sys.executable, "-c", _SMALL_FILES, str(size), *given)
+    """Repeat a run of op_compiler into ``output`` with a limit on file sizes, in bytes."""
+    argv = list(earlier.argv)
+    argv[argv.index("-o") + 1] = str(output)
+    arguments = (sys.executable, "-c", _SMALL_FILES, str(size), *argv)
     request = StaticRequest(
-        Program.PACKAGE, arguments, kernels.work, environment=whole.request.environment
+        Program.PACKAGE, arguments, kernels.work, environment=earlier.request.environment
     )
     return kernels.attempt(request)
 
 
 @contextmanager
 def _started(
-    words: list[str], work: Path, environment: dict[str, str]
+    command: list[str], work: Path, environment: dict[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends when its standard input does, at the latest with this one."""
+    """A process that ends when its standard input closes, so at the latest with this process."""
     work.mkdir(exist_ok=True)
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        words, stdin=pipe, stdout=pipe, text=True, cwd=work, env=environment
+        command, stdin=pipe, stdout=pipe, text=True, cwd=work, env=environment
     ) as process:
         try:
             yield process
@@ -146,5 +148,7 @@ def _started(
 def _line(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     if not select.select([process.stdout], [], [], _PATIENCE)[0]:
-        raise NotDecidable(f"a process beside the install says nothing within {_PATIENCE:g} s")
+        raise NotDecidable(
+            f"a process beside the installation printed nothing within {_PATIENCE:g} s"
+        )
     return process.stdout.readline()

@@ -1,52 +1,44 @@
-"""Runs of the matrix's cells, kept until the last check that asks for them."""
+"""Runs of the matrix's cells, shared by the checks that ask for them."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from pytest_ascendcache.combinations import Cell, Plan, minimise
 from pytest_ascendcache.conformance.kit.cells import BYSTANDER, Observed, observe
+from pytest_ascendcache.conformance.kit.needs import needs
+from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
 from pytest_ascendcache.contract import Capability, ImplModeTables
-from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
+from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import KernelRunError, Toolchain, ToolchainError
 
 Problems = Callable[[Observed, Cell], list[str]]
-"""What is wrong with one cell of a start; empty for nothing."""
+"""Judges one cell of a run: the problems, empty for none."""
 
 _MINIMISED = 3
-"""Failing combinations that are minimised in one process: each costs some compiles."""
+"""Failing combinations that one process minimises: each costs some compiles."""
 
 
-class Caches(Protocol):
-    """Where empty caches come from: the session."""
+class PlannedCaches(Caches, Protocol):
+    """The session: empty caches, and the cells to compile."""
 
     @property
     def plan(self) -> Plan:
-        """The cells of this session."""
-
-    def sandbox(self, name: str) -> Path:
-        """A new empty directory."""
-
-    def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in it."""
-
-    def discard(self, sandbox: Path) -> None:
-        """Remove a directory."""
+        """The cells of this session, in batches."""
 
 
 class CellRuns:
-    """Compiles a cell when it is first asked for, and its batch with it.
+    """Compiles a cell, and its batch with it, when a check first asks for it.
 
-    Only the last start is kept: checks of one batch follow each other.
+    Only the last run is kept: checks of one batch follow each other.
     """
 
-    def __init__(self, caches: Caches, toolchain: Toolchain) -> None:
+    def __init__(self, caches: PlannedCaches, toolchain: Toolchain) -> None:
         self._caches = caches
         self._toolchain = toolchain
         self._last: Observed | None = None
@@ -55,11 +47,8 @@ class CellRuns:
 
     @cached_property
     def tables(self) -> ImplModeTables | None:
-        """The toolchain's tables of implementation modes, where they can be had.
-
-        Raises:
-            NotDecidable: where one of them is missing.
-        """
+        """The toolchain's tables of implementation modes, ``None`` if it names none. Raises
+        NotDecidable if one of the tables is missing."""
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
             return None
         try:
@@ -68,28 +57,21 @@ class CellRuns:
             raise NotDecidable(f"{self._toolchain.name} has no table {missing}.ini") from None
 
     def problems(self, cell: Cell, evidence: Evidence, problems: Problems) -> list[str]:
-        """What is wrong with a cell; ``evidence`` gets the steps of its start."""
-        for needed in (Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT):
-            if needed not in self._toolchain.capabilities:
-                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
+        """The problems of a cell; ``evidence`` gets the steps of its run."""
+        needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
         evidence.factors = dict(cell.levels)
         observed = self._observed(cell, evidence)
-        found = problems(observed, cell)
-        self._keep = self._keep or bool(found)
-        return found
+        lines = problems(observed, cell)
+        self._keep = self._keep or bool(lines)
+        return lines
 
     def _observed(self, cell: Cell, evidence: Evidence) -> Observed:
         if self._last is not None and cell in self._last.cells:
-            last = self._last.cache.evidence
-            evidence.sandbox, evidence.control = last.sandbox, last.control
-            evidence.steps += last.steps
-            evidence.ran(self._last.cache.witness)
-            # What is compiled from now on, as fresh kernels are, is this check's.
-            self._last.cache.evidence = evidence
+            take_over(self._last.cache, evidence)
             return self._last
         self.close()
         cells = self._caches.plan.batches.get(cell, (cell,))
-        cache = self._new_cache(cell, evidence)
+        cache = new_cache(self._caches, cell.id, evidence)
         if reason := cache.lacks(cell.levels["soc"], BYSTANDER):
             pytest.skip(reason)  # not applicable: the chip is not installed
         self._keep = True
@@ -97,13 +79,8 @@ class CellRuns:
         self._keep = False
         return self._last
 
-    def _new_cache(self, cell: Cell, evidence: Evidence) -> CacheUnderTest:
-        sandbox = self._caches.sandbox(cell.id)
-        evidence.sandbox = str(sandbox)
-        return self._caches.cache(sandbox, evidence)
-
     def explain(self, cell: Cell, problems: Problems) -> list[str]:
-        """The combination, and the smallest one with the same kind of problem."""
+        """Describe the combination, and the smallest one with the same kind of problem."""
         lines = [f"combination: {cell}", f"options:     {self._options()}"]
         if self._minimised < _MINIMISED:
             self._minimised += 1
@@ -111,15 +88,17 @@ class CellRuns:
         return lines
 
     def _options(self) -> str:
-        """The last start's options, but for the places of files every start has."""
+        """The options of the last run, without the file names that every run has."""
         assert self._last is not None
         everywhere = ("--singleop=", "--output=", "--op_compiler_cache_dir=")
         request = self._last.run.result.request
         variables = [f"{name}={value}" for name, value in request.environment.items()]
         argv = self._last.run.result.argv
-        given = [each for each in argv if each.startswith("--") and not each.startswith(everywhere)]
+        options = [
+            each for each in argv if each.startswith("--") and not each.startswith(everywhere)
+        ]
         sandbox = str(self._last.cache.sandbox)
-        return shlex.join([*variables, *given]).replace(sandbox, "$SANDBOX")
+        return shlex.join([*variables, *options]).replace(sandbox, "$SANDBOX")
 
     def _fails(self, cell: Cell, problems: Problems) -> bool:
         sandbox = self._caches.sandbox("smaller")
@@ -132,7 +111,7 @@ class CellRuns:
             self._caches.discard(sandbox)
 
     def close(self) -> None:
-        """Remove what the last run left, unless it belongs to a failure."""
+        """Remove the sandbox of the last run, unless it belongs to a failure."""
         if self._last is not None and not self._keep:
             self._caches.discard(self._last.cache.sandbox)
         self._last, self._keep = None, False

@@ -1,9 +1,9 @@
-"""Compiling combinations, and what is wrong with what came out.
+"""Compiling cells of the matrix, and judging what came out.
 
-One start of the toolchain compiles every cell of a batch. Beside the operators' own entries the
-cache holds one of an operator that is not compiled, and, where limits vary, four large ones that
-nobody used for hours: 1600 KB each, idle for 4, 3, 2 and 1 hours, 6400 KB under a limit of 4 MB.
-At 90 % (3686 KB) the two oldest go, at 50 % (2048 KB) three.
+A cell is one combination of options; one run compiles all cells of a batch. Besides the operators'
+own entries the cache holds the entry of an operator that is not compiled. If the cells vary the
+limits it also holds four large idle entries: 1600 KB each, unused for 4, 3, 2 and 1 hours, 6400 KB
+under a limit of 4 MB. At 90 % (3686 KB) the two oldest go, at 50 % (2048 KB) three.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from pytest_ascendcache.caches import keep_access_times
 from pytest_ascendcache.combinations import Before, Cell, Limits
 from pytest_ascendcache.combinations.cell import options_of
 from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini
+from pytest_ascendcache.conformance.kit.table import (
+    HEALED,
+    allowed_outcomes,
+    alternatives,
+    differs,
+    healing_outcomes,
+    lists_everything,
+)
 from pytest_ascendcache.contract import (
     Capability,
     CompileOptions,
@@ -30,20 +39,17 @@ from pytest_ascendcache.contract import (
     SelectMode,
     bystander_fates,
     expected_limits,
-    expected_outcomes,
     is_overridden,
     is_under_debug,
-    list_excepts,
 )
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.contract.outcome import Delivered as D
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
-from pytest_ascendcache.operators import OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import Toolchain
 
-_TENSOR = TensorDesc.of("float32", 4, 8)
-BYSTANDER = OperatorSpec("Add", (_TENSOR, _TENSOR), (_TENSOR,), name="bystander")
+BYSTANDER = operator_of("Add", (4, 8), (4, 8), name="bystander")
 _IDLE, _HOURS, _SIZE = "abcd", (4.0, 3.0, 2.0, 1.0), 1600 * KILOBYTE
 
 _STATES = {
@@ -57,11 +63,11 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Observed:
-    """One start, and all that is needed to judge it.
+    """One run of a batch of cells, with everything that is needed to judge it.
 
-    ``old`` and ``environment`` are of a stale entry: the digest of the kernel it has, and the
-    variables under which it is stale. ``other`` are the options the other mode's entry has.
-    ``failure`` says how a start failed that succeeds without a cache.
+    ``stale_sha256`` and ``environment`` belong to a stale entry: the digest of its kernel, and the
+    variables under which it is stale. ``other`` are the options that another mode's entry was
+    compiled with. ``failure`` says how the run failed although it succeeds without a cache.
     """
 
     cells: tuple[Cell, ...]
@@ -69,36 +75,32 @@ class Observed:
     run: Run
     shelf: Shelf | None
     tables: ImplModeTables | None
-    old: str
+    stale_sha256: str
     environment: dict[str, str] | None
     other: dict[OperatorSpec, dict[str, Any]]
     failure: str = ""
 
     @property
     def options(self) -> CompileOptions:
-        """What the start was asked for."""
+        """The options of the run."""
         return self.run.result.request.options
 
     @property
-    def all_listed(self) -> bool:
-        """Whether ``op_debug_list`` leaves no operator to the cache: what becomes of the rest of
-        it under enable or force is then left open by document C."""
-        config = self.options.debug_config
-        if config is None or config.listed is None or self.options.debug_level:
-            return False
-        return all(config.lists(each.operator.type, each.operator.name) for each in self.cells)
+    def lists_everything(self) -> bool:
+        """Whether ``op_debug_list`` lists every operator of the run."""
+        return lists_everything(self.options, (cell.operator for cell in self.cells))
 
 
 def observe(
     cache: CacheUnderTest, cells: tuple[Cell, ...], tables: ImplModeTables | None
 ) -> Observed:
-    """Prepare an empty cache as the cells say, compile them in one start, and watch."""
+    """Prepare an empty cache as the cells say, and compile all of them in one watched run."""
     options = options_of(cells)
     operators = tuple(cell.operator for cell in cells)
     chosen = _fields(options.entry_choice)
-    environment, old = None, ""
+    environment, stale_sha256 = None, ""
     if cells[0].limits is not Limits.DEFAULT:
-        # Aging on the mount at hand is the business of aging/works-on-relatime.
+        # Rule aging/works-on-relatime judges aging on the mount at hand.
         keep_access_times(cache.sandbox, keep=False)
     other = {
         cell.operator: {**chosen, **_other_mode(options, cell.operator, tables)}
@@ -106,7 +108,7 @@ def observe(
         if cell.before is Before.OTHER_MODE
     }
     if cells[0].before is Before.STALE:
-        environment, old = _make_stale(cache, operators[0], chosen)
+        environment, stale_sha256 = _make_stale(cache, operators[0], chosen)
     else:
         states = tuple((cell.operator, cell.before) for cell in cells)
         key = (states, tuple(sorted(chosen.items(), key=str)))
@@ -116,27 +118,27 @@ def observe(
         *operators,
         mode=options.cache_mode,
         environment={**cells[0].environment, **(environment or {})},
-        **{**chosen, **_debug(options)},
+        **{
+            **chosen,
+            "debug_level": options.debug_level,
+            "debug_config": options.debug_config,
+        },
     )
     failure = cache.failed_for_the_cache(run, environment)
-    return Observed(cells, cache, run, shelf, tables, old, environment, other, failure)
+    return Observed(cells, cache, run, shelf, tables, stale_sha256, environment, other, failure)
 
 
 def _fields(options: CompileOptions) -> dict[str, Any]:
-    names = (each.name for each in fields(CompileOptions))
-    given = {name: getattr(options, name) for name in names}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _debug(options: CompileOptions) -> dict[str, Any]:
-    return {"debug_level": options.debug_level, "debug_config": options.debug_config}
+    """The options that are set, as arguments of a compile."""
+    values = {each.name: getattr(options, each.name) for each in fields(CompileOptions)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _other_mode(
     options: CompileOptions, operator: OperatorSpec, tables: ImplModeTables | None
 ) -> dict[str, Any]:
-    """Options that give the operator another mode, by the same means; just other options where
-    none do."""
+    """Options that select another mode for the operator, in the same way if possible; merely
+    different options if no options do."""
     candidates: list[dict[str, Any]] = [
         {"select_implmode": mode, "implmode_types": None, "precision_file": None}
         for mode in (SelectMode.HIGH_PRECISION_FOR_ALL, SelectMode.HIGH_PERFORMANCE_FOR_ALL)
@@ -176,18 +178,21 @@ def _prepare(
 def _make_stale(
     cache: CacheUnderTest, operator: OperatorSpec, chosen: dict[str, Any]
 ) -> tuple[dict[str, str], str]:
-    """Change the knowledge base after warming up; its variables, and the old kernel's digest."""
+    """Warm the cache, then change the knowledge base.
+
+    Returns the variables that name the knowledge base, and the digest of the old kernel.
+    """
     change = cache.toolchain.stage(Capability.KNOWLEDGE_BASE, operator, cache.sandbox)
     environment = dict(change.environment)
     cache.warm(BYSTANDER, soc=chosen["soc"])
     cache.warm(operator, environment=environment, **chosen)
-    old = cache.entry(operator, **chosen).metadata["sha256"]
+    sha256 = cache.entry(operator, **chosen).metadata["sha256"]
     change.apply()
-    return environment, old
+    return environment, sha256
 
 
 def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
-    """Set limits, and put in what ages by them."""
+    """Set the cell's limits, and lay the entries that age by them."""
     if cell.limits is Limits.DEFAULT:
         return None
     cache.mark()
@@ -201,18 +206,14 @@ def _limit(cache: CacheUnderTest, cell: Cell, soc: str) -> Shelf | None:
     return shelf
 
 
-# --- judging --------------------------------------------------------------------------------
-
-
 def outcome_problems(observed: Observed, cell: Cell) -> list[str]:
-    """What was delivered, or became of an entry, against the central table."""
+    """How the outcome of a cell, and the fate of the other entries, differ from the table."""
     if observed.failure:
         return [observed.failure]
     outcome, allowed = observed.run[cell.operator], _allowed(observed, cell)
     problems = []
     if outcome not in allowed:
-        expected = " or ".join(sorted(map(str, allowed)))
-        problems.append(f"observed: {outcome}\nexpected: {expected}")
+        problems.append(differs(outcome, alternatives(allowed)))
     problems += _wrong_fates(observed, cell)
     if observed.shelf is not None:
         problems += _wrong_aging(observed, observed.shelf, cell)
@@ -220,37 +221,27 @@ def outcome_problems(observed: Observed, cell: Cell) -> list[str]:
 
 
 def _allowed(observed: Observed, cell: Cell) -> frozenset[Outcome]:
-    options, operator = observed.options, cell.operator
-    edition = observed.cache.edition
-    debug = is_under_debug(options, operator.type, operator.name, edition)
-    config = options.debug_config
-    listed = list_excepts(edition) and debug is not False and not options.debug_level
-    listed = listed and config is not None and config.listed is not None
+    options, operator, edition = observed.options, cell.operator, observed.cache.edition
 
     def table(state: EntryState) -> frozenset[Outcome]:
-        return expected_outcomes(options.effective_mode, debug, state, listed)
+        return allowed_outcomes(options, operator, edition, state)
 
     if cell.before is Before.STALE:
-        # The documented limitation, or a toolchain that notices: of both the document speaks.
+        # The document allows the old kernel (a known limitation), or a toolchain that notices.
         refreshed = {Outcome(D.COMPILED, Fate.REWRITTEN), Outcome(D.COMPILED, Fate.STORED)}
         valid = table(EntryState.VALID)
         return valid | refreshed if Outcome(D.REUSED, Fate.KEPT) in valid else valid
     if cell.before is not Before.OTHER_MODE:
-        allowed = table(_STATES[cell.before])
-        if cell.before is Before.NONE or cell.before is Before.VALID:
-            return allowed
-        # That damage is healed is a rule of its own.
-        return allowed | {Outcome(D.COMPILED, fate) for fate in (Fate.KEPT, Fate.REMOVED)}
-    same = _same_kernel(observed, operator)
+        return table(_STATES[cell.before])
     none, valid = table(EntryState.NONE), table(EntryState.VALID)
+    same = _same_kernel(observed, operator)
     if same is False:
         return none
-    # Where nothing is reused or stored, whose entry it is cannot be seen, and does not matter.
-    return none | valid if same is None or debug is not False else valid | _untouched(none)
-
-
-def _untouched(outcomes: frozenset[Outcome]) -> frozenset[Outcome]:
-    return frozenset({Outcome(D.COMPILED, Fate.ABSENT)}) & outcomes
+    debug = is_under_debug(options, operator.type, operator.name, edition)
+    if same is None or debug is not False:
+        return none | valid
+    # A run that neither reuses nor stores does not show whose the entry is.
+    return valid | (none & {Outcome(D.COMPILED, Fate.ABSENT)})
 
 
 def _same_kernel(observed: Observed, operator: OperatorSpec) -> bool | None:
@@ -260,9 +251,9 @@ def _same_kernel(observed: Observed, operator: OperatorSpec) -> bool | None:
 
 
 def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
-    """Entries nobody asked for: the bystander's, and another mode's."""
+    """What went wrong with entries nobody asked for: the bystander's, and another mode's."""
     allowed = set(bystander_fates(observed.options, observed.cache.edition))
-    if observed.all_listed:
+    if observed.lists_everything:
         allowed.add(Fate.KEPT)
     operator, run = cell.operator, observed.run
     bystander = observed.cache.fate(run, BYSTANDER, soc=observed.options.soc)
@@ -270,9 +261,9 @@ def _wrong_fates(observed: Observed, cell: Cell) -> list[str]:
     if cell.before is Before.OTHER_MODE and _same_kernel(observed, operator) is False:
         other = observed.other[operator]
         fates["the other mode's entry"] = observed.cache.fate(run, operator, **other)
-    expected = " or ".join(sorted(fate.value for fate in allowed))
+    expected = alternatives(fate.value for fate in allowed)
     return [
-        f"observed: {what} {fate.value}\nexpected: {what} {expected}"
+        differs(f"{what} {fate.value}", f"{what} {expected}")
         for what, fate in fates.items()
         if fate not in allowed
     ]
@@ -295,25 +286,28 @@ def _wrong_aging(observed: Observed, shelf: Shelf, cell: Cell) -> list[str]:
         fine, expected = not gone, "none (the cache is not used)"
     else:
         fine, expected = aging.allows(gone), "".join(sorted(aging.must_go)) or "none"
-    if observed.all_listed:
+    if observed.lists_everything:
         fine = fine or not gone or aging.allows(gone)
     if torn:
         return [f"half of an aged entry was left behind: {torn}"]
     if fine:
         return []
     return [
-        f"observed: of idle entries {''.join(sorted(gone)) or 'none'} gone\nexpected: {expected} "
-        f"({limits.megabytes} MB, {limits.ratio} %)"
+        differs(
+            f"of idle entries {''.join(sorted(gone)) or 'none'} gone",
+            f"{expected} ({limits.megabytes} MB, {limits.ratio} %)",
+        )
     ]
 
 
 def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
-    """Whether the delivered kernel is what a fresh compile with the same options gives."""
-    _delivered(observed)
+    """How the delivered kernel differs from that of a fresh compile with the same options."""
+    _needs_kernels(observed)
     operator = cell.operator
     delivered = observed.run.unmarked_sha256(operator)
-    if observed.old and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
-        return [] if delivered == observed.old else ["the served kernel is not the entry's"]
+    if observed.stale_sha256 and observed.run[operator] == Outcome(D.REUSED, Fate.KEPT):
+        is_stale = delivered == observed.stale_sha256
+        return [] if is_stale else ["the served kernel is not the entry's"]
     unlike = observed.cache.unlike_fresh(observed.run, observed.environment)
     if operator in unlike:
         return [f"not the kernel of a fresh compile: {unlike[operator]}"]
@@ -321,30 +315,22 @@ def kernel_problems(observed: Observed, cell: Cell) -> list[str]:
 
 
 def number_problems(observed: Observed, cell: Cell, toolchain: Toolchain) -> list[str]:
-    """Whether the delivered kernel computes what its implementation mode promises."""
-    _delivered(observed)
+    """How the numbers of the delivered kernel break the promise of its implementation mode."""
+    _needs_kernels(observed)
     if observed.tables is None or Capability.RUN_KERNELS not in toolchain.capabilities:
         return []
     return wrong_numbers(toolchain, observed.run, observed.tables, [cell.operator])
 
 
-def _delivered(observed: Observed) -> None:
+def _needs_kernels(observed: Observed) -> None:
     if observed.failure:
         raise NotDecidable(f"no kernel was delivered: {observed.failure}")
 
 
 def healing_problems(observed: Observed, cell: Cell) -> list[str]:
-    """Whether a damaged entry was replaced where the operator's kernel is stored."""
+    """The problem of a damaged entry that a run with its operator should have replaced."""
     if observed.failure:
         return [observed.failure]
-    expected = expected_outcomes(
-        observed.options.effective_mode,
-        is_under_debug(
-            observed.options, cell.operator.type, cell.operator.name, observed.cache.edition
-        ),
-        EntryState.DAMAGED,
-    )
+    healing = healing_outcomes(observed.options, cell.operator, observed.cache.edition)
     outcome = observed.run[cell.operator]
-    if Outcome(D.COMPILED, Fate.REWRITTEN) not in expected or outcome in expected:
-        return []
-    return [f"observed: {outcome}\nexpected: {Outcome(D.COMPILED, Fate.REWRITTEN)}"]
+    return [differs(outcome, HEALED)] if healing and outcome not in healing else []

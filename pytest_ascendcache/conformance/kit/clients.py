@@ -1,4 +1,4 @@
-"""What the checks of clients share: networks, cards, and the output tree."""
+"""For checks of TorchAir clients: networks, cards, the output tree, and a client that waits."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ OTHER = probe_network("Abs", name="other")
 
 
 def trees(build: Path) -> list[tuple[TreeNames, Path, str]]:
-    """The folders of every compile below a build directory: whose naming, which, of which
-    process."""
+    """The output folder of every compile below a build directory: the naming it follows, its path,
+    and the process id in its name."""
     root = build / ROOT
-    found = []
-    for path in sorted(root.iterdir()) if root.is_dir() else []:
-        for names in TREES:
-            if match := names.outputs.fullmatch(path.name):
-                found.append((names, path, match["pid"]))
-    return found
+    return [
+        (names, path, match["pid"])
+        for path in (sorted(root.iterdir()) if root.is_dir() else [])
+        for names in TREES
+        if (match := names.outputs.fullmatch(path.name))
+    ]
 
 
 def packages(build: Path) -> list[Path]:
@@ -45,7 +45,7 @@ def packages(build: Path) -> list[Path]:
 
 
 def card(rank: int, world: int, port: int, local: str | None) -> dict[str, str]:
-    """The environment torchrun gives one card."""
+    """The environment that torchrun gives one card."""
     environment = {
         "RANK": str(rank),
         "WORLD_SIZE": str(world),
@@ -63,8 +63,10 @@ def gang(
     op_compiler: Path | None = None,
     second: float = 1.0,
 ) -> list[ClientRequest]:
-    """A card for each network, or each list of them, with its ``LOCAL_WORLD_SIZE``; every node
-    has an operator package of its own, as machines have."""
+    """The requests of a gang: one card for each network or list of networks.
+
+    ``local`` are the cards' ``LOCAL_WORLD_SIZE``. Every node has its own operator package.
+    """
     world = len(networks)
     requests = []
     for rank, (network, size) in enumerate(zip(networks, local, strict=True)):
@@ -85,7 +87,7 @@ def gang(
 
 
 def refused(run: ClientRun, *words: str) -> None:
-    """The client ended by itself, with an error that has these words."""
+    """Assert that the client ended by itself, with an error that contains these words."""
     assert run.returncode is not None
     assert run.returncode > 0, f"the client {run.result.ending}"
     for word in words:
@@ -94,7 +96,7 @@ def refused(run: ClientRun, *words: str) -> None:
 
 @dataclass(frozen=True)
 class Gate:
-    """Before it an ``op_compiler`` stands at one of its calls; ``waits`` has it do so."""
+    """Holds one call of a stand-in ``op_compiler``; ``waits`` is the shell code that waits."""
 
     waits: str
     before: Path
@@ -102,7 +104,7 @@ class Gate:
 
     @classmethod
     def at(cls, kernels: StaticKernelsUnderTest, call: int) -> Gate:
-        """For the call of this number, from 1 on."""
+        """A gate for the call of this number, counted from 1."""
         directory = kernels.directory("meet")
         before, after = directory / "before", directory / "after"
         for fifo in (before, after):
@@ -111,50 +113,42 @@ class Gate:
         return cls(f"[ $(wc -l < {{log}}) -ne {call} ] || {{{{ {gate}; }}}}", before, after)
 
     def reached(self) -> None:
-        """Wait until it stands there, for a limited time."""
-        _wait_for(self.before)
+        """Wait until the call stands at the gate, for at most a minute."""
+        descriptor = os.open(self.before, os.O_RDWR)
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            if not poll.poll(60_000):
+                pytest.fail("the client does not call op_compiler for its last network")
+            os.read(descriptor, 16)
+        finally:
+            os.close(descriptor)
 
     def open(self) -> None:
-        """Let it go on."""
-        _tell(self.after)
+        """Let the call go on. Does not block if nobody waits."""
+        descriptor = os.open(self.after, os.O_RDWR)
+        try:
+            os.write(descriptor, b"go\n")
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
 def standing_client(
     kernels: StaticKernelsUnderTest, opp: Path
 ) -> Iterator[tuple[str, Callable[[], ClientRun]]]:
-    """A client that has installed a package and stands before its second network; the package's
-    name, and what lets it go on, to its end."""
+    """A client that has installed a package and waits before it compiles its second network.
+
+    Yields the package's name, and a function that lets the client go on and returns its run.
+    """
     gate = Gate.at(kernels, 2)
     first = kernels.stand_in(*NETWORK.operators, *OTHER.operators, before=gate.waits)
     request = kernels.client(NETWORK, OTHER, build=kernels.build, op_compiler=first.path, opp=opp)
     with kernels.started(request.request) as (process,):
         gate.reached()
 
-        def goes_on() -> ClientRun:
+        def finish() -> ClientRun:
             gate.open()
             return kernels.observed(request, process.wait())
 
-        yield first.package.stem, goes_on
-
-
-def _wait_for(fifo: Path) -> None:
-    """Wait until a writer opens it, for a limited time."""
-    descriptor = os.open(fifo, os.O_RDWR)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        if not poll.poll(60_000):
-            pytest.fail("the client does not call op_compiler for its last network")
-        os.read(descriptor, 16)
-    finally:
-        os.close(descriptor)
-
-
-def _tell(fifo: Path) -> None:
-    """Let a reader go on; one that no longer reads is not waited for."""
-    descriptor = os.open(fifo, os.O_RDWR)
-    try:
-        os.write(descriptor, b"go\n")
-    finally:
-        os.close(descriptor)
+        yield first.package.stem, finish

@@ -1,8 +1,7 @@
-"""Finished conversions on disk: for the workers of one run, and for a run that goes on after one
-that was interrupted.
+"""Finished conversions on disk, for the workers of one run and for a run that resumes another.
 
-A place has the conversions that follow one another on one cache, and its name is a digest of all
-they depend on. A conversion counts from the moment its record is there, which is written last and
+A place holds the conversions that follow one another on one cache. Its name is a digest of
+everything they depend on. A conversion counts once its record exists, which is written last and
 renamed into place; the record has the model's digest. One process at a time works in a place.
 """
 
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest_ascendcache
 from pytest_ascendcache.files import read_input, write_output
+from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import ModelKernel, ModelParts
 from pytest_ascendcache.release import file_sha256
 from pytest_ascendcache.toolchains import ConvertRequest, ConvertResult
@@ -29,39 +29,58 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FORMAT = 1
-"""Of a record. Another one is another key, so an older plugin's records are not read."""
+"""Version of the record. It is part of the key, so records of an older plugin are not read."""
 
 _RECORD = "conversion-*.json"
 
 
 @dataclass(frozen=True)
-class Made:
-    """One conversion; ``parts`` are its model's, None where it failed. ``run`` made it."""
+class Conversion:
+    """One conversion. ``parts`` are those of its model, ``None`` if it failed; ``run`` is the run
+    of pytest that made it; ``source`` names the conversion in messages."""
 
     result: ConvertResult
     parts: ModelParts | None
     run: str
+    source: str = ""
+
+    @property
+    def model(self) -> Path:
+        """The ``.om`` file of a successful conversion."""
+        assert self.result.model is not None
+        return self.result.model
+
+    @property
+    def step(self) -> Step:
+        """The conversion as a step of a check."""
+        result, parts = self.result, self.parts
+        return Step(
+            command=result.command,
+            ending=result.ending,
+            outcomes=() if parts is None else (f"{self.source}: {len(parts.kernels)} kernels",),
+            changes={},
+            output="" if result.succeeded else result.output,
+        )
 
 
 class ConversionShelf:
     """Places for conversions below ``directory``.
 
-    ``run`` names this run of pytest, that of all of its workers. ``outlives`` it says that the
-    directory is there for a later run too. ``known`` are the conversions that this process has
-    seen, failed ones too; ``outputs`` what models gave for inputs of a digest,
-    and ``announced`` the releases whose cost was told.
+    ``run`` names this run of pytest, the same for all of its workers. ``outlives`` says that the
+    directory is kept for a later run. ``known`` are the conversions that this process has seen,
+    failed ones included; ``outputs`` are outputs by model and digest of the inputs; ``announced``
+    are the releases whose cost the user was told.
     """
 
     def __init__(self, directory: Path, run: str, outlives: bool) -> None:
         self.directory, self.run, self.outlives = directory, run, outlives
         self.announced: set[Path] = set()
-        self.known: dict[Path, dict[str, list[Made]]] = {}
+        self.known: dict[Path, dict[str, list[Conversion]]] = {}
         self.outputs: dict[tuple[Path, str], dict[str, NDArray[Any]]] = {}
 
     @contextmanager
     def place(self, name: str, key: Mapping[str, Any]) -> Iterator[Place]:
-        """The place of a key, for this process alone; others wait. A process that is killed lets
-        go of it."""
+        """Lock the place of a key; other processes wait. The lock ends with the process."""
         text = json.dumps({"format": FORMAT, **key}, sort_keys=True)
         place = self.directory / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:24]}"
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -70,7 +89,7 @@ class ConversionShelf:
             yield Place(place, self)
 
     def earlier(self) -> tuple[int, float]:
-        """How many conversions earlier runs finished, and the seconds they took."""
+        """The number of conversions that earlier runs finished, and the seconds they took."""
         count, seconds = 0, 0.0
         for path in self.directory.glob(f"*/{_RECORD}"):
             try:
@@ -85,23 +104,23 @@ class ConversionShelf:
 
 @dataclass(frozen=True)
 class Place:
-    """Where conversions with one key are made and kept."""
+    """The directory in which conversions with one key are made and kept."""
 
     directory: Path
     shelf: ConversionShelf
 
     @property
     def cache(self) -> Path:
-        """The cache they have in common."""
+        """The cache that the conversions share."""
         return self.directory / "cache"
 
     @property
     def _left(self) -> Path:
-        """The cache as the first of them left it, without any mark."""
+        """A copy of the cache as the first conversion left it, without marks."""
         return self.directory / "left"
 
-    def found(self, name: str, requests: Sequence[ConvertRequest]) -> list[Made] | None:
-        """The conversions of that name, or None where any of them is not there whole."""
+    def found(self, name: str, requests: Sequence[ConvertRequest]) -> list[Conversion] | None:
+        """The conversions recorded under a name, or ``None`` if any of them is incomplete."""
         if (known := self._known.get(name)) is not None:
             return known
         try:
@@ -120,8 +139,10 @@ class Place:
         self._known.clear()
 
     def resume(self, name: str) -> bool:
-        """Make ready for a conversion that was interrupted: the cache is again as the first one
-        left it. Returns whether that is known."""
+        """Restore the cache as the first conversion left it, to make an interrupted one again.
+
+        Returns whether there is such a copy.
+        """
         if not self._left.is_dir():
             return False
         for directory in (self.directory / name, self.cache):
@@ -129,9 +150,11 @@ class Place:
         shutil.copytree(self._left, self.cache, symlinks=True)
         return True
 
-    def keep(self, name: str, results: Sequence[Made], others_follow: bool) -> None:
-        """Finished conversions: write them down if all succeeded. Where others follow, which a
-        later run may have to make, the cache is kept as it is now."""
+    def keep(self, name: str, results: Sequence[Conversion], others_follow: bool) -> None:
+        """Record finished conversions if all of them succeeded.
+
+        If others follow, a later run may have to make those, so the cache is copied as it is now.
+        """
         self._known[name] = list(results)
         if any(each.parts is None for each in results):
             return
@@ -143,16 +166,15 @@ class Place:
         write_output(self._record(name), json.dumps(record))
 
     @property
-    def _known(self) -> dict[str, list[Made]]:
+    def _known(self) -> dict[str, list[Conversion]]:
         return self.shelf.known.setdefault(self.directory, {})
 
     def _record(self, name: str) -> Path:
         return self.directory / _RECORD.replace("*", name)
 
 
-def _record(made: Made) -> dict[str, Any]:
+def _record(made: Conversion) -> dict[str, Any]:
     result, parts = made.result, made.parts
-    assert result.model is not None
     assert parts is not None
     return {
         "argv": result.argv,
@@ -160,24 +182,20 @@ def _record(made: Made) -> dict[str, Any]:
         "deadline": result.deadline,
         "output": result.output,
         "seconds": result.seconds,
-        "model": result.model.name,
-        "sha256": file_sha256(result.model),
+        "model": made.model.name,
+        "sha256": file_sha256(made.model),
         "kernels": [asdict(each) for each in parts.kernels],
         "rest": parts.rest,
         "size": parts.size,
     }
 
 
-def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> Made:
-    """The conversion of a record.
-
-    Raises:
-        LookupError, TypeError, OSError: for one that is damaged, or whose model is gone.
-        ValueError: where the model is another.
-    """
+def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> Conversion:
+    """Read a conversion from its record. Raises LookupError, TypeError, OSError if the record is
+    damaged or the model is gone. Raises ValueError if the model has changed."""
     model = request.output.parent / record["model"]
     if file_sha256(model) != record["sha256"]:
-        raise ValueError(f"{model} is not what it was")
+        raise ValueError(f"{model} has changed")
     result = ConvertResult(
         request=request,
         argv=tuple(record["argv"]),
@@ -189,12 +207,12 @@ def _recorded(record: Mapping[str, Any], request: ConvertRequest, run: str) -> M
         seconds=record["seconds"],
     )
     kernels = tuple(ModelKernel(**each) for each in record["kernels"])
-    return Made(result, ModelParts(kernels, record["rest"], record["size"]), run)
+    return Conversion(result, ModelParts(kernels, record["rest"], record["size"]), run)
 
 
 @cache
 def code_stamp() -> str:
-    """Digest of sizes and times of this package's files: what it makes of a model may change."""
+    """Digest of sizes and times of this package's files, which decide how a model is read."""
     root = Path(pytest_ascendcache.__file__).parent
     files = sorted(root.rglob("*.py"))
     stamps = [(str(each.relative_to(root)), each.stat()) for each in files]

@@ -1,4 +1,4 @@
-"""What the checks of several ranks share: how ranks are waited for, and what they say."""
+"""For checks of several ranks: waiting for ranks, and judging how they ended."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from pytest_ascendcache.toolchains import RankProcess
 NETWORK = probe_network("Square", "Exp")
 EVERYTHING = frozenset({"square", "exp"})
 Story = Callable[[float], None]
-"""A story in which a timeout passes, told how long a second of waiting lasts."""
+"""A check in which a timeout passes. Its argument is the length of a second of waiting, so that a
+rehearsed timeout passes sooner."""
 HANGS = 20.0
-"""True seconds, beside its timeout, after which a rank that has not ended will not end."""
+"""Real seconds after its timeout at which a rank that is still running counts as hung."""
 
 
 def wait(
     watch: Watch, process: RankProcess, second: float, timeout: int = SHORTEST_WAIT
 ) -> NetworkRun:
-    """How a rank ended that had a timeout of this length to end in, the shortest unless given."""
+    """Wait for a rank to end. ``timeout`` is the rank's own timeout, in seconds of waiting."""
     run = watch.wait(process, HANGS + timeout * second)
     if run.result.returncode is None:
         rank = run.result.request.environment["RANK_ID"]
@@ -32,7 +33,7 @@ def wait(
 
 
 def ended_well(*runs: NetworkRun) -> None:
-    """Every rank ended well, with the right outputs."""
+    """Assert that every rank ended well, with the right outputs."""
     for run in runs:
         rank = run.result.request.environment.get("RANK_ID")
         assert run.succeeded, f"rank {rank} {run.result.ending}: {run.output.strip()[-300:]}"
@@ -40,13 +41,14 @@ def ended_well(*runs: NetworkRun) -> None:
 
 
 def named(run: NetworkRun) -> set[int]:
-    """The ranks an error names: numbers after the word rank, however they are written."""
-    words = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", run.output, re.IGNORECASE)
-    return {int(number) for each in words for number in re.findall(r"\d+", each)}
+    """The ranks that an error names: numbers after the word rank, in any punctuation."""
+    mentions = re.findall(r"ranks?[^\w\n]{0,3}((?:\d+[^\w\n]{0,3})+)", run.output, re.IGNORECASE)
+    return {int(number) for each in mentions for number in re.findall(r"\d+", each)}
 
 
 def ended_without(run: NetworkRun, missing: int) -> None:
-    """A rank ended with an error that names the missing rank, and no other but itself."""
+    """Assert that a rank ended with an error that names the missing rank, and no other but
+    itself."""
     own = int(run.result.request.environment["RANK_ID"])
     assert run.result.returncode, f"rank {own} {run.result.ending} without rank {missing}"
     assert run.result.returncode > 0, f"rank {own} {run.result.ending}"
@@ -55,11 +57,11 @@ def ended_without(run: NetworkRun, missing: int) -> None:
 
 
 def published(network: NetworkUnderTest, rank: int) -> list[str]:
-    """Kernels of a rank that are whole."""
+    """Stems of the complete kernels of a rank."""
     return [stem for stem, kernel in network.kernels(rank).items() if kernel.is_valid]
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that is seen in files; a rank that does not come so far hangs."""
+    """Wait for something that shows in files. Fails if it does not happen in time."""
     if not look_until(happened, HANGS):
         pytest.fail(f"a rank has not published its kernels within {HANGS:g} s")

@@ -1,7 +1,7 @@
-"""Compiling generated operators in few runs, and finding out which two of them are mixed up.
+"""Compiling generated operators in few runs, and finding pairs whose entries are mixed up.
 
 The oracle is a fresh kernel. Operators that differ in one field are compiled fresh in different
-runs, so that a key that leaves the field out cannot have one of them answer for the other there.
+runs, so that even a key without that field cannot confuse them there.
 """
 
 from __future__ import annotations
@@ -25,47 +25,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PASSES = {"pairwise": 1, "triples": 4, "full": 16}
-"""``--ascend-matrix`` -> how often each type has its turn; about 240 operators a turn."""
+"""``--ascend-matrix`` -> how often each type is generated; about 240 operators each time."""
 
 _GROUPS = 5
+"""Fresh runs over which neighbours are spread."""
 _REFUSALS = 24
-"""Runs spent at most on finding operators that the toolchain does not compile at all."""
-
+"""The most runs spent on finding operators that the toolchain does not compile at all."""
 _SHRUNK = 3
+"""Wrong operators that are explained or reported in full."""
 FLOAT32_ULP = 64.0
-"""What float32 kernels stay within. Unit: ulp of float32."""
+"""Error that float32 kernels do not exceed. Unit: ulp of float32."""
 
 
 def _is_rare(operator: OperatorSpec) -> bool:
-    """Whether a toolchain that compiles its type may refuse it all the same: a scalar, or an
-    input that is not connected."""
+    """Whether an operator has a scalar or an unconnected input, which some toolchains refuse."""
     return any(not each.shape for each in operator.inputs)
 
 
 Fresh = Mapping[OperatorSpec, Run]
-"""Operators the toolchain compiles -> the run that compiled each without a cache."""
-
+"""Operators that the toolchain compiles -> the run that compiled each without a cache."""
 
 _narrowed: set[str] = set()
 
 
 def narrow(types: Iterable[str]) -> None:
-    """Have this process generate operators of these types alone; of all where there are none.
+    """Limit this process to generated operators of these types; no types remove the limit.
 
-    ``ci/qualify`` does, for a defect that a record says is noticed with them.
+    ``ci/qualify`` does so for a defect whose record says that these types notice it.
     """
     _narrowed.clear()
     _narrowed.update(types)
 
 
 def generated(matrix: str, near: bool = True) -> tuple[OperatorSpec, ...]:
-    """The operators of a run with this ``--ascend-matrix``, with their neighbours or without."""
+    """The operators for this ``--ascend-matrix``; ``near`` adds their neighbours."""
     every = generate(PASSES[matrix], seeded(), near=near)
     return tuple(each for each in every if not _narrowed or each.type in _narrowed)
 
 
 def shuffled(operators: Iterable[OperatorSpec], seed: int) -> list[OperatorSpec]:
-    """Another order of operators, the same for one seed."""
+    """The operators in another order, which the seed determines."""
     order = list(operators)
     random.Random(seed).shuffle(order)
     return order
@@ -81,29 +80,28 @@ class FamilyRuns:
     def fresh(self, operators: Sequence[OperatorSpec], **options: Any) -> Fresh:
         """Compile operators without a cache, neighbours in different runs.
 
-        What the toolchain refuses is left out, and noted.
-
-        Raises:
-            NotDecidable: where it refuses more than half.
+        Operators that the toolchain refuses are left out and noted for the report. Raises
+        NotDecidable if the toolchain refuses more than half of the operators.
         """
-        found: dict[OperatorSpec, Run] = {}
+        runs: dict[OperatorSpec, Run] = {}
         for group in groups(operators, min(_GROUPS, len(operators))):
-            found.update(self._compiled(group, options))
-        if 2 * len(found) < len(operators):
+            runs.update(self._compiled(group, options))
+        if 2 * len(runs) < len(operators):
             raise NotDecidable(
-                f"the toolchain compiles {len(found)} of {len(operators)} generated operators"
+                f"the toolchain compiles {len(runs)} of {len(operators)} generated operators"
             )
-        if len(found) < len(operators):
-            missing = sorted({each.type for each in operators if each not in found})
+        if len(runs) < len(operators):
+            missing = sorted({each.type for each in operators if each not in runs})
             self.cache.evidence.notes.append(
-                f"{len(operators) - len(found)} generated operators are not compiled at all "
+                f"{len(operators) - len(runs)} generated operators are not compiled at all "
                 f"({', '.join(missing)})"
             )
-        return {each: found[each] for each in operators if each in found}
+        return {each: runs[each] for each in operators if each in runs}
 
     def _compiled(
         self, operators: Sequence[OperatorSpec], options: Mapping[str, Any]
     ) -> dict[OperatorSpec, Run]:
+        """Compile operators in one run; split a run that fails until the culprits are alone."""
         unused = self.cache.sandbox / "unused"
         run = self.cache.unwatched(
             self.cache.request(*operators, mode=CacheMode.DISABLE, cache_dir=unused, **options)
@@ -124,11 +122,8 @@ class FamilyRuns:
         }
 
     def wrong(self, run: Run, fresh: Fresh) -> list[OperatorSpec]:
-        """Operators of a run that were delivered something else than their fresh kernel.
-
-        Raises:
-            NotDecidable: where a second fresh compile of one gives another kernel too.
-        """
+        """Operators of a run whose delivered kernel is not the fresh one. Raises NotDecidable if
+        two fresh compiles of such an operator differ."""
         digests = {each: sha256(fresh[each].kernel(each)) for each in run.operators}
         wrong = [each for each in run.operators if run.unmarked_sha256(each) != digests[each]]
         options = run.result.request.options
@@ -142,8 +137,11 @@ class FamilyRuns:
         return "" if run is None else sha256(run.kernel(operator))
 
     def explain(self, wrong: Sequence[OperatorSpec], served: Run) -> list[str]:
-        """For the first few wrong operators: the other one of its entry, as alike as it gets while
-        the two are still mixed up, and the fields they differ in."""
+        """Say, for the first few wrong operators, with which operator each is mixed up.
+
+        That operator is made as similar as possible while the two are still mixed up; the line
+        names the fields in which they differ.
+        """
         lines = []
         for each in wrong[:_SHRUNK]:
             partner = self._partner(each, served)
@@ -158,14 +156,13 @@ class FamilyRuns:
         return lines
 
     def _partner(self, operator: OperatorSpec, served: Run) -> OperatorSpec | None:
-        """An operator that, compiled first, has its kernel served for this one."""
+        """Another operator whose kernel is served for this one if it is compiled first."""
         stems = served.served_from(operator)
         same = [e for e in served.operators if e != operator and served.served_from(e) & stems]
         return next((each for each in same if self._mixed_up(each, operator)), None)
 
     def _mixed_up(self, first: OperatorSpec, then: OperatorSpec) -> bool:
-        """Whether, in an empty cache, the second is not delivered its fresh kernel after the
-        first was stored."""
+        """Whether the second operator gets a wrong kernel in a cache that holds only the first."""
         first, then = first.named("first"), then.named("then")
         cache = self.cache.elsewhere(self.cache.new_output() / "pair")
         cache.marks = False
@@ -178,7 +175,7 @@ class FamilyRuns:
             return False
 
     def _shrunk(self, operator: OperatorSpec, partner: OperatorSpec) -> OperatorSpec:
-        """The partner with as many fields of the operator as still have the two mixed up."""
+        """The partner with as many of the operator's fields as still leave the two mixed up."""
         smaller = True
         while smaller and len(differences(partner, operator)) > 1:
             smaller = False
@@ -192,9 +189,12 @@ class FamilyRuns:
 def wrong_results(
     toolchain: Toolchain, tables: ImplModeTables, delivered: Mapping[OperatorSpec, Run]
 ) -> list[str]:
-    """Operators whose kernel, delivered by a run each, computes something else than float64 does,
-    on samples and on edge values: for float16 beyond what the selected mode promises, for float32
-    beyond 64 ulp, for anything else at all. Stops after a few."""
+    """The first few operators whose delivered kernel deviates from float64, on samples and edge
+    values.
+
+    The allowed deviation is that of the selected mode for float16, 64 ulp for float32, and none
+    for other types.
+    """
     from pytest_ascendcache.operators.semantics import has_semantics
 
     wrong: list[str] = []
@@ -239,7 +239,7 @@ def _limit(run: Run, tables: ImplModeTables, operator: OperatorSpec) -> float:
     if dtype != "float16":
         return FLOAT32_ULP if dtype == "float32" else 0.0
     mode = tables.mode(run.result.request.options, operator)
-    # Where no mode is selected the implementation takes one by itself.
+    # If no mode is selected, the implementation chooses one.
     fast = tables.has_two(operator) and mode in (HIGH_PERFORMANCE, None)
     return FAST_ULP if fast else PRECISE_ULP
 

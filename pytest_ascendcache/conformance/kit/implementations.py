@@ -1,4 +1,4 @@
-"""Operators with and without two implementations, and telling by numbers which one was served."""
+"""Operators with one or two implementations, and recognising an implementation by its numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract import ImplModeTables
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
 from pytest_ascendcache.observation import Accuracy, NotDecidable, Run
@@ -18,19 +19,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PRECISE_ULP = 1.0
-"""High precision stays within this; high performance does not. Unit: ulp of float16."""
+"""Error that high precision does not exceed and high performance does. Unit: ulp of float16."""
 
 FAST_ULP = 64.0
-"""What high performance stays within. Unit: ulp of float16."""
+"""Error that high performance does not exceed. Unit: ulp of float16."""
 
 NO_NUMBER_ULP = 1e6
-"""What NaN or infinity in the place of a number counts as; JSON has no infinity."""
+"""Error recorded for NaN or infinity in place of a number, because JSON has no infinity."""
 
 
 def _operator(kind: str, operands: int = 1, dtype: str = "float16", name: str = "") -> OperatorSpec:
-    tensor = TensorDesc.of(dtype, 16, 32)
-    inputs = (tensor,) * operands
-    return OperatorSpec(kind, inputs, (tensor,), name=f"impl_{name or kind.lower()}")
+    shapes = [(16, 32)] * operands
+    return operator_of(kind, *shapes, dtype=dtype, name=f"impl_{name or kind.lower()}")
 
 
 EXP = _operator("Exp")
@@ -38,28 +38,21 @@ SQRT = _operator("Sqrt")
 TANH = _operator("Tanh")
 MUL = _operator("Mul", operands=2)
 EXP_FLOAT32 = _operator("Exp", dtype="float32", name="exp_float32")
-PROBES = (
-    EXP,
-    SQRT,
-    TANH,
-    _operator("Gelu"),
-    _operator("RealDiv", operands=2),
-    MUL,
-    EXP_FLOAT32,
-)
-"""Some types in every table with different values, some with equal ones, some in none."""
+PROBES = (EXP, SQRT, TANH, _operator("Gelu"), _operator("RealDiv", operands=2), MUL, EXP_FLOAT32)
+"""Types that the tables give different modes, the same mode, or no mode."""
 
 HALVES = TensorDesc.of("float16", 65536)
 _MEASURED = ("Exp", "FastGelu", "Gelu", "Mish", "Sigmoid", "Sqrt", "Tanh")
 
 
 def measured_operators(tables: ImplModeTables) -> tuple[OperatorSpec, ...]:
-    """Unary operators with two implementations here, for one input of every float16 number."""
+    """Unary operators with two implementations, whose input has every float16 number. Raises
+    NotDecidable if the tables offer both modes to none of these operators."""
     operators = (OperatorSpec(kind, (HALVES,), (HALVES,), name=kind.lower()) for kind in _MEASURED)
-    found = tuple(operator for operator in operators if tables.has_two(operator))
-    if not found:
+    measured = tuple(filter(tables.has_two, operators))
+    if not measured:
         raise NotDecidable("the toolchain's tables offer both modes to none of the operators here")
-    return found
+    return measured
 
 
 def accuracy(
@@ -67,8 +60,8 @@ def accuracy(
 ) -> Accuracy:
     """Run a delivered kernel and compare it with float64.
 
-    ``exhaustive`` runs it on every float16 number instead of a sample. Judged are the inputs
-    whose exact result is finite: of the others document I says nothing.
+    ``exhaustive`` runs it on every float16 number instead of a sample. Only inputs whose exact
+    result is finite count: document I says nothing about the others.
     """
     import numpy
 
@@ -96,9 +89,9 @@ def accuracy(
 def wrong_numbers(
     toolchain: Toolchain, run: Run, tables: ImplModeTables, operators: Iterable[OperatorSpec]
 ) -> list[str]:
-    """Operators whose delivered kernel is not of the mode the run's options select.
+    """Operators whose delivered kernel does not have the mode that the run's options select.
 
-    Those without a selected mode, or with one implementation, are not looked at.
+    Operators with one implementation or without a selected mode are left out.
     """
     wrong = []
     for operator in operators:

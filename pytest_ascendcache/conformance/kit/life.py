@@ -1,9 +1,10 @@
-"""One cache through many runs: what the documents say of each, given all that was before.
+"""One cache through many runs, each judged by what the earlier runs left in the cache.
 
-A life remembers which entry is whose and in what state, asks the central table before each run and
-compares afterwards: what every operator was delivered, what became of every entry, also of those
-nobody asked for, and what else was touched. What it saw, and not what it expected, is where the
-next run begins, so that one fault is told once.
+A life knows which operator owns which entry, and the state of that entry. Before a run it asks the
+contract's central table; after the run it compares what each operator was delivered, what became
+of every entry (also of entries that no operator of the run owns), and what else was touched. The
+next run starts from what was observed, not from what was expected, so that one fault is reported
+once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ from pytest_ascendcache.caches import Entry, Snapshot
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.conformance.kit.implementations import wrong_numbers
 from pytest_ascendcache.conformance.kit.shelf import HUNDREDS, KILOBYTE, Shelf, names_limit
+from pytest_ascendcache.conformance.kit.table import (
+    HEALED,
+    allowed_outcomes,
+    alternatives,
+    differs,
+    healing_outcomes,
+    lists_everything,
+)
 from pytest_ascendcache.contract import (
     CacheLimits,
     CacheMode,
@@ -32,70 +41,75 @@ from pytest_ascendcache.contract import (
     ImplModeTables,
     Outcome,
     bystander_fates,
-    expected_outcomes,
     is_under_debug,
-    list_excepts,
     other_soc,
 )
-from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN
+from pytest_ascendcache.contract.outcome import COMPILED, KEPT, REMOVED, REWRITTEN, STORED
 from pytest_ascendcache.faults import Damage
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import Sighting, Witness
-from pytest_ascendcache.operators import OperatorSpec
+from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 
-_YEAR = 365 * 86400.0
-_LATER = 10.0
-"""Seconds by which an object is younger than its metadata, where times are set."""
+YEAR = 365 * 86400.0
+"""Seconds."""
+_COPIED_LATER = 10.0
+"""Seconds by which an object is younger than its metadata when a life sets file times."""
 _LISTED = 26
+"""Names of shelf entries that a message lists; of more it gives the number."""
 _SHOWN = 3
-"""Operators or files that are named of one problem."""
+"""Operators or files that a message names for one problem."""
 
 
-class Aspect(str, Enum):
-    """What of a life a check asks for; each belongs to a rule of its own."""
+class Aspect(Enum):
+    """What a check asks of a life: the id of its case, and the rule that the case judges."""
 
-    OUTCOMES = "outcomes"
-    KERNELS = "kernels"
-    NUMBERS = "numbers"
-    MODES = "modes"
-    TYPES = "types"
-    TABLES = "tables"
-    INERT = "inert"
-    HEALING = "healing"
-    AGING = "aging"
-    SOURCES = "sources"
-    HALVES = "halves"
-    BAD = "bad"
-    OFF = "off"
-    RENEWS = "renews"
-    CHIPS = "chips"
-    CREATED = "created"
-    ORPHANS = "orphans"
-    MOUNT = "mount"
-    SHARED = "shared"
-    SPARED = "spared"
-    PURGED = "purged"
-    UPGRADE = "upgrade"
-    PRIVATE = "private"
-    LINKS = "links"
-    NAMES = "names"
-    PLACE = "place"
+    OUTCOMES = "outcomes", "combinations/outcome"
+    KERNELS = "kernels", "cache-mode/transparent"
+    NUMBERS = "numbers", "combinations/numbers"
+    MODES = "modes", "impl-mode/precision-file"
+    TYPES = "types", "impl-mode/type-list"
+    TABLES = "tables", "impl-mode/for-all"
+    INERT = "inert", "cache-mode/disable-is-inert"
+    HEALING = "healing", "robust/heals-damaged-entry"
+    AGING = "aging", "aging/oldest-first"
+    SOURCES = "sources", "aging/ini-beats-environment"
+    HALVES = "halves", "aging/ini-needs-both-keys"
+    BAD = "bad", "aging/bad-values"
+    OFF = "off", "aging/minus-one"
+    RENEWS = "renews", "aging/hit-renews"
+    CHIPS = "chips", "aging/per-soc"
+    CREATED = "created", "aging/creates-ini"
+    ORPHANS = "orphans", "aging/orphans"
+    MOUNT = "mount", "aging/works-on-relatime"
+    SHARED = "shared", "cache-mode/key-ignores-names"
+    SPARED = "spared", "cache-mode/force-spares-other-soc"
+    PURGED = "purged", "cache-mode/force-purges-soc"
+    UPGRADE = "upgrade", "robust/upgrade-stamp"
+    PRIVATE = "private", "security/private-modes"
+    LINKS = "links", "security/no-symlink-follow"
+    NAMES = "names", "security/no-path-escape"
+    PLACE = "place", "cache-mode/directory-precedence"
+
+    def __init__(self, case: str, rule: str) -> None:
+        self.case = case
+        self.rule = rule
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong in one run: with an operator or entry, where it is with one."""
+    """A broken promise seen in one run. ``subject`` is the operator or entry, if one is to
+    blame."""
 
-    told: str
+    headline: str
     subject: str
-    what: str
+    detail: str
 
 
 @dataclass(frozen=True)
 class Key:
-    """Whose an entry is: the operator but for its names and the order of its attributes, the chip,
-    and the implementation mode where it has two."""
+    """What identifies an entry: the operator without names or attribute order, the chip, and the
+    implementation mode if the operator has two."""
 
     operator: OperatorSpec
     soc: str
@@ -103,64 +117,78 @@ class Key:
 
 
 @dataclass(frozen=True)
-class _Narrowed:
-    """A witness of a life that is asked for one aspect."""
+class _AspectWitness:
+    """The witness of a life, limited to the harm that belongs to one aspect."""
 
     witness: CacheWitness
     aspect: Aspect
 
     def seen(self) -> list[Sighting]:
-        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
         return self.witness.seen(self.aspect in (Aspect.LINKS, Aspect.NAMES, Aspect.PLACE))
 
     def afterwards(self) -> Sighting | None:
-        """See :class:`~pytest_ascendcache.observation.evidence.Witness`."""
         asks = self.aspect in (Aspect.OUTCOMES, Aspect.KERNELS, Aspect.HEALING)
         return self.witness.afterwards() if asks else None
 
 
 @dataclass
-class Own:
-    """An entry as a life knows it; ``state`` is ``None`` where nothing is said of it, ``written``
-    is the operator as it was when the entry was stored."""
+class OwnEntry:
+    """The entry of an operator.
+
+    ``state`` is ``None`` while the documents do not say what a run has to do with the entry.
+    ``stored_for`` is the operator, with its tensor names, that the entry was stored for.
+    """
 
     stem: str
     state: EntryState | None = EntryState.VALID
-    written: OperatorSpec | None = None
+    stored_for: OperatorSpec | None = None
 
 
 @dataclass(frozen=True)
-class Shelved:
-    """What ages in a run: by which limits, and which aspect fails where it does not.
+class AgingShelf:
+    """A shelf of entries that a run has to age by some limits, and the aspect this judges.
 
-    ``orphans`` are the bytes beside it that are of no whole entry; they go themselves where they
-    are idle. ``bad`` is a limit with a value that a warning has to name.
+    ``orphans`` are the bytes of incomplete entries next to the shelf; ``orphans_may_go`` says that
+    they are idle. ``bad`` is a limit and its bad value, which a warning has to name.
     """
 
     shelf: Shelf
     limits: CacheLimits
-    about: Aspect = Aspect.AGING
+    aspect: Aspect = Aspect.AGING
     orphans: int = 0
     orphans_may_go: bool = False
     bad: tuple[str, str] = ("", "")
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A run that succeeded. ``headline`` names it in messages; ``upgraded`` says that it is the
+    first run of another version, which voids every entry."""
+
+    headline: str
+    run: Run
+    options: CompileOptions
+    variables: Mapping[str, str]
+    upgraded: bool
+
+
 @dataclass
 class Life:
-    """A cache, and what is known of it. ``given`` goes with every run."""
+    """A cache and what is known of its entries. ``arguments`` go with every run."""
 
     cache: CacheUnderTest
     tables: ImplModeTables | None
-    given: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
     guarded: dict[Aspect, Path] = field(default_factory=dict)
-    entries: dict[Key, Own] = field(default_factory=dict)
-    found: dict[Aspect, list[Problem]] = field(default_factory=dict)
+    """Directories outside of the cache that no run may change."""
+    entries: dict[Key, OwnEntry] = field(default_factory=dict)
+    problems: dict[Aspect, list[Problem]] = field(default_factory=dict)
     undecided: dict[Aspect, str] = field(default_factory=dict)
     judged: set[Aspect] = field(default_factory=set)
     succeeded: bool = False
-    """Whether the last run did; what one leaves that failed tells nothing of promises."""
+    """Whether the last run succeeded. What a failed run leaves shows nothing about promises."""
     aged: bool = False
-    """Whether all that had to age in the last run did."""
+    """Whether every entry that had to age in the last run is gone."""
     _fresh: dict[Any, str] = field(default_factory=dict)
     _of_mode: dict[Key, str] = field(default_factory=dict)
     _number: int = 0
@@ -172,63 +200,68 @@ class Life:
         operators: Sequence[OperatorSpec],
         mode: CacheMode | None,
         *,
-        anew: bool = False,
-        shelf: Shelved | None = None,
+        upgraded: bool = False,
+        aging: AgingShelf | None = None,
         environment: Mapping[str, str] | None = None,
-        plainly: Mapping[str, Any] | None = None,
-        where: Mapping[str, Any] | None = None,
+        plain: Mapping[str, Any] | None = None,
+        directory: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """One run, judged.
+        """Make one run and judge it.
 
-        ``anew`` says that a new version voids all that is there; ``shelf`` is what ages;
-        ``plainly`` are options that say the same in plain writing, for a toolchain that refuses
-        them as they are written; ``where`` is how this run is told the directory.
+        ``plain`` are the same options in plain spelling, in case the toolchain refuses the odd one.
+        ``directory`` are arguments that name the cache directory in another way; they replace
+        ``arguments`` for this run.
         """
         self._number += 1
-        self._version += anew
+        self._version += upgraded
         self.succeeded = self.aged = False
-        told = f"run {self._number}, {what}"
+        headline = f"run {self._number}, {what}"
         asked = self.cache.options.but(cache_mode=mode, **options)
         for operator in operators:
             own = self.entries.get(self.key(operator, asked))
             self.cache.learn(operator, None if own is None else own.stem, asked)
         before = {aspect: Snapshot.take(path) for aspect, path in self.guarded.items()}
-        told_so = self.given if where is None else where
-        variables = {**told_so.get("environment", {}), **(environment or {})}
-        given = {**told_so, "environment": variables}
-        nothing = not self.cache.root.exists()
-        run = self.cache.attempt(*operators, mode=mode, **given, **options)
-        if plainly and not run.succeeded:
-            asked = replace(asked, **plainly)
-            plain = self.cache.attempt(*operators, mode=mode, **given, **{**options, **plainly})
-            if plain.succeeded:
-                ending = run.result.ending
-                self._say(Aspect.MODES, told, f"written plainly, it is taken; refused: {ending}")
-            run = plain
+        arguments = self.arguments if directory is None else directory
+        variables = {**arguments.get("environment", {}), **(environment or {})}
+        arguments = {**arguments, "environment": variables}
+        had_directory = self.cache.root.exists()
+        run = self.cache.attempt(*operators, mode=mode, **arguments, **options)
+        if plain and not run.succeeded:
+            refused, asked = run, replace(asked, **plain)
+            run = self.cache.attempt(*operators, mode=mode, **arguments, **{**options, **plain})
+            if run.succeeded:
+                ending = refused.result.ending
+                self._note(
+                    Aspect.MODES, headline, f"written plainly, it is taken; refused: {ending}"
+                )
         for aspect, snapshot in before.items():
             changes = snapshot.disturbed(Snapshot.take(self.guarded[aspect]))
             for path, change in changes.items():
-                self._say(aspect, told, f"outside of the cache {path} is {change.value}")
+                self._note(aspect, headline, f"outside of the cache {path} is {change.value}")
         failure = self.cache.failed_for_the_cache(run, variables)
         if failure:
-            self._say(Aspect.OUTCOMES, told, failure)
-            self._give_up_damaged()
-            for left in self.cache.work.iterdir():  # by a run that could not tidy up
+            self._note(Aspect.OUTCOMES, headline, failure)
+            self._remove_damaged()
+            for left in self.cache.work.iterdir():  # a failed run may not have tidied up
                 _remove(left)
             return
         self.succeeded = True
-        self._judge_others(told, run, asked, anew)
+        step = _Step(headline, run, asked, variables, upgraded)
+        self._judge_others(step)
         for operator in operators:
-            self._judge(told, run, operator, asked, anew)
-        self._judge_kernels(told, run, asked, variables)
-        self._judge_files(told, run, asked)
-        self._judge_inert(told, asked, nothing)
-        if shelf is not None:
-            self._judge_aging(told, run, shelf)
+            self._judge_operator(step, operator)
+        self._judge_kernels(step)
+        self._judge_files(step)
+        if asked.effective_mode is CacheMode.DISABLE and not had_directory:
+            self.judged.add(Aspect.INERT)
+            if self.cache.root.exists():
+                self._note(Aspect.INERT, headline, "the directory was made")
+        if aging is not None:
+            self._judge_aging(step, aging)
 
     def key(self, operator: OperatorSpec, options: CompileOptions) -> Key:
-        """Whose entry an operator has under these options."""
+        """What identifies the entry of an operator under these options."""
         mode = None
         if self.tables is not None and self.tables.has_two(operator):
             mode = self.tables.mode(options, operator)
@@ -236,73 +269,80 @@ class Life:
 
     # Between runs.
 
-    def go_elsewhere(self) -> None:
-        """Have runs from now on begin in another directory, as deep as the first one."""
+    def change_directory(self) -> None:
+        """Have later runs start in another directory, as deep as the first one."""
         self.cache.work = self.cache.work.with_name("elsewhere")
         self.cache.work.mkdir()
 
+    def add_user_directories(self) -> None:
+        """Put directories of a user among the entries."""
+        for name in ("a_copy", "mine", "Z-old"):
+            inner = self.cache.layout.soc(self.cache.options.soc) / name / "within"
+            inner.mkdir(parents=True)
+            (inner / "a_note").write_text("a user's")
+
     def lay_hundreds(self) -> list[Shelf]:
-        """Entries nobody asks for, of this chip and of two others, one of them named as this one
-        begins; this chip's first."""
+        """Lay entries nobody asks for: of this chip (the first shelf), of another chip, and of one
+        whose name begins like this chip's."""
         chip = self.cache.options.soc
         shelves = [Shelf(self.cache, each) for each in (chip, other_soc(chip), f"{chip}C")]
-        for each, names in zip(shelves, (HUNDREDS, "ab", "ab"), strict=True):
-            each.lay(names, KILOBYTE, *[1.0] * len(names))
+        for shelf, names in zip(shelves, (HUNDREDS, "ab", "ab"), strict=True):
+            shelf.lay(names, KILOBYTE, *[1.0] * len(names))
         self.cache.leave_alone(shelves[0].entry(name).stem for name in HUNDREDS)
         return shelves
 
     def judge_force(self, shelves: Sequence[Shelf]) -> None:
-        """Whether the entries of this chip went, and those of others are there."""
+        """Judge a run under force: the entries of this chip are gone, those of others are not."""
         if not self.succeeded:
             return
         self.judged |= {Aspect.PURGED, Aspect.SPARED}
         mine, *others = shelves
         if left := mine.left():
-            self.say(Aspect.PURGED, f"{left} of {len(HUNDREDS)} entries that were there are left")
-        for each in others:
-            if each.gone():
-                self.say(Aspect.SPARED, f"entries of {each.soc} are gone: {each.gone()}")
+            self.note(Aspect.PURGED, f"{left} of {len(HUNDREDS)} entries that were there are left")
+        for shelf in others:
+            if shelf.gone():
+                self.note(Aspect.SPARED, f"entries of {shelf.soc} are gone: {shelf.gone()}")
 
     def link_directories(self, *chips: str) -> None:
-        """Have links to directories outside in the place of chips, and one among the entries: what
-        lies there was last used long ago."""
-        outside = self.cache.sandbox / f"outside_{Aspect.LINKS.value}"
+        """Put links to directories outside where these chips' directories belong, and one among
+        the entries. The files in the linked directories were last used a year ago."""
+        outside = self.cache.sandbox / f"outside_{Aspect.LINKS.case}"
         chip = self.cache.layout.soc(self.cache.options.soc)
         if not chip.is_dir():
             return
         for link in (chip / "te_linked", *(chip.with_name(each) for each in chips)):
             if link.is_symlink() or link.exists():
                 continue
-            there = outside / link.name
-            there.mkdir(parents=True, exist_ok=True)
+            target = outside / link.name
+            target.mkdir(parents=True, exist_ok=True)
             stem = f"te_outside_{'0' * 64}"
-            for path in (there / f"{stem}.json", there / f"{stem}.o"):
+            for path in (target / f"{stem}.json", target / f"{stem}.o"):
                 path.write_bytes(b"of another user")
-                os.utime(path, (time.time() - _YEAR,) * 2)
-            link.symlink_to(there)
+                os.utime(path, (time.time() - YEAR,) * 2)
+            link.symlink_to(target)
         self.guarded[Aspect.LINKS] = outside
         self.judged.add(Aspect.LINKS)
 
     def damage(self, operator: OperatorSpec, damage: Damage) -> None:
-        """Spoil the entry of an operator, of the chip under test and the default mode."""
-        entry, own = self.entry(operator), self._entry(operator)
+        """Damage the entry of an operator, for the chip under test and the default mode."""
+        entry, own = self.entry(operator), self._own(operator)
         if entry is not None and own is not None:
             damage.apply(entry)
             own.state = EntryState.DAMAGED
 
     def link(self, operator: OperatorSpec, *suffixes: str) -> None:
-        """Move files of a valid entry out of the cache, and have links in their place."""
-        entry = self._lead_away(Aspect.LINKS, operator)
+        """Move files of a valid entry out of the cache and leave links to them."""
+        entry = self._guard_outside(Aspect.LINKS, operator)
         if entry is not None:
             for path in (entry.directory / f"{entry.stem}{suffix}" for suffix in suffixes):
                 moved = self.guarded[Aspect.LINKS] / path.name
                 path.rename(moved)
                 path.symlink_to(moved)
 
-    def lure(self, operator: OperatorSpec, *, other: bool = False) -> None:
-        """Copy a valid entry out of the cache, and have its metadata name the copy; the digest
-        too, where that is of ``other`` bytes than the object in the cache."""
-        entry = self._lead_away(Aspect.NAMES, operator)
+    def point_outside(self, operator: OperatorSpec, *, other: bool = False) -> None:
+        """Copy a valid entry out of the cache, and have its metadata name the copy as its object.
+        If ``other``, the copy differs from the cached object, and the digest is the copy's."""
+        entry = self._guard_outside(Aspect.NAMES, operator)
         if entry is not None:
             outside = self.guarded[Aspect.NAMES]
             for path in (entry.object_path, entry.metadata_path):
@@ -311,61 +351,62 @@ class Life:
             fields = {**entry.metadata, "binFileName": name}
             if other:
                 copy = outside / entry.object_path.name
-                copy.write_bytes(flipped(copy.read_bytes()))
-                fields["sha256"] = sha256(copy.read_bytes())
+                data = bytearray(copy.read_bytes())
+                data[len(data) // 4] ^= 1
+                copy.write_bytes(data)
+                fields["sha256"] = sha256(bytes(data))
             entry.metadata_path.write_text(json.dumps(fields))
 
-    def learn_modes(self, operators: Sequence[OperatorSpec], **modes: CompileOptions) -> None:
-        """Compile fresh kernels of each mode, as options that are written plainly ask for it."""
-        for asked in modes.values():
-            found = self._digests(operators, asked, {})
-            for each in operators:
-                self._of_mode[self.key(each, asked)] = found[each]
-                self._fresh[self._kernel_key(each, asked)] = found[each]
+    def learn_modes(self, operators: tuple[OperatorSpec, ...], *modes: CompileOptions) -> None:
+        """Compile fresh kernels of each implementation mode; the options select it in plain
+        spelling."""
+        for options in modes:
+            for operator, digest in self.cache.fresh_digests(operators, {}, options).items():
+                self._of_mode[self.key(operator, options)] = digest
+                self._fresh[self._kernel_key(operator, options)] = digest
 
     def are_alike(self, operator: OperatorSpec, *options: CompileOptions) -> bool:
-        """Whether an operator has one kernel under these options, as was learned of modes."""
+        """Whether an operator has the same kernel under all of these options, as
+        :meth:`learn_modes` found."""
         return len({self._of_mode.get(self.key(operator, each)) for each in options}) == 1
 
     def learn_kernels(self, *operators: OperatorSpec) -> None:
         """Compile fresh kernels of operators, all in one run."""
-        asked = self.cache.options
-        for each, digest in self._digests(operators, asked, {}).items():
-            self._fresh[self._kernel_key(each, asked)] = digest
+        options = self.cache.options
+        for operator, digest in self.cache.fresh_digests(operators, {}, options).items():
+            self._fresh[self._kernel_key(operator, options)] = digest
 
-    def _lead_away(self, aspect: Aspect, operator: OperatorSpec) -> Entry | None:
-        """The valid entry of an operator, of which nothing more is said, and a guarded
-        directory; ``None`` where there is no such entry."""
-        entry, own = self.entry(operator), self._entry(operator)
+    def _guard_outside(self, aspect: Aspect, operator: OperatorSpec) -> Entry | None:
+        """Make the guarded directory of an aspect. Returns the operator's valid entry, whose later
+        outcomes are not judged, or ``None`` if there is none."""
+        entry, own = self.entry(operator), self._own(operator)
         if entry is None or own is None:
             return None
-        self.cache.mark()  # now: a mark that is put in later would go through the link
+        self.cache.mark()  # Marking the entry later would write through the link.
         own.state = None
-        directory = self.cache.sandbox / f"outside_{aspect.value}"
+        directory = self.cache.sandbox / f"outside_{aspect.case}"
         directory.mkdir(exist_ok=True)
         self.guarded[aspect] = directory
         self.judged.add(aspect)
         return entry
 
-    def _give_up_damaged(self) -> None:
-        """Remove the entries that are damaged, so that what else is to come is not hidden by
-        runs that fail over them."""
+    def _remove_damaged(self) -> None:
+        """Remove every entry that is not valid, so that later runs do not fail over it too."""
         for key, own in list(self.entries.items()):
             if own.state is not EntryState.VALID:
                 entry = Entry(own.stem, self.cache.layout.soc(key.soc))
                 for path in (entry.object_path, entry.metadata_path):
-                    if path.exists() or path.is_symlink():
-                        _remove(path)
+                    _remove(path)
                 del self.entries[key]
 
     def entry(self, operator: OperatorSpec) -> Entry | None:
-        """The valid entry of an operator, of the chip under test and the default mode."""
-        own = self._entry(operator)
+        """The valid entry of an operator, for the chip under test and the default mode."""
+        own = self._own(operator)
         if own is None or own.state is not EntryState.VALID:
             return None
         return Entry(own.stem, self.cache.layout.soc(self.cache.options.soc))
 
-    def _entry(self, operator: OperatorSpec) -> Own | None:
+    def _own(self, operator: OperatorSpec) -> OwnEntry | None:
         return self.entries.get(self.key(operator, self.cache.options))
 
     def age(
@@ -374,314 +415,274 @@ class Life:
         oldest: Iterable[OperatorSpec] = (),
         only: Iterable[OperatorSpec] | None = None,
     ) -> None:
-        """Set the times of files to so many seconds from now, in turn; ``oldest`` to a year ago;
-        of all entries, or ``only`` of those of some operators."""
+        """Set the file times of entries to these seconds from now, in turn; of ``oldest`` to a year
+        ago. ``only`` limits this to the entries of some operators."""
         old = self._stems(oldest)
         files = sorted(self.cache.layout.kernel_cache.rglob("te_*"))
         if only is not None:
             chosen = self._stems(only)
             files = [path for path in files if path.stem in chosen]
         for number, path in enumerate(files):
-            ago = -_YEAR if path.stem in old else seconds[number // 2 % len(seconds)]
+            ago = -YEAR if path.stem in old else seconds[number // 2 % len(seconds)]
             when = time.time() + ago
-            # Of an entry that was copied the object may be the younger.
-            modified = when + _LATER if path.suffix == ".o" else when
+            # Copying an entry may leave its object younger than its metadata.
+            modified = when + _COPIED_LATER if path.suffix == ".o" else when
             os.utime(path, (when, modified), follow_symlinks=False)
 
     def _stems(self, operators: Iterable[OperatorSpec]) -> set[str]:
-        owned = (self._entry(each) for each in operators)
+        owned = (self._own(each) for each in operators)
         return {own.stem for own in owned if own is not None}
-
-    def say(self, aspect: Aspect, what: str) -> None:
-        """Note something wrong after the last run."""
-        self._say(aspect, f"run {self._number}: {what}", "")
-
-    def gone(self, seen: str, expected: str, what: str) -> None:
-        """Whether what was laid beside the life's own entries went with another version."""
-        if seen != expected:
-            differs = f"observed: {seen or 'nothing'} gone\nexpected: {expected}"
-            self._say(Aspect.UPGRADE, f"run {self._number}, {what}", differs)
 
     # Judging.
 
+    def note(self, aspect: Aspect, headline: str) -> None:
+        """Note a problem that shows after the last run."""
+        self._note(aspect, f"run {self._number}: {headline}")
+
+    def _note(self, aspect: Aspect, headline: str, detail: str = "", subject: object = "") -> None:
+        problem = Problem(headline, str(subject), detail)
+        self.problems.setdefault(aspect, []).append(problem)
+
+    def judge_upgrade(self, gone: str, expected: str, what: str) -> None:
+        """Judge whether another version removed what was laid next to the life's own entries."""
+        if gone != expected:
+            detail = differs(f"{gone or 'nothing'} gone", expected)
+            self._note(Aspect.UPGRADE, f"run {self._number}, {what}", detail)
+
     def witness(self, aspect: Aspect) -> Witness:
-        """Who tells which harm was done in one respect: what was done in others is no part."""
-        return _Narrowed(self.cache.witness, aspect)
+        """Who tells which harm a problem of this aspect did."""
+        return _AspectWitness(self.cache.witness, aspect)
 
     def message(self, aspect: Aspect) -> str:
-        """What is wrong with a life in one respect, what is alike told once; empty for nothing."""
+        """The problems of one aspect, equal ones told once for all of their subjects; empty for
+        none."""
         alike: dict[tuple[str, str], list[str]] = {}
-        for each in self.found.get(aspect, ()):
-            alike.setdefault((each.told, each.what), []).append(each.subject)
+        for problem in self.problems.get(aspect, ()):
+            alike.setdefault((problem.headline, problem.detail), []).append(problem.subject)
         return "\n".join(
-            f"{told}{_listed(list(filter(None, subjects)))}\n{what}".rstrip()
-            for (told, what), subjects in alike.items()
+            f"{headline}{_listed(list(filter(None, subjects)))}\n{detail}".rstrip()
+            for (headline, detail), subjects in alike.items()
         )
 
-    def _say(self, aspect: Aspect, told: str, what: str, subject: str = "") -> None:
-        self.found.setdefault(aspect, []).append(Problem(told, subject, what))
-
-    def _judge(
-        self, told: str, run: Run, operator: OperatorSpec, asked: CompileOptions, anew: bool
-    ) -> None:
-        key = self.key(operator, asked)
+    def _judge_operator(self, step: _Step, operator: OperatorSpec) -> None:
+        """Judge the outcome of one operator, and remember what became of its entry."""
+        options, edition = step.options, self.cache.edition
+        key = self.key(operator, options)
         own = self.entries.get(key)
         try:
-            outcome = run[operator]
-            stem = run.stem(operator)
+            outcome = step.run[operator]
+            stem = step.run.stem(operator)
         except NotDecidable as reason:
-            self.undecided.setdefault(Aspect.OUTCOMES, f"{told}: {reason}")
+            self.undecided.setdefault(Aspect.OUTCOMES, f"{step.headline}: {reason}")
             self.entries.pop(key, None)
             return
-        aspect = Aspect.UPGRADE if anew else Aspect.OUTCOMES
-        if own is not None and own.written not in (None, operator.named("")):
+        aspect = Aspect.UPGRADE if step.upgraded else Aspect.OUTCOMES
+        if own is not None and own.stored_for not in (None, operator.named("")):
             aspect = Aspect.SHARED
         self.judged.add(aspect)
         state = EntryState.NONE if own is None else own.state
-        debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
-        if anew and state is not EntryState.NONE:
-            # Whether the old entry goes first or is overwritten is not told apart.
-            allowed = {Outcome(COMPILED, fate) for fate in (Fate.STORED, REWRITTEN)}
-        elif state is None or (own is None and self._shares(operator, key)):
-            allowed = set()
-        else:
-            allowed = self._allowed(asked, debug, state)
+        allowed: frozenset[Outcome] = frozenset()
+        if step.upgraded and state is not EntryState.NONE:
+            # Nothing tells whether the old entry is removed first or overwritten.
+            allowed = frozenset(Outcome(COMPILED, fate) for fate in (STORED, REWRITTEN))
+        elif state is not None and not (own is None and self._may_share(operator, key)):
+            allowed = allowed_outcomes(options, operator, edition, state)
         if allowed and outcome not in allowed:
-            expected = " or ".join(sorted(map(str, allowed)))
-            differs = f"observed: {outcome}\nexpected: {expected}"
-            self._say(aspect, told, differs, str(operator))
-        healed = expected_outcomes(asked.effective_mode, debug, EntryState.DAMAGED)
-        if state is not EntryState.DAMAGED or Outcome(COMPILED, REWRITTEN) not in healed:
-            healed = frozenset({outcome})
-        else:
-            self.judged.add(Aspect.HEALING)
-        if outcome not in healed:
-            differs = f"observed: {outcome}\nexpected: {Outcome(COMPILED, REWRITTEN)}"
-            self._say(Aspect.HEALING, told, differs, str(operator))
-        self._remember(key, own, outcome, stem, operator.named(""))
-
-    def _shares(self, operator: OperatorSpec, key: Key) -> bool:
-        """Whether it is left open if an operator shares the entry of one of its modes."""
-        return key.mode is None and self.tables is not None and self.tables.has_two(operator)
-
-    def _allowed(
-        self,
-        asked: CompileOptions,
-        debug: bool | None,
-        state: EntryState,
-    ) -> set[Outcome]:
-        config = asked.debug_config
-        listed = list_excepts(self.cache.edition) and debug is not False and not asked.debug_level
-        listed = listed and config is not None and config.listed is not None
-        allowed = set(expected_outcomes(asked.effective_mode, debug, state, listed))
-        if state is EntryState.DAMAGED:  # that it is healed is a rule of its own
-            allowed |= {Outcome(COMPILED, fate) for fate in (KEPT, REMOVED)}
-        return allowed
-
-    def _remember(
-        self, key: Key, own: Own | None, outcome: Outcome, stem: str | None, written: OperatorSpec
-    ) -> None:
-        if outcome.entry in (Fate.STORED, REWRITTEN) and stem is not None:
-            self.entries[key] = Own(stem, written=written)
+            self._note(aspect, step.headline, differs(outcome, alternatives(allowed)), operator)
+        if state is EntryState.DAMAGED:
+            healing = healing_outcomes(options, operator, edition)
+            if healing:
+                self.judged.add(Aspect.HEALING)
+            if healing and outcome not in healing:
+                self._note(Aspect.HEALING, step.headline, differs(outcome, HEALED), operator)
+        if outcome.entry in (STORED, REWRITTEN) and stem is not None:
+            self.entries[key] = OwnEntry(stem, stored_for=operator.named(""))
         elif outcome.entry in (Fate.ABSENT, REMOVED) or stem is None:
             self.entries.pop(key, None)
         elif own is None:
-            self.entries[key] = Own(stem)  # another operator's entry, as it seems
+            self.entries[key] = OwnEntry(stem)  # apparently the entry of another operator
 
-    def _judge_others(self, told: str, run: Run, asked: CompileOptions, anew: bool) -> None:
-        """Entries that no operator of the run owns."""
-        mine = {self.key(operator, asked) for operator in run.operators}
-        edition = self.cache.edition
-        for key, own in list(self.entries.items()):
-            if key in mine:
-                continue
+    def _may_share(self, operator: OperatorSpec, key: Key) -> bool:
+        """Whether an operator with two modes and none selected may share the entry of either."""
+        return key.mode is None and self.tables is not None and self.tables.has_two(operator)
+
+    def _judge_others(self, step: _Step) -> None:
+        """Judge the entries that no operator of the run owns."""
+        run, options = step.run, step.options
+        owned = {self.key(operator, options) for operator in run.operators}
+        for key, own in [item for item in self.entries.items() if item[0] not in owned]:
             fate = run.fate_of(f"{run.prefix}{key.soc}/{own.stem}")
             allowed = {KEPT}
-            if anew:
+            if step.upgraded:
                 allowed = {REMOVED}
-            elif key.soc == asked.soc:
-                allowed = set(bystander_fates(asked, edition))
-                if self._all_listed(run, asked):
+            elif key.soc == options.soc:
+                allowed = set(bystander_fates(options, self.cache.edition))
+                if lists_everything(options, run.operators):
                     allowed |= {KEPT, REMOVED}
             if own.state is EntryState.DAMAGED and KEPT in allowed:
                 allowed |= {REMOVED, REWRITTEN}
             if fate not in allowed and own.state is not None:
-                expected = " or ".join(sorted(each.value for each in allowed))
-                other = f"{key.operator} on {key.soc}" + (f", {key.mode}" if key.mode else "")
-                self._say(
-                    Aspect.UPGRADE if anew else Aspect.OUTCOMES,
-                    f"{told}, entries that were not asked for",
-                    f"observed: {fate.value}\nexpected: {expected}",
-                    other,
+                self._note(
+                    Aspect.UPGRADE if step.upgraded else Aspect.OUTCOMES,
+                    f"{step.headline}, entries that were not asked for",
+                    differs(fate.value, alternatives(each.value for each in allowed)),
+                    f"{key.operator} on {key.soc}" + (f", {key.mode}" if key.mode else ""),
                 )
             if fate in (REMOVED, Fate.ABSENT):
                 del self.entries[key]
 
-    def _all_listed(self, run: Run, asked: CompileOptions) -> bool:
-        """Whether ``op_debug_list`` leaves no operator to the cache; then the document leaves open
-        what becomes of the rest of it."""
-        config = asked.debug_config
-        if config is None or config.listed is None or asked.debug_level:
-            return False
-        return all(config.lists(each.type, each.name) for each in run.operators)
+    def _judge_kernels(self, step: _Step) -> None:
+        """Compare each delivered kernel with a fresh one of the same options, and its numbers with
+        its implementation mode."""
+        run, toolchain = step.run, self.cache.toolchain
 
-    def _judge_kernels(
-        self, told: str, run: Run, asked: CompileOptions, variables: Mapping[str, str]
-    ) -> None:
-        """Each delivered kernel against a fresh one of the same options, and its numbers."""
-        keys = {each: self._kernel_key(each, asked) for each in run.operators}
-        missing = [each for each, key in keys.items() if key not in self._fresh]
+        def fresh_digests(operators: Iterable[OperatorSpec]) -> dict[OperatorSpec, str]:
+            return self.cache.fresh_digests(tuple(operators), step.variables, step.options)
+
+        keys = {each: self._kernel_key(each, step.options) for each in run.operators}
         try:
-            if missing:
-                for each, digest in self._digests(missing, asked, variables).items():
-                    self._fresh[keys[each]] = digest
+            if missing := [each for each, key in keys.items() if key not in self._fresh]:
+                for operator, digest in fresh_digests(missing).items():
+                    self._fresh[keys[operator]] = digest
             delivered = {each: run.unmarked_sha256(each) for each in run.operators}
             wrong = [each for each in run.operators if delivered[each] != self._fresh[keys[each]]]
-            if wrong:  # the options may change a kernel where no document says so
-                fresh = self._digests(wrong, asked, variables)
+            if wrong:  # options may change a kernel although no document says so
+                fresh = fresh_digests(wrong)
                 wrong = [each for each in wrong if delivered[each] != fresh[each]]
-                if wrong and self._digests(wrong, asked, variables) != {
-                    each: fresh[each] for each in wrong
-                }:
+                if wrong and fresh_digests(wrong) != {each: fresh[each] for each in wrong}:
                     raise NotDecidable("two fresh compiles give different kernels")
         except NotDecidable as reason:
-            self.undecided.setdefault(Aspect.KERNELS, f"{told}: {reason}")
+            self.undecided.setdefault(Aspect.KERNELS, f"{step.headline}: {reason}")
             return
-        self._judge_modes(told, asked, delivered)
+        self._judge_modes(step, delivered)
         self.judged.add(Aspect.KERNELS)
-        for each in wrong:
-            self._say(Aspect.KERNELS, told, "not the kernel of a fresh compile", str(each))
-        toolchain = self.cache.toolchain
+        for operator in wrong:
+            detail = "not the kernel of a fresh compile"
+            self._note(Aspect.KERNELS, step.headline, detail, operator)
         if self.tables is not None and Capability.RUN_KERNELS in toolchain.capabilities:
             try:
                 self.judged.add(Aspect.NUMBERS)
                 for text in wrong_numbers(toolchain, run, self.tables, run.operators):
-                    self._say(Aspect.NUMBERS, told, text)
+                    self._note(Aspect.NUMBERS, step.headline, text)
             except NotDecidable as reason:
-                self.undecided.setdefault(Aspect.NUMBERS, f"{told}: {reason}")
+                self.undecided.setdefault(Aspect.NUMBERS, f"{step.headline}: {reason}")
 
-    def _judge_modes(
-        self, told: str, asked: CompileOptions, delivered: Mapping[OperatorSpec, str]
-    ) -> None:
-        """Whether each delivered kernel is of the mode that the options give its operator."""
-        if asked.debug_level or asked.debug_config is not None:
+    def _judge_modes(self, step: _Step, delivered: Mapping[OperatorSpec, str]) -> None:
+        """Judge whether each delivered kernel has the mode that the options select."""
+        options = step.options
+        if options.debug_level or options.debug_config is not None:
             return
-        aspect = Aspect.TABLES if asked.implmode_types is None else Aspect.TYPES
-        if asked.precision_file is not None:
+        aspect = Aspect.TABLES if options.implmode_types is None else Aspect.TYPES
+        if options.precision_file is not None:
             aspect = Aspect.MODES
         for operator, digest in delivered.items():
-            key = self.key(operator, asked)
-            others = {
+            key = self.key(operator, options)
+            modes = {
                 other.mode
                 for other, known in self._of_mode.items()
                 if replace(other, mode=key.mode) == key and known == digest
             }
-            if key not in self._of_mode or not others:
+            if key not in self._of_mode or not modes:
                 continue
             self.judged.add(aspect)
-            if key.mode not in others:
-                seen = " and ".join(sorted(each or "no mode" for each in others))
-                differs = (
-                    f"observed: the kernel of {seen}\nexpected: that of {key.mode or 'no mode'}"
-                )
-                self._say(aspect, told, differs, str(operator))
-                self.entries.pop(key, None)  # what was stored is another's
+            if key.mode not in modes:
+                observed = " and ".join(sorted(each or "no mode" for each in modes))
+                detail = differs(f"the kernel of {observed}", f"that of {key.mode or 'no mode'}")
+                self._note(aspect, step.headline, detail, operator)
+                self.entries.pop(key, None)  # the entry holds another operator's kernel
 
-    def _kernel_key(self, operator: OperatorSpec, asked: CompileOptions) -> Any:
-        debug = is_under_debug(asked, operator.type, operator.name, self.cache.edition)
-        key = self.key(operator, asked)
+    def _kernel_key(self, operator: OperatorSpec, options: CompileOptions) -> Any:
+        """What the fresh kernel of an operator depends on."""
+        debug = is_under_debug(options, operator.type, operator.name, self.cache.edition)
+        key = self.key(operator, options)
         if debug is False:
             return key, self._version
-        return key, self._version, operator.name, replace(asked, cache_mode=None)
+        return key, self._version, operator.name, replace(options, cache_mode=None)
 
-    def _digests(
-        self,
-        operators: Sequence[OperatorSpec],
-        asked: CompileOptions,
-        variables: Mapping[str, str],
-    ) -> dict[OperatorSpec, str]:
-        return self.cache.fresh_digests(tuple(operators), variables, asked)
-
-    def _judge_files(self, told: str, run: Run, asked: CompileOptions) -> None:
-        """What everybody may write, and what lies in the working directory."""
-        if run.after.files:
+    def _judge_files(self, step: _Step) -> None:
+        """Judge the permissions in the cache, and what the run left in its working directory."""
+        files, options = step.run.after.files, step.options
+        if files:
             self.judged |= {Aspect.PRIVATE, Aspect.PLACE}
-        for path, state in run.after.files.items():
+        for path, state in files.items():
             if state.mode & 0o002 and state.kind != "link":
-                self._say(Aspect.PRIVATE, told, "everybody may write", path)
-        debugged = bool(asked.debug_level) or asked.debug_config is not None
+                self._note(Aspect.PRIVATE, step.headline, "everybody may write", path)
+        debugged = bool(options.debug_level) or options.debug_config is not None
         for left in sorted(self.cache.work.iterdir()):
             if not (debugged and left.name.startswith("kernel_meta")):
-                self._say(Aspect.PRIVATE, told, "left in the working directory", left.name)
+                where = "left in the working directory"
+                self._note(Aspect.PRIVATE, step.headline, where, left.name)
             _remove(left)
 
-    def _judge_inert(self, told: str, asked: CompileOptions, nothing: bool) -> None:
-        """A run without the cache does not make it."""
-        if asked.effective_mode is CacheMode.DISABLE and nothing:
-            self.judged.add(Aspect.INERT)
-            if self.cache.root.exists():
-                self._say(Aspect.INERT, told, "the directory was made")
-
-    def _judge_aging(self, told: str, run: Run, shelved: Shelved) -> None:
-        about, shelf, limits = shelved.about, shelved.shelf, shelved.limits
-        self.judged.add(about)
+    def _judge_aging(self, step: _Step, aged: AgingShelf) -> None:
+        """Judge which entries of a shelf are gone, and whether a warning names a bad limit."""
+        shelf, limits, run = aged.shelf, aged.limits, step.run
+        self.judged.add(aged.aspect)
         aging, gone, torn = shelf.expected(run, limits), set(shelf.gone()), shelf.torn()
-        others = shelf.expected(run, limits, without=shelved.orphans)
-        if shelved.orphans_may_go:  # before or after entries, or not in this run
-            must, stay = aging.must_go & others.must_go, aging.must_stay & others.must_stay
-            aging = replace(aging, must_go=must, must_stay=stay)
+        without_orphans = shelf.expected(run, limits, without=aged.orphans)
+        if aged.orphans_may_go:  # before or after the entries, or not in this run
+            aging = replace(
+                aging,
+                must_go=aging.must_go & without_orphans.must_go,
+                must_stay=aging.must_stay & without_orphans.must_stay,
+            )
         stays = aging.must_go - gone
         self.aged = not stays
         if not aging.allows(gone):
-            aspect = Aspect.ORPHANS if others.allows(gone) else about
-            self._say(
-                Aspect.MOUNT if stays and shelf.renewed(stays) else aspect,
-                told,
-                f"observed: of idle entries {_counted(gone)} gone\n"
-                f"expected: {_counted(aging.must_go)} "
-                f"({limits.megabytes} MB, {limits.ratio} %)",
-            )
+            aspect = Aspect.ORPHANS if without_orphans.allows(gone) else aged.aspect
+            if stays and shelf.renewed(stays):
+                aspect = Aspect.MOUNT
+            must = f"{_counted(aging.must_go)} ({limits.megabytes} MB, {limits.ratio} %)"
+            detail = differs(f"of idle entries {_counted(gone)} gone", must)
+            self._note(aspect, step.headline, detail)
         if torn:
-            self._say(about, told, f"half of an aged entry was left behind: {_counted(torn)}")
-        limit, value = shelved.bad
+            detail = f"half of an aged entry was left behind: {_counted(torn)}"
+            self._note(aged.aspect, step.headline, detail)
+        limit, value = aged.bad
         if limit and not names_limit(run.output, limit, value):
-            self._say(about, told, f"no warning names {limit} and its value {value!r}")
+            detail = f"no warning names {limit} and its value {value!r}"
+            self._note(aged.aspect, step.headline, detail)
 
 
 def renamed(operator: OperatorSpec) -> OperatorSpec:
-    """The same operator: other names of its tensors, its attributes in another order."""
-    inputs, outputs = (
-        tuple(replace(each, name=f"{what}_{number}") for number, each in enumerate(tensors))
-        for what, tensors in (("in", operator.inputs), ("out", operator.outputs))
-    )
-    return replace(operator, inputs=inputs, outputs=outputs, attributes=operator.attributes[::-1])
+    """The same operator with other tensor names and its attributes in another order."""
+    other = _name_tensors(operator, "in_{}", "out_{}")
+    return replace(other, attributes=operator.attributes[::-1])
 
 
 def _nameless(operator: OperatorSpec) -> OperatorSpec:
-    """What an operator is but for names, which no key is to have.
+    """An operator without the names that no key may contain.
 
     Source: rule ``cache-mode/key-ignores-names``.
     """
-    inputs, outputs = (
-        tuple(replace(each, name="") for each in tensors)
-        for tensors in (operator.inputs, operator.outputs)
-    )
     attributes = tuple(sorted(operator.attributes, key=lambda each: each.name))
-    return replace(operator, name="", inputs=inputs, outputs=outputs, attributes=attributes)
+    return replace(_name_tensors(operator, "", ""), name="", attributes=attributes)
+
+
+def _name_tensors(operator: OperatorSpec, input_name: str, output_name: str) -> OperatorSpec:
+    """Name the tensors of an operator; ``{}`` in a name stands for the tensor's position."""
+
+    def named_by(tensors: Iterable[TensorDesc], name: str) -> tuple[TensorDesc, ...]:
+        return tuple(replace(each, name=name.format(number)) for number, each in enumerate(tensors))
+
+    return replace(
+        operator,
+        inputs=named_by(operator.inputs, input_name),
+        outputs=named_by(operator.outputs, output_name),
+    )
+
+
+def named(operators: Iterable[OperatorSpec], prefix: str) -> tuple[OperatorSpec, ...]:
+    """The same operators, named by their position."""
+    return tuple(each.named(f"{prefix}{number}") for number, each in enumerate(operators))
 
 
 def _counted(names: Iterable[str]) -> str:
-    """Names of entries of a shelf, or how many there are."""
-    found = sorted(names)
-    if len(found) > _LISTED:
-        return str(len(found))
-    return "".join(found) or "none"
-
-
-def flipped(data: bytes) -> bytes:
-    """The same bytes but for one bit in their first quarter."""
-    place = len(data) // 4
-    return data[:place] + bytes((data[place] ^ 1,)) + data[place + 1 :]
+    """Names of shelf entries, or their number if there are many."""
+    listed = sorted(names)
+    if len(listed) > _LISTED:
+        return str(len(listed))
+    return "".join(listed) or "none"
 
 
 def _listed(subjects: Sequence[str]) -> str:
@@ -694,17 +695,4 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
-        path.unlink()
-
-
-def named(operators: Iterable[OperatorSpec], prefix: str) -> tuple[OperatorSpec, ...]:
-    """The same operators under other names."""
-    return tuple(each.named(f"{prefix}{number}") for number, each in enumerate(operators))
-
-
-def litter(life: Life) -> None:
-    """Put directories of a user among the entries."""
-    for name in ("a_copy", "mine", "Z-old"):
-        inner = life.cache.layout.soc(life.cache.options.soc) / name / "within"
-        inner.mkdir(parents=True)
-        (inner / "a_note").write_text("a user's")
+        path.unlink(missing_ok=True)

@@ -1,27 +1,37 @@
-"""The lives a cache is put through: runs that ask as much as they can of each other.
+"""The lives of a cache: sequences of runs in which every run tests what the earlier ones left.
 
-Operators come in pairs of neighbours: the first one is stored before the second is asked for, so
-that a key that leaves out what they differ in serves the wrong kernel.
+Operators come in pairs of neighbours. The first of a pair is stored before the second is asked
+for, so a key that leaves out the field in which they differ serves the wrong kernel.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
-
-import pytest
+from typing import Any
 
 from pytest_ascendcache.caches import CacheLayout, Entry, keep_access_times
-from pytest_ascendcache.conformance.kit.life import Aspect, Life, Shelved, litter, named, renamed
+from pytest_ascendcache.conformance.kit.life import (
+    YEAR,
+    AgingShelf,
+    Aspect,
+    Life,
+    named,
+    renamed,
+)
 from pytest_ascendcache.conformance.kit.neighbours import NEIGHBOURS, operator_of
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, edit_ini, environment
 from pytest_ascendcache.conformance.kit.shelf import ini_values as ini
 from pytest_ascendcache.conformance.kit.surroundings import LONG
 from pytest_ascendcache.conformance.kit.texts import Spelling, plainly
-from pytest_ascendcache.conformance.kit.vocabulary import DISABLE, ENABLE, FORCE, OTHER_SOC
+from pytest_ascendcache.conformance.kit.together import Caches, new_cache, take_over
+from pytest_ascendcache.conformance.kit.vocabulary import (
+    DISABLE,
+    ENABLE,
+    FORCE,
+    OTHER_SOC,
+    needs,
+)
 from pytest_ascendcache.contract import (
     CacheLimits,
     Capability,
@@ -32,26 +42,25 @@ from pytest_ascendcache.contract import (
     other_soc,
 )
 from pytest_ascendcache.contract.options import HIGH_PERFORMANCE, HIGH_PRECISION
-from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED
-from pytest_ascendcache.observation import CacheUnderTest, Evidence, NotDecidable
+from pytest_ascendcache.faults import DAMAGES, METADATA_REPLACED, Damage
+from pytest_ascendcache.observation import Evidence, NotDecidable
 from pytest_ascendcache.toolchains import Toolchain, ToolchainError
 
-YEAR = 365 * 86400.0
-
+_VARIABLE = "ASCEND_CACHE_PATH"
 
 FIRST = named((pair[0] for pair in NEIGHBOURS), "first_")
 SECOND = named((pair[1] for pair in NEIGHBOURS), "second_")
 
 
 def modes(life: Life) -> None:
-    """Every mode, with debug switches between, over neighbours."""
+    """Every cache mode, with debug switches in between, on neighbours."""
     third = named((each for pair in NEIGHBOURS for each in pair), "Again")
-    ways = _ways(life)
+    directories = _directories(life)
     life.learn_kernels(*FIRST, *SECOND, _MEAN, *_NEW)
     life.run("disable before anything", FIRST[:4], DISABLE)
-    life.run("enable on nothing", FIRST, ENABLE, where=ways["home"])
+    life.run("enable on nothing", FIRST, ENABLE, directory=directories["home"])
     elsewhere = {"LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Kathmandu", "PWD": "/"}
-    life.go_elsewhere()
+    life.change_directory()
     life.run(
         "enable of neighbours of what is there, elsewhere",
         (*SECOND[::-1], _MEAN, *FIRST[::-1]),
@@ -61,56 +70,56 @@ def modes(life: Life) -> None:
     life.run("no mode", (*FIRST[:3], _NEW[0]), None)
     life.run("disable", (*SECOND[:3], _NEW[0]), DISABLE)
     listed = DebugConfig(("ccec_g",), (FIRST[0].name, "OpType::Relu", "OpType::Ex", "Su"))
-    beside: dict[str, Any] = {}
+    debug: dict[str, Any] = {}
     if Capability.SINGLE_OP_DEBUG in life.cache.toolchain.capabilities:
-        beside["debug_config"] = listed
-        life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **beside)
+        debug["debug_config"] = listed
+        life.run("enable beside a list", (*FIRST, *SECOND[1:4], *_NEW), ENABLE, **debug)
     everything = (*FIRST, *map(renamed, (*SECOND, _MEAN)), *_NEW)
-    life.run("enable after it", everything, ENABLE, where=ways["no home"], debug_level=0)
-    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **beside)
+    life.run("enable after it", everything, ENABLE, directory=directories["no home"], debug_level=0)
+    life.run("force under a debug level", FIRST[:4], FORCE, debug_level=1, **debug)
     life.age(-YEAR, 7200.0)
-    litter(life)
+    life.add_user_directories()
     shelves = life.lay_hundreds()
-    life.run("force", third[::2], FORCE, where=ways["empty variable"])
+    life.run("force", third[::2], FORCE, directory=directories["empty variable"])
     life.judge_force(shelves)
-    life.run("force again", third[::4], FORCE, where=ways["variable"])
+    life.run("force again", third[::4], FORCE, directory=directories["variable"])
     life.judge_force(shelves)
-    life.run("enable at last", third, ENABLE, where=ways["whole path"])
+    life.run("enable at last", third, ENABLE, directory=directories["whole path"])
 
 
-def _ways(life: Life) -> dict[str, dict[str, Any]]:
-    """The one directory, told in other ways than the life's own.
+def _directories(life: Life) -> dict[str, dict[str, Any]]:
+    """Other ways than the life's own to name its cache directory, as arguments of a run.
 
-    Source: document C, op_cache_dir: the option goes before the variable, and that before HOME.
+    Source: document C, op_cache_dir: the option takes precedence over the variable, and the
+    variable over HOME.
     """
     cache = life.cache
-    place, variables = str(cache.root), life.given.get("environment", {})
-    relative = os.path.relpath(place, cache.work)
-    found: dict[str, dict[str, Any]] = {
+    path, variables = str(cache.root), life.arguments.get("environment", {})
+    relative = os.path.relpath(path, cache.work)
+    ways: dict[str, dict[str, Any]] = {
         "home": {"cache_dir": None},
-        "no home": {"cache_dir": place, "environment": variables, "unset": frozenset({"HOME"})},
+        "no home": {"cache_dir": path, "environment": variables, "unset": frozenset({"HOME"})},
         "empty variable": {"cache_dir": None, "environment": {_VARIABLE: ""}},
         "variable": {"cache_dir": None, "environment": {_VARIABLE: relative}},
-        "whole path": {"cache_dir": place, "environment": variables},
+        "whole path": {"cache_dir": path, "environment": variables},
     }
     if not cache.edition.cache_path:
-        found["empty variable"] = found["variable"] = found["home"]
-    return found
+        ways["empty variable"] = ways["variable"] = ways["home"]
+    return ways
 
 
-_MEAN = operator_of("ReduceMeanD", (4, 8), (4, 1), out=1, axes=(1,), keep_dims=True)
-_MEAN = replace(_MEAN, inputs=_MEAN.inputs[:1], name="mean")
+_MEAN = operator_of("ReduceMeanD", (4, 8), outs=((4, 1),), name="mean", axes=(1,), keep_dims=True)
 _NEW = named((operator_of("Relu", (9, 3)), operator_of("Tanh", (9, 3))), "new")
 
 
 def implementations(life: Life) -> None:
-    """Both implementation modes, by every means, and two chips."""
+    """Both implementation modes, selected by every option, for two chips."""
     tables = life.tables
     if tables is None:
         raise NotDecidable("the toolchain's tables of implementation modes cannot be read")
     kinds = ("Exp", "Gelu", "Tanh", "Sqrt", "SoftmaxV2")
-    found = [operator_of(kind, (4, 32), dtype="float16") for kind in kinds]
-    two = [each for each in found if tables.has_two(each)]
+    candidates = [operator_of(kind, (4, 32), dtype="float16") for kind in kinds]
+    two = [each for each in candidates if tables.has_two(each)]
     one = [operator_of("Mul", (4, 32), (4, 32), dtype="float16"), operator_of("Exp", (4, 32))]
     operators = tuple(
         each.named(f"block_{each.type}_{each.inputs[0].dtype.name}") for each in (*two, *one)
@@ -119,23 +128,24 @@ def implementations(life: Life) -> None:
         raise NotDecidable("the toolchain offers both modes to fewer than two of these operators")
     types = [each.type for each in two] + ["Mul"]
     others = [(each, HIGH_PERFORMANCE) for each in ("Abs", "Add", "Neg", "Relu", "Sub", "Maximum")]
-    # Of two lines for one type the first counts.
-    again = [(two[-1].type, HIGH_PERFORMANCE)]
+    # The first of two lines for one type counts.
+    repeated = [(two[-1].type, HIGH_PERFORMANCE)]
     precise, fast = (
         [(kind, mode) for kind in types] for mode in (HIGH_PRECISION, HIGH_PERFORMANCE)
     )
-    told = {mode: _told(lines) for mode, lines in {"precise": precise, "fast": fast}.items()}
-    modes = {mode: life.cache.options.but(precision_file=file) for mode, file in told.items()}
-    modes["none"] = life.cache.options.but(
+    precise_file, fast_file = PrecisionFile.of(dict(precise)), PrecisionFile.of(dict(fast))
+    precise_options = life.cache.options.but(precision_file=precise_file)
+    fast_options = life.cache.options.but(precision_file=fast_file)
+    no_mode = life.cache.options.but(
         select_implmode=SelectMode.HIGH_PRECISION, implmode_types=("Mul",)
     )
-    life.learn_modes(operators, **modes)
+    life.learn_modes(operators, precise_options, fast_options, no_mode)
     life.run(
         "high precision by a file",
         operators,
         ENABLE,
         **_oddly(
-            Spelling("\r\n", " ", between="\r\n# a note\r\n"), [*precise, *again], "[ByOpType]"
+            Spelling("\r\n", " ", between="\r\n# a note\r\n"), [*precise, *repeated], "[ByOpType]"
         ),
     )
     life.run(
@@ -157,13 +167,14 @@ def implementations(life: Life) -> None:
         operators,
         ENABLE,
         precision_file=PrecisionFile(file.content.rstrip("\n")),
-        plainly={"precision_file": file},
+        plain={"precision_file": file},
         select_implmode=SelectMode.HIGH_PRECISION,
         implmode_types=tuple(types),
     )
-    # What is not listed shows by a mode that it has not got by itself.
-    by_itself = life.are_alike(first, modes["none"], modes["precise"])
-    other = SelectMode.HIGH_PERFORMANCE if by_itself else SelectMode.HIGH_PRECISION
+    # Select the mode that an operator does not have by default: only then does the kernel show
+    # whether the list names it.
+    by_default = life.are_alike(first, no_mode, precise_options)
+    other = SelectMode.HIGH_PERFORMANCE if by_default else SelectMode.HIGH_PRECISION
     life.run(
         f"{other.value} by a list of types",
         operators,
@@ -175,38 +186,34 @@ def implementations(life: Life) -> None:
     life.run("high performance for all", operators, ENABLE, select_implmode=every)
     chip = other_soc(life.cache.toolchain.soc, OTHER_SOC)
     if not life.cache.lacks(chip, operators[-1]):
-        life.run("another chip", operators, ENABLE, precision_file=told["precise"], soc=chip)
-        life.run("force there", (first,), FORCE, precision_file=told["precise"], soc=chip)
+        life.run("another chip", operators, ENABLE, precision_file=precise_file, soc=chip)
+        life.run("force there", (first,), FORCE, precision_file=precise_file, soc=chip)
     plain = SelectMode.HIGH_PRECISION
     life.run("high precision by its table", operators, ENABLE, select_implmode=plain)
     life.run("by default", operators, ENABLE)
 
 
-def _told(lines: Sequence[tuple[str, str]]) -> PrecisionFile:
-    return PrecisionFile.of(dict(lines))
-
-
 def _oddly(
     spelling: Spelling, lines: Sequence[tuple[str, str]], section: str = ""
 ) -> dict[str, Any]:
-    """Options with a precision file that is written oddly, and the same written plainly."""
+    """Arguments with a precision file in odd spelling, and the same file in plain spelling."""
     text = spelling.write(lines, section).decode()
     return {
         "precision_file": PrecisionFile(text),
-        "plainly": {"precision_file": PrecisionFile(plainly(text))},
+        "plain": {"precision_file": PrecisionFile(plainly(text))},
     }
 
 
 def accidents(life: Life) -> None:
-    """Damage, links, entries that age, and another version."""
+    """Damage, links, entries that age, and an upgrade."""
     cache = life.cache
     operators = named((each for pair in NEIGHBOURS for each in pair), "op")
     change = None
     if Capability.VERSION_STAMP in cache.toolchain.capabilities:
         change = cache.toolchain.stage(Capability.VERSION_STAMP, operators[0], cache.sandbox)
-        variables = {**life.given.get("environment", {}), **change.environment}
-        life.given = {**life.given, "environment": variables}
-    life.given = {**life.given, "umask": 0}
+        variables = {**life.arguments.get("environment", {}), **change.environment}
+        life.arguments = {**life.arguments, "environment": variables}
+    life.arguments = {**life.arguments, "umask": 0}
     life.run("enable on nothing", operators, ENABLE)
     chip = other_soc(cache.toolchain.soc, OTHER_SOC)
     if not cache.lacks(chip, operators[0]):
@@ -214,10 +221,10 @@ def accidents(life: Life) -> None:
     for operator, damage in zip(operators, _DAMAGES, strict=False):
         life.damage(operator, damage)
     life.link(operators[-1], ".o", ".json")
-    life.lure(operators[-2], other=True)
+    life.point_outside(operators[-2], other=True)
     life.run("enable on damaged entries", operators, ENABLE)
     life.age(-60.0)
-    shelf = Shelf(cache).lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+    shelf = Shelf(cache).lay(_IDLE, *_SIZE_AND_HOURS)
     cache.leave_alone(shelf.entry(name).stem for name in _IDLE)
     for operator, damage in zip(operators, _ODD, strict=False):
         life.damage(operator, damage)
@@ -225,130 +232,109 @@ def accidents(life: Life) -> None:
         "enable below the limit, on odd metadata",
         operators[::-1],
         ENABLE,
-        shelf=Shelved(shelf, CacheLimits(9, 50)),
+        aging=AgingShelf(shelf, CacheLimits(9, 50)),
         environment=environment(9, 50),
     )
     limits = CacheLimits(6, 90) if cache.edition.ini else CacheLimits(4, 90)
     if cache.edition.ini:
         edit_ini(cache, ini(6, 90))
     life.link(operators[-1], ".o")
-    life.lure(operators[-2])
+    life.point_outside(operators[-2])
     life.age(-60.0, oldest=operators[-2:])
     life.link_directories()
-    shelf.lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+    shelf.lay(_IDLE, *_SIZE_AND_HOURS)
     life.run(
         "enable over the limit",
         operators[:3],
         ENABLE,
-        shelf=Shelved(shelf, limits),
+        aging=AgingShelf(shelf, limits),
         environment=environment(4, 90) if not cache.edition.ini else environment(6, 20),
     )
     for operator, damage in zip(operators[4:], _HALVES, strict=False):
         life.damage(operator, damage)
     life.link(operators[-3], ".o")
-    life.lure(operators[-4])
+    life.point_outside(operators[-4])
     life.link_directories()
     life.run("force beside halves", operators[:2], FORCE)
     if change is not None:
         change.apply()
         life.link_directories(_LINKED)
         third = Shelf(cache, _THIRD).lay("x", 16 * KILOBYTE, 0.1)
-        life.run("enable of another version", operators[1:4], ENABLE, anew=True)
-        life.gone(third.gone(), "x", f"entries of {_THIRD}")
+        life.run("enable of another version", operators[1:4], ENABLE, upgraded=True)
+        life.judge_upgrade(third.gone(), "x", f"entries of {_THIRD}")
     life.age(-60.0)
-    shelf.lay(_IDLE, 1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+    shelf.lay(_IDLE, *_SIZE_AND_HOURS)
     life.run(
         "enable over the limit at last",
         operators,
         ENABLE,
-        shelf=Shelved(shelf, limits),
+        aging=AgingShelf(shelf, limits),
         environment=environment(4, 90) if not cache.edition.ini else environment(900, 90),
     )
 
 
-def _damage(*names: str) -> tuple[Any, ...]:
-    by_name = {each.name: each for each in (*DAMAGES, *METADATA_REPLACED)}
-    return tuple(by_name[each] for each in names)
+def _damage(names: str) -> list[Damage]:
+    by_name = {damage.name: damage for damage in (*DAMAGES, *METADATA_REPLACED)}
+    return [by_name[name] for name in names.split()]
 
 
 _DAMAGES = _damage(
-    "object-code-flipped",
-    "object-end-flipped",
-    "object-one-byte-short",
-    "object-missing",
-    "metadata-missing",
-    "metadata-cut-in-half",
-    "digest-wrong",
-    "name-of-another",
-    "object-empty",
-    "metadata-empty",
+    "object-code-flipped object-end-flipped object-one-byte-short object-missing metadata-missing "
+    "metadata-cut-in-half digest-wrong name-of-another object-empty metadata-empty"
 )
-_ODD = _damage("digest-a-number", "metadata-null", "name-missing", "metadata-a-directory")
-_IDLE = "abcde"
-"""Entries nobody asks for: 8000 KB, the last two of them used within half an hour."""
+_ODD = _damage("digest-a-number metadata-null name-missing metadata-a-directory")
+_IDLE, _SIZE_AND_HOURS = "abcde", (1600 * KILOBYTE, 4.0, 3.0, 2.0, 0.2, 0.1)
+"""Entries nobody asks for: 8000 KB in all, the last two used less than half an hour ago."""
 _THIRD = "Ascend910B3"
-"""A chip for which nothing is compiled; the toolchain is not asked for it."""
+"""A chip for which nothing is compiled: its entries are laid without the toolchain."""
 _LINKED = "Ascend910B4-1"
-"""A chip in whose place there is a link."""
-_HALVES = _damage("object-missing", "metadata-missing", "metadata-not-json")
+"""A chip whose directory is replaced by a link."""
+_HALVES = _damage("object-missing metadata-missing metadata-not-json")
 
 
-def _settle(name: str, life: Life) -> None:
-    """Have the cache where a life has it, named as that life names it; a decoy is not to be used.
+def _place(name: str, life: Life) -> None:
+    """Put the cache where this life has it, and set the arguments that name the directory.
 
-    The option goes before the variable, and that before HOME. Source: document C, op_cache_dir.
+    Another directory, named with lower precedence where possible, must not be used. Source:
+    document C, op_cache_dir: the option takes precedence over the variable, and the variable over
+    HOME.
     """
     cache = life.cache
-    # Aging on the mount at hand is the business of ``aging/works-on-relatime``.
+    # Rule aging/works-on-relatime judges aging on the mount at hand.
     keep_access_times(cache.sandbox, keep=False)
     decoy = cache.sandbox / "decoy"
     entry = Entry(f"te_add_{'0' * 64}", CacheLayout(decoy).soc(cache.options.soc))
     entry.directory.mkdir(parents=True)
     for path in (entry.object_path, entry.metadata_path):
         path.write_bytes(b"an entry of another user")
-    # Limits of a directory that is not used: everything idle would go.
-    for each in CacheLayout(decoy).ini_candidates:
-        each.write_text("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n")
+    # A run that reads these limits removes every idle entry.
+    for ini_path in CacheLayout(decoy).ini_candidates:
+        ini_path.write_text("[op_compiler_cache]\nmax_op_cache_size=1\nremain_cache_size_ratio=1\n")
     life.guarded[Aspect.PLACE] = decoy
+    arguments: dict[str, Any]
     if name in ("accidents", "aging"):
-        place = cache.sandbox / "kept/here"
-        place.mkdir(parents=True)
-        (cache.sandbox / "linked").symlink_to(place)
-        given: dict[str, Any] = {"cache_dir": cache.sandbox / "linked"}
+        root = cache.sandbox / "kept/here"
+        root.mkdir(parents=True)
+        (cache.sandbox / "linked").symlink_to(root)
+        arguments = {"cache_dir": cache.sandbox / "linked"}
     elif name == "implementations" and cache.edition.cache_path:
-        place = cache.sandbox / "by_variable"
-        place.mkdir()
-        given = {"cache_dir": None, "environment": {_VARIABLE: str(place)}}
+        root = cache.sandbox / "by_variable"
+        root.mkdir()
+        arguments = {"cache_dir": None, "environment": {_VARIABLE: str(root)}}
     else:
-        # HOME lies deeper than the working directory, so that they do not lead to one place.
+        # HOME is deeper than the working directory, so a relative path from either differs.
         cache.home = cache.sandbox / "算子_home-1.0" / LONG
         cache.home.mkdir(parents=True)
-        place = cache.home / "atc_data"
-        given = {"cache_dir": os.path.relpath(place, cache.work)}
-    if cache.edition.cache_path and given["cache_dir"] is not None:
-        given["environment"] = {_VARIABLE: str(decoy)}
-    cache.root, cache.layout = place, CacheLayout(place)
-    life.given = given
-
-
-_VARIABLE = "ASCEND_CACHE_PATH"
-
-
-class Caches(Protocol):
-    """Where empty caches come from: the session."""
-
-    def sandbox(self, name: str) -> Path:
-        """A new empty directory."""
-
-    def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in it."""
-
-    def discard(self, sandbox: Path) -> None:
-        """Remove a directory."""
+        root = cache.home / "atc_data"
+        arguments = {"cache_dir": os.path.relpath(root, cache.work)}
+    if cache.edition.cache_path and arguments["cache_dir"] is not None:
+        arguments["environment"] = {_VARIABLE: str(decoy)}
+    cache.root, cache.layout = root, CacheLayout(root)
+    life.arguments = arguments
 
 
 class Lives:
-    """Lives that were lived in this process, each once, for all checks that ask."""
+    """The lives of this process. Each is lived once, for all checks that ask for it."""
 
     def __init__(self, caches: Caches, toolchain: Toolchain) -> None:
         self._caches = caches
@@ -357,31 +343,19 @@ class Lives:
         self._cut_short: dict[str, Exception] = {}
 
     def life(self, story: Callable[[Life], None], evidence: Evidence) -> Life:
-        """A whole life; ``evidence`` gets the steps of its runs.
-
-        Raises:
-            NotDecidable: where it cannot go on.
-            ToolchainError: where the toolchain fails without a cache, too.
-        """
-        self._needs(Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
+        """The life of a story; ``evidence`` gets the steps of its runs. Raises NotDecidable if the
+        life cannot go on. Raises ToolchainError if the toolchain fails without a cache, too."""
+        needs(self._toolchain, Capability.OPERATOR_CACHE, Capability.CANN_LAYOUT)
         if story is implementations:
-            self._needs(Capability.IMPL_MODE_TABLES)
+            needs(self._toolchain, Capability.IMPL_MODE_TABLES)
         name = story.__name__
         if name in self._cut_short:
             raise self._cut_short[name]
-        lived = self._lived.get(name)
-        if lived is not None:
-            theirs = lived.cache.evidence
-            evidence.sandbox, evidence.control = theirs.sandbox, theirs.control
-            evidence.steps += theirs.steps
-            evidence.ran(lived.cache.witness)
-            lived.cache.evidence = evidence
-            return lived
-        sandbox = self._caches.sandbox(f"life of {name}")
-        evidence.sandbox = str(sandbox)
-        cache = self._caches.cache(sandbox, evidence)
-        life = Life(cache, self._tables())
-        _settle(name, life)
+        if name in self._lived:
+            take_over(self._lived[name].cache, evidence)
+            return self._lived[name]
+        life = Life(new_cache(self._caches, f"life of {name}", evidence), self._tables())
+        _place(name, life)
         try:
             story(life)
         except (NotDecidable, ToolchainError) as reason:
@@ -389,11 +363,6 @@ class Lives:
             raise
         self._lived[name] = life
         return life
-
-    def _needs(self, *capabilities: Capability) -> None:
-        for needed in capabilities:
-            if needed not in self._toolchain.capabilities:
-                pytest.skip(f"{self._toolchain.name}: {needed.lacking}")
 
     def _tables(self) -> ImplModeTables | None:
         if Capability.IMPL_MODE_TABLES not in self._toolchain.capabilities:
@@ -404,7 +373,7 @@ class Lives:
             return None
 
     def close(self) -> None:
-        """Remove the caches of lives without a fault."""
+        """Remove the caches of lives without a problem."""
         for life in self._lived.values():
-            if not life.found:
+            if not life.problems:
                 self._caches.discard(life.cache.sandbox)

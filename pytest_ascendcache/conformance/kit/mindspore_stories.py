@@ -1,4 +1,4 @@
-"""What the checks of MindSpore's caches have in common: networks, deadlines, and a held linker."""
+"""For checks of MindSpore's caches: networks, deadlines, damage, and a linker that can be held."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ from pytest_ascendcache.processes.waiting import wait_until as look_until
 from pytest_ascendcache.toolchains import RankProcess, TrainRequest
 
 HANGS = 60.0
-"""Seconds after which a run that has not ended will not end. The slowest takes ten."""
+"""Seconds after which a run that is still going counts as hung. The slowest run takes ten."""
 
 GANG_HANGS = 150.0
-"""The same for a gang, whose launcher takes a minute to notice that a rank has failed."""
+"""The same for a gang. Its launcher takes a minute to notice that a rank has failed."""
 
 WAIT = "MS_CPU_COMM_OP_TIMEOUT"
-"""On the CPU, what HCCL_CONNECT_TIMEOUT is on Ascend: seconds ranks wait for each other."""
+"""The CPU's counterpart of HCCL_CONNECT_TIMEOUT: seconds that ranks wait for each other."""
 
 
 def leaky(slope: float, name: str) -> Probe:
-    """An operator that can be marked in either cache."""
+    """An operator that can be marked in the operator cache and in the graph cache."""
     return Probe("LeakyRelu", name=name, attributes=(("negative_slope", "float", slope),))
 
 
 LEAKY = (leaky(SLOPES[0], "first"), leaky(SLOPES[1], "second"))
 KERNELS = (*LEAKY, Probe("Square"), Probe("Relu"))
 ONE = probe_network(LEAKY[0])
-"""A network of one operator."""
+"""A network with one operator."""
 
 
 def is_graph(network: NetworkUnderTest) -> bool:
-    """Whether what is cached is the network as a whole."""
+    """Whether the toolchain caches whole networks instead of kernels."""
     return network.layout is GRAPH_CACHE
 
 
 def probes_of(network: NetworkUnderTest) -> tuple[Probe, ...]:
-    """Operators that show by themselves whether they were compiled."""
+    """Operators that show whether they were compiled."""
     return LEAKY if is_graph(network) else KERNELS
 
 
 def usual(network: NetworkUnderTest) -> Network:
-    """The network most checks run."""
+    """The network that most checks run."""
     return probe_network(*probes_of(network))
 
 
 def needs_kernels(network: NetworkUnderTest) -> None:
-    """Not applicable where the network is cached as a whole."""
+    """Skip a check of kernels if the toolchain caches whole networks."""
     if is_graph(network):
         pytest.skip(f"{network.toolchain.name}: caches networks as a whole, no kernels")
 
 
 def changed(probes: tuple[Probe, ...], which: str, **changes: Any) -> tuple[Probe, ...]:
-    """The probes with one of them changed."""
+    """The probes, with the fields of one of them changed."""
     return tuple(replace(each, **changes) if each.node_name == which else each for each in probes)
 
 
 def ended(network: NetworkUnderTest, *requests: TrainRequest) -> list[NetworkRun]:
-    """Runs at the same time; one that does not end breaks the promise."""
+    """Make runs at the same time. Fails if one of them hangs."""
     with network.watch() as watch:
         started = [watch.start(request) for request in requests]
         runs = [waited(watch, process) for process in started]
@@ -83,7 +83,7 @@ def ended(network: NetworkUnderTest, *requests: TrainRequest) -> list[NetworkRun
 
 
 def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> NetworkRun:
-    """How a run ended; one that does not end breaks the promise."""
+    """Wait for a run to end, for ``patience`` seconds. Fails if it hangs."""
     run: NetworkRun = watch.wait(process, patience)
     if run.returncode is None:
         pytest.fail(
@@ -93,59 +93,59 @@ def waited(watch: Any, process: RankProcess, patience: float = HANGS) -> Network
 
 
 def wait_until(happened: Callable[[], bool]) -> None:
-    """Wait for something that is seen from outside.
-
-    Raises:
-        NotDecidable: where it does not happen.
-    """
+    """Wait for something that is visible from outside. Raises NotDecidable if it does not happen in
+    time."""
     if not look_until(happened, HANGS):
         raise NotDecidable(f"no run came as far as it was to be met within {HANGS:g} s")
 
 
 def right(run: NetworkRun, which: str = "the run") -> None:
-    """A run ended well with the right outputs."""
+    """Assert that a run ended well with the right outputs."""
     assert run.succeeded, f"{which} {run.result.ending}: {last_words(run)}"
     wrong = [f"{name} {how}" for name, how in run.wrong.items()]
     assert not wrong, f"{which} gives wrong outputs: {wrong[0]}"
 
 
 def gave_up(run: NetworkRun) -> None:
-    """A rank that waited too short for others ended, and with an error."""
+    """Assert that a rank whose waiting time passed ended, with an error."""
     assert run.returncode is not None, f"rank 0 still waits after {GANG_HANGS:g} s"
     assert run.returncode != 0, "the gang ended well without rank 1"
 
 
 def named(run: NetworkRun) -> bool:
-    """Whether the variable that says how long ranks wait is named. No document promises that; an
-    error that does not leaves its user without the one thing that helps."""
+    """Whether the output names the variable that sets how long ranks wait.
+
+    No document promises that, but without the name users do not learn what helps.
+    """
     return any(each in run.output for each in (WAIT, "HCCL_CONNECT_TIMEOUT"))
 
 
 def run_once(network: NetworkUnderTest, wanted: Network, which: str = "the run") -> NetworkRun:
-    """One run that has to end well."""
+    """Make one run, and assert that it ends well with the right outputs."""
     (run,) = ended(network, network.request(wanted))
     right(run, which)
     return run
 
 
 def last_words(run: NetworkRun) -> str:
-    """The last line of a run's output that names an error, or else says something.
+    """The last line of a run's output that names an error, else its last line.
 
-    Where it ends with a colon, the next line that says something is what it names.
+    Rules and log lines are skipped. A line that ends with a colon is followed by the next line.
     """
     lines = [line.strip() for line in run.output.splitlines()]
-    said = [line for line in lines if line and not line.startswith(("-", "[W", "[I", "="))]
-    errors = [number for number, line in enumerate(said) if "Error" in line]
+    lines = [line for line in lines if line and not line.startswith(("-", "[W", "[I", "="))]
+    errors = [number for number, line in enumerate(lines) if "Error" in line]
     if not errors:
-        return (said or ["nothing was printed"])[-1][:200]
-    rest = said[errors[-1] : errors[-1] + (2 if said[errors[-1]].endswith(":") else 1)]
-    return " ".join(rest)[:200]
+        return (lines or ["nothing was printed"])[-1][:200]
+    count = 2 if lines[errors[-1]].endswith(":") else 1
+    return " ".join(lines[errors[-1] :][:count])[:200]
 
 
 def recovers(network: NetworkUnderTest, wanted: Network, where: str, between: bool = False) -> None:
-    """The next run is right and leaves everything whole, and the one after it reuses it all.
+    """Assert that the next run is right and leaves a sound cache, and that the last one reuses all
+    of it.
 
-    ``between`` has one more run in between, for damage that is only put off by the first.
+    ``between`` makes one more run in between, for damage that shows only in the second run.
     """
     run_once(network, wanted, f"{where}: the next run")
     if between:
@@ -173,7 +173,7 @@ _STAND = 'echo $PPID > "{worker}"; echo > "{reached}"; head -c 1 < "{go}" > /dev
 
 @contextmanager
 def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]:
-    """Builds stand still before their ``g++`` (``late``: after it) until they are let go."""
+    """Hold builds before their ``g++`` (``late``: after it) until they are released."""
     gxx = shutil.which("g++")
     assert gxx is not None
     with Gate(network.sandbox / f"gate-{late}") as gate:
@@ -189,7 +189,7 @@ def held_linker(network: NetworkUnderTest, late: bool = False) -> Iterator[Held]
 
 
 class Held:
-    """Where builds stand, and the environment that makes them stand there."""
+    """Builds held at their linker, and the environment that has them held."""
 
     def __init__(self, gate: Gate, directory: Path) -> None:
         self.gate = gate
@@ -197,21 +197,18 @@ class Held:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """For a request whose build is to stand."""
+        """For a request whose build is to be held."""
         path = os.environ.get("PATH", os.defpath)
         return {"PATH": f"{self._directory}{os.pathsep}{path}"}
 
     @property
     def worker(self) -> int:
-        """The process id of what started the linker that stands."""
+        """The id of the process that started the held linker."""
         return int((self._directory / "worker").read_text())
 
     def stands(self, patience: float = HANGS) -> None:
-        """Wait until a build stands at its linker, for ``patience`` seconds.
-
-        Raises:
-            NotDecidable: where none does.
-        """
+        """Wait until a build is held, for ``patience`` seconds. Raises NotDecidable if no build is
+        held in time."""
         if not self.gate.wait(time.monotonic() + patience):
             raise NotDecidable("the build did not get to its linker")
 
@@ -252,4 +249,4 @@ ANY_FILE: dict[str, DAMAGE] = {
     "a-dangling-link": _instead(lambda path: path.symlink_to("nowhere")),
     "a-fifo": _instead(os.mkfifo),
 }
-"""What may befall any file of a cache, by name."""
+"""Damage that any file of a cache can take, by name."""

@@ -1,20 +1,44 @@
-"""Operators that differ in one field: a key that leaves it out mixes them up."""
+"""Pairs of operators that differ in one field. A key without that field confuses them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
 from typing import Any
 
 from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
 
+_Shape = tuple[int, ...]
+_ATTRIBUTE_TYPES = {float: "float", int: "int", bool: "bool", str: "string", tuple: "list_int"}
+
 
 def operator_of(
-    kind: str, *shapes: tuple[int, ...], dtype: str = "float32", out: int = 0, **attributes: Any
+    kind: str,
+    *shapes: _Shape,
+    dtype: str = "float32",
+    out_dtype: str = "",
+    outs: tuple[_Shape, ...] = (),
+    format: str = "ND",
+    constant: tuple[int, ...] = (),
+    name: str = "",
+    **attributes: Any,
 ) -> OperatorSpec:
-    """An operator of a type, with inputs of these shapes and one output like input ``out``."""
-    tensors = tuple(TensorDesc.of(dtype, *shape) for shape in shapes)
-    kinds = {float: "float", int: "int", bool: "bool", tuple: "list_int"}
-    given = tuple(Attribute(k, kinds[type(v)], v) for k, v in attributes.items())
-    return OperatorSpec(kind, tensors, (tensors[out],), given)
+    """An operator with inputs of these shapes, and one output like the largest input.
+
+    ``outs`` are other shapes of the outputs. ``constant`` is the value of one more input, of int32.
+    """
+    inputs = [TensorDesc.of(dtype, *shape, format=format) for shape in shapes]
+    if constant:
+        tensor = TensorDesc.of("int32", len(constant))
+        inputs.append(replace(tensor, is_const=True, const_value=constant))
+    outputs = [
+        TensorDesc.of(out_dtype or dtype, *shape, format=format)
+        for shape in outs or [max(shapes, key=prod)]
+    ]
+    named = [
+        Attribute(key, _ATTRIBUTE_TYPES[type(value)], value) for key, value in attributes.items()
+    ]
+    return OperatorSpec(kind, tuple(inputs), tuple(outputs), tuple(named), name=name)
 
 
 NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
@@ -22,7 +46,7 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
     (operator_of("Sub", (6, 4), (6, 4)), operator_of("Sub", (4, 6), (4, 6))),
     (operator_of("Relu", (4, 8)), operator_of("Relu", (4, 8), dtype="float16")),
     (operator_of("Mul", (5, 8), (1, 8)), operator_of("Mul", (5, 8), (5, 1))),
-    (operator_of("Sub", (3, 8), (3, 8)), operator_of("Sub", (1, 8), (3, 8), out=1)),
+    (operator_of("Sub", (3, 8), (3, 8)), operator_of("Sub", (1, 8), (3, 8))),
     (operator_of("SoftmaxV2", (4, 8), axes=(-1,)), operator_of("SoftmaxV2", (4, 8), axes=(0,))),
     (
         operator_of("LeakyRelu", (4, 8), negative_slope=0.1),
@@ -32,4 +56,4 @@ NEIGHBOURS: tuple[tuple[OperatorSpec, OperatorSpec], ...] = (
     (operator_of("Exp", (70000,)), operator_of("Exp", (70000 - 65536,))),
     (operator_of("Neg", (2, 1, 8)), operator_of("Neg", (2, 8))),
 )
-"""Two operators each that differ in one field."""
+"""Each pair differs in one field."""

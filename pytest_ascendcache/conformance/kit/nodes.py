@@ -1,4 +1,4 @@
-"""What the checks of several nodes ask of a shared cache."""
+"""For checks of several nodes that share a cache."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pytest_ascendcache.observation.shared_cache import Moments
 from pytest_ascendcache.operators import OperatorSpec
 
 profiles = pytest.mark.ascend_node_profiles
-"""The mounts a check is for."""
+"""Mark for the profiles of nodes that a check applies to."""
 
 
 @dataclass
 class Shown:
-    """What was seen in the moment it was called; None before."""
+    """Looks when it is called, and keeps what it saw; ``shown`` is ``None`` before that."""
 
     look: Callable[[], bool]
     shown: bool | None = None
@@ -32,7 +32,7 @@ class Shown:
 
 
 def is_served(run: Run, operator: OperatorSpec) -> bool:
-    """Whether a run delivered a kernel that was marked in the cache."""
+    """Whether a run delivered a kernel that was marked in the cache, so a reused one."""
     return run.succeeded and bool(find_canaries(run.model(operator).read_bytes()))
 
 
@@ -43,15 +43,13 @@ def beside(
     second: Moments,
     look: Callable[[], None] = lambda: None,
 ) -> tuple[Run, Run]:
-    """Have ``first`` stand before an operation while ``second`` does all of its work, and let go.
+    """Hold ``first`` before an operation while ``second`` does all of its work. Returns both runs.
 
-    Where ``second`` has to wait for a lock that ``first`` may hold, both go on once it is about to.
-    ``look`` is called when ``first`` stands.
+    If ``second`` has to wait for a lock that ``first`` may hold, both go on as soon as ``second``
+    is about to take it. ``look`` is called while ``first`` is held.
 
-    A toolchain that locks by fcntl cannot have its locks seen on other mounts of this machine.
-
-    Raises:
-        NotDecidable: where ``first`` did not get there.
+    The check is skipped for a toolchain that locks by fcntl, on mounts that do not pass such locks
+    to other mounts of this machine. Raises NotDecidable if ``first`` did not reach the operation.
     """
     if shared.profile is NodeProfile.NFS_DEFAULT and first.locks_by_fcntl:
         pytest.skip(
@@ -74,10 +72,11 @@ def beside(
 def recovers(
     shared: SharedCache, operator: OperatorSpec, cache: CacheUnderTest | None = None
 ) -> str:
-    """What is wrong with the next two compiles of an operator; empty where they succeed with right
-    kernels, and the second reuses. They see the directory itself, or what a node sees of it.
+    """What is wrong with the next two compiles of an operator; empty for nothing.
 
-    Where no lock can be had nothing need be stored, so nothing need be reused.
+    Both have to deliver right kernels, and the second has to reuse, unless the nodes have no locks:
+    then nothing need be stored. ``cache`` is the directory as a node sees it, by default the
+    directory itself.
     """
     cache = cache or shared.backing
     for reuses in (False, True):

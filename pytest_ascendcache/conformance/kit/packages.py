@@ -1,4 +1,4 @@
-"""What the checks of static kernels share: operators, and what must hold of an index."""
+"""For checks of static kernel packages: operators, and what must hold of an index."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 
 from pytest_ascendcache.caches import InstalledKernels, TornIndex
+from pytest_ascendcache.conformance.kit.neighbours import operator_of
 from pytest_ascendcache.contract.simplified_key import KeyTensor, difference, read_key
 from pytest_ascendcache.contract.static_kernel import Index
-from pytest_ascendcache.operators import Attribute, OperatorSpec, TensorDesc
+from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.numbers import FORMAT_NUMBERS, TYPE_NUMBERS
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.operators.simplified_key import simplified_key
@@ -21,20 +22,17 @@ KINDS = ("Abs", "Exp", "Neg", "Relu", "Sigmoid", "Sqrt", "Square", "Tanh")
 
 
 def operator(kind: str, *shape: int, dtype: str = "float32") -> OperatorSpec:
-    """An operator of one input, with the shape of its output."""
-    tensor = TensorDesc.of(dtype, *(shape or (4, 8)))
-    return OperatorSpec(kind, (tensor,), (tensor,))
+    """An operator with one input, whose output has the same shape."""
+    return operator_of(kind, shape or (4, 8), dtype=dtype)
 
 
 def leaky(slope: float) -> OperatorSpec:
     """An operator with an attribute."""
-    tensor = TensorDesc.of("float32", 4, 8)
-    attribute = Attribute("negative_slope", "float", slope)
-    return OperatorSpec("LeakyRelu", (tensor,), (tensor,), (attribute,))
+    return operator_of("LeakyRelu", (4, 8), negative_slope=slope)
 
 
 def differences(index: Index, wanted: Index) -> list[str]:
-    """How an index differs from what it has to be, a line for each kernel."""
+    """How an index differs from the wanted one, a line for each kernel."""
     lines = []
     for key in sorted({*index, *wanted}):
         has, needs = (each[key]["binPath"] if key in each else None for each in (index, wanted))
@@ -46,50 +44,51 @@ def differences(index: Index, wanted: Index) -> list[str]:
 
 
 def told_apart(operators: Iterable[OperatorSpec]) -> list[OperatorSpec]:
-    """The operators that keys can tell apart, each time the first of those that they cannot.
+    """The operators without those that share a key with an earlier one.
 
-    A key has the values of the attributes that an operator names, without their names: it is the
-    same where ``adj_x1`` alone is true and where ``adj_x2`` alone is. The graph engine names all
-    attributes of a prototype. Source: facts ``static-kernel`` section 2.5.
+    A key has the values of an operator's attributes without their names: it is the same if only
+    ``adj_x1`` is true and if only ``adj_x2`` is. The graph engine names all attributes of a
+    prototype. Source: facts ``static-kernel`` section 2.5.
     """
-    first: dict[tuple[Said, tuple[str, ...]], OperatorSpec] = {}
+    first: dict[tuple[KeyContent, tuple[str, ...]], OperatorSpec] = {}
     for each in operators:
         values = [attribute.value for attribute in each.attributes]
         values += [tensor.const_value for tensor in each.inputs if tensor and tensor.is_const]
-        told = (str(int(value)) if isinstance(value, bool) else repr(value) for value in values)
-        first.setdefault((_said(each), (*told,)), each)
+        texts = (str(int(value)) if isinstance(value, bool) else repr(value) for value in values)
+        first.setdefault((_content(each), (*texts,)), each)
     return [*first.values()]
 
 
 def misnamed(index: Index, operators: Iterable[OperatorSpec]) -> list[str]:
-    """Where the keys of an index are not those of the operators, a line for each.
+    """Where the keys of an index do not match the operators, a line for each mismatch.
 
-    A key is read for itself, so that an operator whose key speaks of another one is seen too.
+    Each key is parsed on its own, so a key that describes another operator is noticed too.
     """
     operators = list(operators)
     keys = {key.replace("/d=1,", "/d=0,") for _, key in index}
     read = {key: (reading.type, reading.parameters) for key in keys if (reading := read_key(key))}
-    wanted, found = Counter(map(_said, operators)), Counter(read.values())
+    wanted, found = Counter(map(_content, operators)), Counter(read.values())
     others = [key for key in keys if read[key] not in wanted]
     return [
-        f"{found[_said(each)]} keys say {each}, and {wanted[_said(each)]} are needed"
+        f"{found[_content(each)]} keys say {each}, and {wanted[_content(each)]} are needed"
         + _nearest(each, others)
         for each in operators
-        if found[_said(each)] != wanted[_said(each)]
+        if found[_content(each)] != wanted[_content(each)]
     ] + [f"the key {key} says none of the operators" for key in others]
 
 
 def _nearest(operator: OperatorSpec, keys: Iterable[str]) -> str:
-    """In which field the key that is most like an operator's differs from it."""
+    """The field in which the most similar key differs from the operator's."""
     own = simplified_key(OperatorInfo.of(operator))
     alike = [difference(own, key) for key in keys if key.startswith(f"{operator.type}/")]
     return f" (the nearest differs in {min(alike, key=len)})" if alike else ""
 
 
-Said = tuple[str, tuple[tuple[KeyTensor, ...], ...]]
+KeyContent = tuple[str, tuple[tuple[KeyTensor, ...], ...]]
+"""What a key says of an operator: its type, and the tensors of each parameter."""
 
 
-def _said(operator: OperatorSpec) -> Said:
+def _content(operator: OperatorSpec) -> KeyContent:
     info = OperatorInfo.of(operator)
     return info.type, tuple(
         tuple(
@@ -106,10 +105,10 @@ def _said(operator: OperatorSpec) -> Said:
 
 
 def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
-    """What a process that reads the index now would stumble over.
+    """The problems that a process would have that reads the index now.
 
-    ``always`` has to be in it; every kernel it names has to be there and whole, or of them just
-    one, the ``only``-th.
+    The index has to contain ``always``, and every kernel that it names has to exist and be
+    complete. ``only`` limits this to one kernel, by number.
     """
     installed = InstalledKernels(opp)
     try:
@@ -121,7 +120,7 @@ def faults_of(opp: Path, always: Index, only: int | None = None) -> list[str]:
     entries = list(index.items())
     for key, entry in entries if only is None else [entries[only % len(entries)]]:
         problems = installed.problems(entry)
-        # A kernel may go once the index that named it was read; not while it names it.
+        # A kernel may be removed after the index was read, but not while the index names it.
         if problems and _still_names(installed, key, entry["binPath"]):
             return problems
     return []
@@ -136,24 +135,24 @@ def _still_names(installed: InstalledKernels, key: tuple[str, str], path: str) -
 
 @contextmanager
 def reader(opp: Path, always: Index) -> Iterator[list[str]]:
-    """A thread that reads the index all the time; yields the list of what it found wrong.
+    """Read the index in a thread all the time; yields the list of problems found so far.
 
-    Something has to be installed, ``always``. One kernel a time is looked at, so that the reader
-    leaves room for what it watches.
+    ``always`` must be installed already. Each pass checks one kernel, so that the reader does not
+    slow down what it watches.
     """
-    found: list[str] = []
+    problems: list[str] = []
     done = threading.Event()
 
     def read() -> None:
         for number in count():
-            if done.is_set() or found:
+            if done.is_set() or problems:
                 return
-            found.extend(faults_of(opp, always, number))
+            problems.extend(faults_of(opp, always, number))
 
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        yield found
+        yield problems
     finally:
         done.set()
         thread.join()

@@ -1,4 +1,4 @@
-"""What a stress run is judged by, on one machine as on several nodes."""
+"""Judging a stress run, on one machine or on several nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_ascendcache.stress import Campaign, Undecided
 
 
 def judge(cache: CacheUnderTest, campaign: Campaign) -> None:
-    """Carry a stress run out, and fail with its first violation and its story."""
+    """Carry out a stress run, and fail with its first violation."""
     try:
         result = campaign.run()
     except Undecided as reason:
@@ -19,11 +19,9 @@ def judge(cache: CacheUnderTest, campaign: Campaign) -> None:
     for each in result.sightings:
         cache.evidence.saw(each.harm, each.what)
     if result.violations:
-        # A message is the reason for the verdict; the story is told once, as notes.
+        # The message is the reason for the verdict; the notes tell the story of the run.
         notes += result.story
-        number, steps = len(result.violations), result.history.steps
+        number, steps, first = len(result.violations), result.history.steps, result.violations[0]
         if number == 1:
-            pytest.fail(f"1 violation, in a run of {steps} steps: {result.violations[0]}")
-        pytest.fail(
-            f"{number} violations in a run of {steps} steps, the first: {result.violations[0]}"
-        )
+            pytest.fail(f"1 violation, in a run of {steps} steps: {first}")
+        pytest.fail(f"{number} violations in a run of {steps} steps, the first: {first}")

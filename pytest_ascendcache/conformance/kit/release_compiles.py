@@ -18,8 +18,8 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE
 
 @dataclass(frozen=True)
 class Fresh:
-    """Kernels of a compile no cache had a part in, by operator, and what was done for them
-    in ``sandbox``."""
+    """Kernels of a compile without a cache, by operator, and the steps that made them in
+    ``sandbox``."""
 
     kernels: Mapping[str, KernelDigest]
     steps: tuple[Step, ...]
@@ -27,7 +27,7 @@ class Fresh:
 
 
 class ReleaseCompiles:
-    """Compiles the operators of a release with its options; every one in one start.
+    """Compiles the operators of a release with its options, all in one run.
 
     ``remembered`` keeps fresh kernels for the release's other checks.
     """
@@ -50,7 +50,7 @@ class ReleaseCompiles:
             known = Fresh(kernels, steps, str(self.cache.sandbox))
             self._remembered[self.release.path] = known
         else:
-            # The commands that would do the same here.
+            # Show the commands as they would read in this sandbox.
             here = str(self.cache.sandbox)
             self.cache.evidence.steps += [
                 replace(step, command=step.command.replace(known.sandbox, here))
@@ -59,17 +59,14 @@ class ReleaseCompiles:
         return known.kernels
 
     def confirm(self) -> None:
-        """Compile fresh once more: what differs between two such compiles tells nothing.
-
-        Raises:
-            NotDecidable: where the two differ.
-        """
+        """Compile fresh once more. Raises NotDecidable if the two fresh compiles differ, so
+        differences mean nothing."""
         first, second = self.fresh(), self._fresh()
         if differing := [first[key].operator for key in first if first[key] != second[key]]:
             raise NotDecidable(f"two fresh compiles give different kernels of {differing[0]}")
 
     def compile(self, cache: CacheUnderTest, mode: CacheMode) -> Run:
-        """One start that compiles every operator, watched."""
+        """Compile every operator in one watched run."""
         return cache.compile(
             *self.operators.values(),
             mode=mode,
@@ -80,7 +77,7 @@ class ReleaseCompiles:
 
     def request(self, rank: int) -> CompileRequest:
         """The compile of one card among several."""
-        card = {"RANK_ID": str(rank), "DEVICE_ID": str(rank), "RANK_SIZE": str(self.release.cards)}
+        card = card_environment(rank, self.release.cards)
         return self.cache.request(
             *self.operators.values(),
             mode=CacheMode.ENABLE,
@@ -90,11 +87,8 @@ class ReleaseCompiles:
         )
 
     def unlike_fresh(self, run: Run, who: str) -> list[Problem]:
-        """Operators whose delivered kernel is not the fresh one, as ``who`` got it.
-
-        Raises:
-            NotDecidable: where fresh compiles differ among themselves.
-        """
+        """Operators whose delivered kernel is not the fresh one; ``who`` names the run. Raises
+        NotDecidable if two fresh compiles differ."""
         fresh = self.fresh()
         delivered = {key: run.unmarked_sha256(each) for key, each in self.operators.items()}
         unlike = [key for key in fresh if fresh[key].sha256 != delivered[key]]
@@ -109,7 +103,7 @@ class ReleaseCompiles:
         ]
 
     def served(self, run: Run) -> str:
-        """How many operators were served, in words."""
+        """Says how many kernels came from the cache."""
         if run.marked is None:
             return "which kernels were served cannot be told"
         served = sum(bool(run.served_from(each)) for each in self.operators.values())
@@ -126,12 +120,16 @@ def _digest(run: Run, operator: OperatorSpec) -> KernelDigest:
     return KernelDigest(str(operator), sha256(kernel), len(kernel))
 
 
-def release_tables(release: Release, toolchain: Toolchain | None) -> ImplModeTables | None:
-    """The tables of implementation modes the release is compiled with: those of the operator
-    package it names, else those of the toolchain, if one is named; ``None`` where there are none.
+def card_environment(rank: int, cards: int) -> dict[str, str]:
+    """The variables that tell a process which card of how many it compiles for."""
+    return {"RANK_ID": str(rank), "DEVICE_ID": str(rank), "RANK_SIZE": str(cards)}
 
-    Raises:
-        NotDecidable: where a table is missing.
+
+def release_tables(release: Release, toolchain: Toolchain | None) -> ImplModeTables | None:
+    """The tables of implementation modes that a release is compiled with.
+
+    These are the tables of the operator package that the release names, else the toolchain's.
+    Returns ``None`` if neither has any. Raises NotDecidable if a table is missing.
     """
     package = release.kernel_environment.get("ASCEND_OPP_PATH", "")
     directory = Path(package) / IMPL_MODE

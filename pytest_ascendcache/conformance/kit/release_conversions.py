@@ -1,4 +1,4 @@
-"""A release's own command, run in a sandbox: conversions, shared by the checks of one release."""
+"""Conversions with a release's own command in a sandbox, shared by the checks of one release."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ascendcache.caches import Canary, Snapshot
 from pytest_ascendcache.conformance.kit.conversion_shelf import (
+    Conversion,
     ConversionShelf,
-    Made,
     Place,
     code_stamp,
 )
+from pytest_ascendcache.conformance.kit.release_compiles import card_environment
 from pytest_ascendcache.contract import CacheMode
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable
-from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.observation.model_file import (
     KernelDifference,
-    ModelKernel,
     ModelParts,
     differences,
     take_apart,
@@ -37,51 +37,28 @@ from pytest_ascendcache.release import (
     read_digests,
     soc_directory,
 )
-from pytest_ascendcache.toolchains import (
-    ConvertRequest,
-    ConvertResult,
-    KernelRunError,
-    ModelConverter,
-)
+from pytest_ascendcache.toolchains import ConvertRequest, KernelRunError, ModelConverter
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 AT_ONCE = 16
-"""Conversions at once at the most: the cards of one server."""
+"""The most conversions at once: the cards of one server."""
 
 _ANNOUNCED = 10.0
-"""Seconds from which on a conversion is worth saying how many more there are."""
+"""Seconds that a conversion takes before the user is told how many more will follow."""
 
 FRESH = "fresh"
-"""The conversion that all others are compared with: no cache had a part in it."""
+"""Name of the conversion without a cache, which all others are compared with."""
 
 _SHELL = re.compile("ASCEND_|LD_LIBRARY_PATH$|PATH$|PYTHONPATH$")
-"""Variables of the shell that say which toolchain, of which parts, an atc is."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """One conversion: its result and what it made, ``None`` where it failed. ``source`` says in
-    words where its kernels come from, ``run`` which run of pytest made it."""
-
-    source: str
-    result: ConvertResult
-    parts: ModelParts | None
-    step: Step
-    run: str
-
-    @property
-    def model(self) -> Path:
-        """The ``.om`` file of a conversion that succeeded."""
-        assert self.result.model is not None
-        return self.result.model
+"""Variables of the shell that decide which toolchain an ``atc`` belongs to."""
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """Conversions at once, of those that follow one another on one cache; ``cards`` is how many
-    there are, 0 for one that is not told its card."""
+    """One conversion on a cache, or several at once. ``cards`` is the number of cards that convert
+    at once, 0 for a single conversion without a card's variables."""
 
     name: str
     source: str
@@ -90,7 +67,7 @@ class _Stage:
 
 
 class ReleaseConversions:
-    """Converts a release's model in every way it may be served; each way once a session."""
+    """Converts a release's model with every state of the cache, each once a session."""
 
     def __init__(
         self,
@@ -109,47 +86,40 @@ class ReleaseConversions:
         self._converter: ModelConverter = converter
 
     def fresh(self) -> Conversion:
-        """The conversion with the cache disabled and nothing in it.
-
-        Raises:
-            NotDecidable: where the release's command fails, leaves no model, or the model carries
-                no kernel that can be found.
-        """
+        """The conversion with the cache disabled and empty. Raises NotDecidable if the release's
+        command fails or leaves no model, or no kernel is found in the model."""
         is_first = self.release.path not in self._shelf.announced
         if is_first:
             self._shelf.announced.add(self.release.path)
             self._announce_earlier()
-        (found,) = self._converted(FRESH, [_Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)])
-        is_new = found.run == self._shelf.run
-        if is_first and is_new and found.result.seconds >= _ANNOUNCED:
+        stage = _Stage(FRESH, "a fresh conversion", CacheMode.DISABLE)
+        (fresh,) = self._converted(FRESH, [stage])
+        is_new = fresh.run == self._shelf.run
+        if is_first and is_new and fresh.result.seconds >= _ANNOUNCED:
             self._announce(
-                f"{self.release.name}: one conversion takes {found.result.seconds:.0f} s; "
+                f"{self.release.name}: one conversion takes {fresh.result.seconds:.0f} s; "
                 f"{self._others} more follow"
             )
-        if found.parts is None:
-            raise NotDecidable(f"the release's command {found.result.failure}")
-        if not found.parts.kernels:
+        if fresh.parts is None:
+            raise NotDecidable(f"the release's command {fresh.result.failure}")
+        if not fresh.parts.kernels:
             raise NotDecidable(
-                f"the model {found.model.name} carries no ELF object, so its kernels cannot be "
+                f"the model {fresh.model.name} carries no ELF object, so its kernels cannot be "
                 "told from the rest of it"
             )
-        return found
+        return fresh
 
     def fresh_again(self) -> Conversion:
-        """A second one like it.
-
-        Raises:
-            NotDecidable: as :meth:`fresh`.
-        """
+        """A second conversion like :meth:`fresh`, which raises for the same reasons."""
         self.fresh()
         stage = _Stage("again", "a second fresh conversion", CacheMode.DISABLE)
-        (found,) = self._converted("again", [stage])
-        if found.parts is None:
-            raise NotDecidable(f"a second run of the release's command {found.result.failure}")
-        return found
+        (again,) = self._converted("again", [stage])
+        if again.parts is None:
+            raise NotDecidable(f"a second run of the release's command {again.result.failure}")
+        return again
 
     def new_cache(self) -> list[Conversion]:
-        """Into a new cache, and again from it; and under force, where the release is."""
+        """Conversions into a new cache, from it, and, if the release is forced, under force."""
         stages = [
             _Stage("cold", "a conversion into a new cache", CacheMode.ENABLE),
             _Stage("warm", "a conversion from a warm cache", CacheMode.ENABLE),
@@ -159,42 +129,36 @@ class ReleaseConversions:
         return self._converted("new-cache", stages, watched=True)
 
     def shipped(self) -> list[Conversion]:
-        """From a copy of each cache that goes with the release and has its SoC.
-
-        Raises:
-            NotDecidable: for a cache that changes while it is copied.
-        """
-        found: list[Conversion] = []
+        """A conversion from a copy of each shipped cache that has entries for the release's chip.
+        Raises NotDecidable if a cache changes while it is copied."""
+        conversions: list[Conversion] = []
         for place in self.release.caches:
             if soc_directory(place, self.release.soc) is not None:
                 stage = _Stage("shipped", f"a conversion from {place}", CacheMode.ENABLE)
-                found += self._converted("shipped", [stage], watched=True, shipped=place)
-        return found
+                conversions += self._converted("shipped", [stage], watched=True, shipped=place)
+        return conversions
 
     def together(self, cards: int) -> list[Conversion]:
-        """As many at once as there are cards, with one new cache."""
+        """One conversion for each card, all at once, with one new cache."""
         stage = _Stage("cards", "one of the conversions at once", CacheMode.ENABLE, cards)
         return self._converted("cards", [stage], watched=True)
 
     def unlike_fresh(self, conversion: Conversion, who: str = "") -> list[Problem]:
-        """Where a conversion's kernels are not those of a fresh one.
-
-        Raises:
-            NotDecidable: where two fresh conversions differ in the same kernels.
-        """
+        """How a conversion's kernels differ from those of a fresh one. Raises NotDecidable if two
+        fresh conversions differ in the same kernels."""
         who = who or conversion.source
         if conversion.parts is None:
             how = f"{who} {conversion.result.failure}"
             return [Problem(how, "a model, as the same command makes without a cache")]
-        found = differences(conversion.parts, self._fresh_parts)
-        if found:
+        unlike = differences(conversion.parts, self._fresh_parts)
+        if unlike:
             again = self.fresh_again().parts
             assert again is not None
             unstable = {each.name for each in differences(again, self._fresh_parts)}
-            if shared := [each.name for each in found if each.name in unstable]:
+            if shared := [each.name for each in unlike if each.name in unstable]:
                 raise NotDecidable(f"two fresh conversions give different kernels {shared[0]}")
-        # What a cache served comes first: it names the entry to look at.
-        return [_told(each, who) for each in sorted(found, key=lambda each: each.found is None)]
+        # Kernels that the model has come first: such a line names the entry they came from.
+        return [_problem(each, who) for each in sorted(unlike, key=lambda each: each.found is None)]
 
     @property
     def _fresh_parts(self) -> ModelParts:
@@ -203,7 +167,7 @@ class ReleaseConversions:
         return parts
 
     def served(self, conversion: Conversion) -> str:
-        """How many of a conversion's kernels came from the cache, in words."""
+        """Says how many of a conversion's kernels came from the cache."""
         if conversion.parts is None or not self.cache.marks:
             return "which kernels were served cannot be told"
         kernels = conversion.parts.kernels
@@ -220,11 +184,8 @@ class ReleaseConversions:
     def outputs(
         self, conversion: Conversion, inputs: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
-        """What a model gives for the sample inputs; each model is run once.
-
-        Raises:
-            KernelRunError: where it cannot be run.
-        """
+        """The outputs of a model for the sample inputs; each model is run once. Raises
+        KernelRunError if the model cannot be run."""
         known = self._shelf.outputs
         key = (conversion.model, _digest(inputs))
         if key not in known:
@@ -234,9 +195,10 @@ class ReleaseConversions:
     def depends_on(
         self, inputs: Mapping[str, NDArray[Any]], outputs: Mapping[str, NDArray[Any]]
     ) -> bool:
-        """Positive control: whether the fresh model gives other bits for other inputs, the same
-        elements from last to first or zeros. Equal outputs of two models say nothing without it.
-        A run that fails for these inputs is no proof of it.
+        """Positive control: whether the fresh model's outputs depend on its inputs.
+
+        Without it, equal outputs of two models mean nothing. The other inputs are the same elements
+        in reverse order, and zeros; a run that fails with them proves nothing.
         """
         import numpy as np
 
@@ -244,19 +206,19 @@ class ReleaseConversions:
         for change in changes:
             other = {name: np.ascontiguousarray(change(value)) for name, value in inputs.items()}
             try:
-                found = self._converter.run_model(self.fresh().model, other)
+                changed = self._converter.run_model(self.fresh().model, other)
             except KernelRunError:
                 continue
             if any(
-                name in found and found[name].tobytes() != value.tobytes()
+                name in changed and changed[name].tobytes() != value.tobytes()
                 for name, value in outputs.items()
             ):
                 return True
         return False
 
     def note_cost(self) -> None:
-        """Tell under the rule how many conversions were made, and how long they took."""
-        every = [each for found in self._made.values() for each in found]
+        """Note for the report how many conversions were made, and how long they took."""
+        every = list(chain.from_iterable(self._made.values()))
         seconds = max(each.result.seconds for each in every)
         note = f"{self.release.name}: {len(every)} conversions, {seconds:.1f} s the longest"
         self.cache.evidence.notes.append(note)
@@ -268,7 +230,7 @@ class ReleaseConversions:
             )
 
     def _announce_earlier(self) -> None:
-        """Tell of what an interrupted run finished."""
+        """Announce the conversions that an interrupted run finished."""
         count, seconds = self._shelf.earlier()
         if count:
             self._announce(
@@ -279,7 +241,7 @@ class ReleaseConversions:
 
     @property
     def _others(self) -> int:
-        """How many conversions follow the first one at the most."""
+        """The most conversions that may follow the first one."""
         cards = min(self.release.cards, AT_ONCE)
         return 3 + self._is_forced + len(self.release.caches) + (cards if cards > 1 else 0)
 
@@ -288,13 +250,12 @@ class ReleaseConversions:
         return self.release.options.get("op_compiler_cache_mode") == CacheMode.FORCE.value
 
     def _requests(self, place: Place, stage: _Stage, watched: bool) -> list[ConvertRequest]:
-        """The conversions of a stage; each has a directory of its own."""
+        """The conversions of a stage, each in its own directory."""
         ranks = range(min(stage.cards, AT_ONCE)) if stage.cards else [None]
         requests = []
         for rank in ranks:
             own = place.directory / stage.name / ("" if rank is None else f"card{rank}")
-            number = str(rank)
-            card = {"RANK_ID": number, "DEVICE_ID": number, "RANK_SIZE": str(stage.cards)}
+            card = {} if rank is None else card_environment(rank, stage.cards)
             requests.append(
                 ConvertRequest(
                     options=self.release.conversion_options,
@@ -303,10 +264,7 @@ class ReleaseConversions:
                     output=own / "out" / "model",
                     work=own / "work",
                     home=own / "home",
-                    environment={
-                        **self.release.conversion_environment,
-                        **({} if rank is None else card),
-                    },
+                    environment={**self.release.conversion_environment, **card},
                 )
             )
         return requests
@@ -318,11 +276,11 @@ class ReleaseConversions:
         watched: bool = False,
         shipped: Path | None = None,
     ) -> list[Conversion]:
-        """Conversions that follow one another on one cache: made, or found where they are kept.
-        ``watched`` marks the cache first; it begins as a copy of ``shipped``, or empty.
+        """Conversions that follow one another on one cache, made now or read from their records.
 
-        Raises:
-            NotDecidable: where what is converted changes meanwhile.
+        The cache starts as a copy of ``shipped``, or empty. ``watched`` has all stages use this
+        cache, and marks it before each. Raises NotDecidable if a file that the command reads
+        changes meanwhile.
         """
         content = Snapshot.take(shipped) if shipped is not None else Snapshot({})
         digests = {path: each.sha256 or each.target for path, each in content.files.items()}
@@ -330,24 +288,24 @@ class ReleaseConversions:
         key = self._key(conversions, (str(shipped), digests))
         every: list[Conversion] = []
         with self._shelf.place(name, key) as place:
-            is_live, number = False, 0
+            is_live, number = False, 0  # live: the cache is as the earlier stages left it
             while number < len(stages):
-                stage, is_last = stages[number], number + 1 == len(stages)
+                stage = stages[number]
                 requests = self._requests(place, stage, watched)
                 made = place.found(stage.name, requests)
                 if made is None:
                     if not is_live and not (number and place.resume(stage.name)):
                         place.begin()
                         every.clear()
-                        stage, number, is_last = stages[0], 0, len(stages) == 1
+                        stage, number = stages[0], 0
                         requests = self._requests(place, stage, watched)
                         if shipped is not None:
                             self._copy(shipped, place.cache, content)
                     is_live = True
                     made = self._convert(requests, place.cache if watched else None)
-                    self._see_unchanged()
-                    place.keep(stage.name, made, others_follow=watched and not is_last)
-                every += [_conversion(stage.source, each) for each in made]
+                    self._ensure_unchanged()
+                    place.keep(stage.name, made, watched and stage is not stages[-1])
+                every += [replace(each, source=stage.source) for each in made]
                 number += 1
             self._made[place.directory] = every
         evidence = self.cache.evidence
@@ -357,7 +315,7 @@ class ReleaseConversions:
                 evidence.steps.append(each.step)
         return every
 
-    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Made]:
+    def _convert(self, requests: Sequence[ConvertRequest], root: Path | None) -> list[Conversion]:
         marks: Mapping[str, Canary] = {}
         if root is not None:
             watched = self.cache.elsewhere(root)
@@ -366,7 +324,7 @@ class ReleaseConversions:
         results = self._converter.convert_together(requests)
         self.cache.evidence.starts += len(results)
         return [
-            Made(
+            Conversion(
                 result,
                 take_apart(result.model, marks) if result.succeeded and result.model else None,
                 self._shelf.run,
@@ -375,9 +333,9 @@ class ReleaseConversions:
         ]
 
     def _key(self, stages: object, cache: object) -> dict[str, object]:
-        """All that conversions depend on, as plain data."""
-        toolchain, words = self.cache.toolchain, self._converter.converting_command()
-        stamps = [(each, _stamp(Path(each))) for each in words]
+        """Everything that conversions depend on, as plain data."""
+        toolchain, command = self.cache.toolchain, self._converter.converting_command()
+        stamps = [(each, _stamp(Path(each))) for each in command]
         shell = {key: value for key, value in os.environ.items() if _SHELL.match(key)}
         return {
             "stages": stages,
@@ -391,18 +349,15 @@ class ReleaseConversions:
 
     @cached_property
     def _read(self) -> dict[str, str]:
-        """What the command reads, by digest, as it is at the beginning of the check."""
+        """Digests of the files that the command reads, as they are when the check begins."""
         try:
             return read_digests(self.release)
         except OSError as error:
             raise NotDecidable(f"{error.filename} cannot be read ({error.strerror})") from None
 
-    def _see_unchanged(self) -> None:
-        """See that what the command read is what it was.
-
-        Raises:
-            NotDecidable: naming what is not.
-        """
+    def _ensure_unchanged(self) -> None:
+        """Make sure that the files the command reads did not change. Raises NotDecidable if one of
+        them changed; the message names it."""
         before = self._read
         del self._read
         for path in sorted({*before, *self._read}):
@@ -422,18 +377,6 @@ class ReleaseConversions:
             )
 
 
-def _conversion(source: str, made: Made) -> Conversion:
-    result, parts = made.result, made.parts
-    step = Step(
-        command=result.command,
-        ending=result.ending,
-        outcomes=() if parts is None else (f"{source}: {len(parts.kernels)} kernels",),
-        changes={},
-        output="" if result.succeeded else result.output,
-    )
-    return Conversion(source, result, parts, step, made.run)
-
-
 def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(inputs.items()):
@@ -443,22 +386,19 @@ def _digest(inputs: Mapping[str, NDArray[Any]]) -> str:
 
 
 def _stamp(path: Path) -> list[int]:
-    """Size and time of a program's file; empty for a word that is none."""
+    """Size and modification time of a program's file; empty for an argument that is no file."""
     if not path.is_file():
         return []
     info = path.stat()
     return [info.st_size, info.st_mtime_ns]
 
 
-def _told(difference: KernelDifference, who: str) -> Problem:
+def _problem(difference: KernelDifference, who: str) -> Problem:
     found, wanted = difference.found, difference.wanted
     if found is None:
         return Problem(f"{who} lacks {wanted}", "every kernel of a fresh conversion")
     entry = f" from the entry {found.served_from}" if found.served_from else ""
     if wanted is None:
         return Problem(f"{who} has {found}{entry} too many", "no kernel but a fresh conversion's")
-    return Problem(f"{who} has {found}{entry}", _shown(wanted))
-
-
-def _shown(kernel: ModelKernel) -> str:
-    return f"sha256 {kernel.sha256[:16]}..., {kernel.size} bytes, as a fresh conversion has"
+    fresh = f"sha256 {wanted.sha256[:16]}..., {wanted.size} bytes, as a fresh conversion has"
+    return Problem(f"{who} has {found}{entry}", fresh)

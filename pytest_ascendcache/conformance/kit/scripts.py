@@ -1,4 +1,4 @@
-"""What the checks of a user's script share."""
+"""For checks of a user's TorchAir script: what its run left, and what op_compiler was asked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,8 @@ from pytest_ascendcache.toolchains.torchair import Card
 
 
 def compiled(run: WatchedRun) -> None:
-    """A script that compiles nothing where it should is not about static kernels.
-
-    Raises:
-        NotDecidable: where it is not.
-    """
+    """Make sure that the script compiled static kernels. Raises NotDecidable if it left no
+    package."""
     if not any(run.work.rglob("*.run")):
         raise NotDecidable(
             "the script left no package in its working directory: it has to compile static "
@@ -30,11 +27,8 @@ def compiled(run: WatchedRun) -> None:
 
 
 def served(run: WatchedRun) -> None:
-    """A package was installed, and the index read after that.
-
-    Raises:
-        NotDecidable: where no verdict about packages can rest on this run.
-    """
+    """Make sure that a package was installed, and that the index was read after that. Raises
+    NotDecidable if this run allows no verdict about packages."""
     compiled(run)
     if not run.compiler.installed:
         raise NotDecidable(
@@ -46,52 +40,54 @@ def served(run: WatchedRun) -> None:
 
 
 def folders(work: Path) -> list[Path]:
-    """The folders of every compile, in order of time: by what they hold, under whichever root."""
-    found = [
+    """The output folders of every compile, under any root, in order of time.
+
+    A folder is recognised by its contents, whatever its name.
+    """
+    compiled = [
         each
         for root in ROOTS
         for each in (work / root).glob("*_outputs")
         if any(each.glob("*_debug")) or any(each.glob("*.run"))
     ]
-    return sorted(found, key=lambda each: each.name)
+    return sorted(compiled, key=lambda each: each.name)
 
 
 def compiles(work: Path) -> list[int]:
-    """How many compiles each process has begun, by the process ids in the folders' names."""
-    begun = [
-        found["pid"]
+    """How many compiles each process has started, by the process ids in the folders' names."""
+    pids = [
+        match["pid"]
         for root in ROOTS
         for each in (work / root).glob("*_outputs")
         for names in TREES
-        if (found := names.outputs.fullmatch(each.name))
+        if (match := names.outputs.fullmatch(each.name))
     ]
-    return list(Counter(begun).values())
+    return list(Counter(pids).values())
 
 
 def reads_after(card: Card, moment: float) -> bool:
-    """Whether the next a card does after an install is to read the index, and not to write the
-    operators of its next compile."""
+    """Whether a card reads the index after an installation, before it writes the operators of its
+    next compile."""
     for each in card.openings():
         if each.moment > moment:
             if each.to_read and each.path.name == INDEX:
                 return True
-            if not each.to_read and each.path.suffix == ".json" and _is_dumped(each.path):
+            dumped = any(root in each.path.parts for root in ROOTS)
+            if not each.to_read and each.path.suffix == ".json" and dumped:
                 return False
     return False
 
 
-def _is_dumped(path: Path) -> bool:
-    return any(root in path.parts for root in ROOTS)
-
-
 def is_named(folder: Path) -> bool:
-    """Whether a folder of a compile is named as the document or later versions have it."""
+    """Whether the output folder of a compile has a name of the document or of later versions."""
     return any(names.outputs.fullmatch(folder.name) for names in TREES)
 
 
 def _parts(folder: Path, suffix: str) -> Iterator[Path]:
-    """The operator information in the sub-folders whose names end so; ``""`` for target operators,
-    in a folder that is a number."""
+    """The operator information in the sub-folders whose names end in ``suffix``.
+
+    An empty suffix selects the target operators, whose folder name is a number.
+    """
     for part in folder.iterdir():
         named = part.name.isdigit() if not suffix else part.name.endswith(suffix)
         if part.is_dir() and named:
@@ -99,17 +95,13 @@ def _parts(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def dumped(folder: Path, *suffixes: str) -> set[str]:
-    """What was dumped of a compile, as text; files of one text are one operator."""
+    """The operator information that a compile dumped, as text; equal texts are one operator."""
     return {path.read_text() for suffix in suffixes for path in _parts(folder, suffix)}
 
 
 def keys_of(folder: Path) -> set[tuple[str, str]]:
-    """Types and keys of what a compile was dumped for: of its target operators, and of those that
-    are meant for op_compiler.
-
-    Raises:
-        NotDecidable: where a file cannot be read.
-    """
+    """Types and keys of a compile's target operators and of those meant for op_compiler. Raises
+    NotDecidable if a file cannot be read."""
     keys = set()
     try:
         for suffix in ("", "_opcompile"):
@@ -122,11 +114,8 @@ def keys_of(folder: Path) -> set[tuple[str, str]]:
 
 
 def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
-    """Types and keys of the operators op_compiler was given.
-
-    Raises:
-        NotDecidable: where a file cannot be read.
-    """
+    """Types and keys of the operators that op_compiler was asked to compile. Raises NotDecidable if
+    a file cannot be read."""
     calls = range(1, len(run.compiler.callers) + 1)
     try:
         infos = [read_opinfo(path) for call in calls for path in run.compiler.asked(call)]
@@ -136,7 +125,8 @@ def keys_asked(run: WatchedRun) -> set[tuple[str, str]]:
 
 
 def asked_again(run: WatchedRun) -> set[str]:
-    """Operators op_compiler was given in more than one call of one run that installed them."""
+    """Operators that op_compiler was asked for in more than one call of a run that installed
+    them."""
     seen: set[str] = set()
     again: set[str] = set()
     for call in range(1, len(run.compiler.callers) + 1):
@@ -147,7 +137,7 @@ def asked_again(run: WatchedRun) -> set[str]:
 
 
 def lines_beside(run: WatchedRun, well: WatchedRun) -> list[str]:
-    """Lines it printed that are not, but for numbers, those of a run that went well."""
+    """Lines that a run printed and a run that went well did not, numbers aside."""
 
     def plain(line: str) -> str:
         return "".join(each for each in line if not each.isdigit())

@@ -1,7 +1,7 @@
-"""Entries of given sizes and ages, for the stories about limits and aging.
+"""Entries of chosen sizes and ages, for checks of limits and aging.
 
-Sizes are those of sparse files, which cost no space; ages are set through file times, never
-waited for. An entry's last access is set on both of its files right before a run.
+Objects are sparse files, which cost no space. Ages are set through file times, never waited for.
+The last access of an entry is set on both of its files right before a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,13 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_time_of
-from pytest_ascendcache.contract import AgedEntry, Aging, CacheLimits, expected_aging
+from pytest_ascendcache.contract import (
+    AgedEntry,
+    Aging,
+    CacheLimits,
+    CacheMode,
+    expected_aging,
+)
 from pytest_ascendcache.contract.aging import (
     ENV_RATIO,
     ENV_SIZE,
@@ -29,6 +35,7 @@ from pytest_ascendcache.contract.aging import (
 )
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation import CacheUnderTest, NotDecidable, Run
+from pytest_ascendcache.operators import OperatorSpec
 
 KILOBYTE = 1024
 HOUR = 3600.0
@@ -36,25 +43,25 @@ _HEAD = b"\x7fELF, an entry nobody asks for"
 HUNDREDS = tuple(chr(0x4E00 + number) for number in range(300))
 """Names of 300 entries, of one character each."""
 ORPHANS = ("object-alone", "metadata-alone", "unreadable-metadata", "temporary", "pre-compile")
-"""What lies in a cache and is no whole entry."""
+"""Kinds of files in a cache that are no complete entry."""
 
 
 class Shelf:
-    """The entries put into one SoC's directory beside those of real operators, by name."""
+    """Named entries in one chip's directory, next to those of real operators."""
 
     def __init__(self, cache: CacheUnderTest, soc: str | None = None) -> None:
         self.soc = soc or cache.options.soc
         self._directory = cache.layout.soc(self.soc)
         self._prefix = f"{self._directory.relative_to(cache.root)}/"
         self._cache = cache
-        self._laid: dict[str, tuple[int, float]] = {}
+        self._laid: dict[str, tuple[int, float]] = {}  # name -> bytes, seconds idle
         self._since = time.time()
         self._on_the_mount = False
 
     def lay(self, names: Iterable[str], size: int, *hours: float) -> Shelf:
-        """Put in one entry a name, of ``size`` bytes in all, last accessed so many hours ago.
+        """Add an entry of ``size`` bytes for each name, last accessed this many hours ago.
 
-        Modification times run the other way: the longest unused one is the youngest file.
+        Modification times are in reverse order: the entry that is idle longest is the newest file.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
         for name, ago in zip(names, hours, strict=True):
@@ -71,7 +78,10 @@ class Shelf:
         return self
 
     def orphan(self, name: str, kind: str, size: int, hours: float) -> tuple[Path, ...]:
-        """Leave ``size`` bytes that are no whole entry, one of :data:`ORPHANS`; the files."""
+        """Leave ``size`` bytes that are no complete entry, of a kind in :data:`ORPHANS`.
+
+        Returns the files.
+        """
         self.lay(name, size, hours)
         del self._laid[name]
         entry = self.entry(name)
@@ -97,21 +107,23 @@ class Shelf:
         return (path,)
 
     def on_the_mount(self) -> None:
-        """Leave access times to the mount, also below a directory that keeps none of them."""
+        """Let the mount keep access times of these entries, even if their directory has noatime."""
         self._on_the_mount = True
         for name in self._laid:
             for path in self._files(name):
                 keep_access_time_of(path, keep=True)
 
     def resting(self) -> dict[Path, int]:
-        """When each file of an idle entry was last accessed, in whole seconds, where access times
-        are left to the mount."""
+        """The access time of each file of an idle entry, in whole seconds.
+
+        Empty unless :meth:`on_the_mount` was called.
+        """
         idle = [name for name, (_, ago) in self._laid.items() if ago > HALF_AN_HOUR]
         paths = [path for name in idle for path in self._files(name)] if self._on_the_mount else []
         return {path: int(path.stat().st_atime) for path in paths}
 
     def renewed(self, names: Iterable[str]) -> bool:
-        """Whether the mount noted a use of each of these entries since they were laid."""
+        """Whether the mount renewed the access time of each of these entries since it was laid."""
         return self._on_the_mount and all(
             any(path.stat().st_atime >= self._since for path in self._files(name)) for name in names
         )
@@ -121,35 +133,38 @@ class Shelf:
         return [path for path in (entry.metadata_path, entry.object_path) if path.exists()]
 
     def rest(self) -> None:
-        """Set the ages again, of whatever is there."""
+        """Set the ages again, of the files that are left."""
         for name, (_, ago) in self._laid.items():
             for path in self._directory.glob(f"{self.entry(name).stem}*"):
                 rest(path, ago)
 
     def entry(self, name: str) -> Entry:
-        """The entry of a name; a stem as the layout makes them."""
+        """The entry of a name. Its stem has the form that CANN gives stems."""
         return Entry(f"te_shelf_{hashlib.sha256(name.encode()).hexdigest()}", self._directory)
 
     def there(self, name: str) -> list[bool]:
-        """Whether metadata and object are there."""
+        """Whether the metadata and the object exist."""
         entry = self.entry(name)
         return [entry.metadata_path.exists(), entry.object_path.exists()]
 
     def gone(self) -> str:
-        """Names of the entries that are no longer whole, in order."""
+        """Names of the entries that lack a file or both, in order."""
         return "".join(name for name in sorted(self._laid) if not all(self.there(name)))
 
     def left(self) -> int:
-        """How many entries are there, or one file of them."""
+        """How many entries still have a file."""
         return sum(any(self.there(name)) for name in self._laid)
 
     def torn(self) -> str:
-        """Names of the entries of which one file is left."""
+        """Names of the entries that have lost exactly one file."""
         return "".join(name for name in sorted(self._laid) if sorted(self.there(name)) == [0, 1])
 
     def expected(self, run: Run, limits: CacheLimits, without: int = 0) -> Aging:
-        """Who must be gone after a run, and who must be there, were there so many bytes less of
-        others. Who comes to half an hour meanwhile may be either: a run may take its time."""
+        """Which entries must be gone after a run, and which must stay.
+
+        ``without`` are bytes of other files that do not count. An entry that becomes idle while
+        the run takes place may go or stay.
+        """
         entries = [AgedEntry(name, size, idle) for name, (size, idle) in self._laid.items()]
         other = self._own(run) - without
         aging = expected_aging(entries, other, limits, self._cache.edition)
@@ -158,39 +173,38 @@ class Shelf:
         return replace(aging, must_stay=aging.must_stay - meanwhile)
 
     def _own(self, run: Run) -> int:
-        """Bytes of the toolchain's own files before the run."""
+        """Bytes in the chip's directory before the run that are not the shelf's."""
         return bytes_of(run.before, self._prefix) - sum(size for size, _ in self._laid.values())
 
     def check(self, run: Run, limits: CacheLimits, goes: str) -> None:
-        """Whether a run let go what the document says, which in this story is ``goes``.
-
-        Raises:
-            AssertionError: where something else is gone.
-            NotDecidable: where the arithmetic of the story does not hold for this toolchain,
-                whose own entries are too large for it.
-        """
+        """Assert that a run aged what the document says, which in this check is ``goes``. Raises
+        AssertionError if other entries are gone. Raises NotDecidable if the arithmetic of the check
+        does not hold, because the toolchain's own entries are too large."""
         expected = self.expected(run, limits)
-        own = self._own(run)
-        open_ = not self._cache.edition.idle and expected.allows(goes)
-        if not open_ and (expected.must_go != set(goes) or not expected.allows(goes)):
+        any_may_go = not self._cache.edition.idle
+        if not expected.allows(goes) or not (any_may_go or expected.must_go == set(goes)):
+            own = self._own(run)
             raise NotDecidable(
                 f"{own} bytes of the toolchain's own are too many beside {len(self._laid)} entries"
             )
         self.compare(goes)
 
-    def compare(self, goes: str) -> None:
-        """Whether exactly these entries are gone, and each of them whole.
+    def ages(self, operator: OperatorSpec, size: int, ratio: int, goes: str) -> None:
+        """Compile an operator under these limits, in MB and percent, and :meth:`check` the run."""
+        limits = environment(size, ratio)
+        run = self._cache.compile(operator, mode=CacheMode.ENABLE, environment=limits)
+        self.check(run, CacheLimits(size, ratio), goes)
 
-        Raises:
-            AssertionError: where not.
-        """
+    def compare(self, goes: str) -> None:
+        """Assert that exactly these entries are gone, with both of their files."""
         gone = set(self.gone())
         if gone < set(goes):
             stays = ", ".join(sorted(set(goes) - gone))
             self._cache.evidence.saw(Harm.MISPLACED, f"what should have aged stays: {stays}")
         ages = ", ".join(f"{name}: {idle:.0f} s" for name, (_, idle) in self._laid.items())
         if not self._cache.edition.idle:
-            # The document does not say which entries are old: as many have to go, of one size.
+            # This edition does not say which entries are old; all are of one size, so only the
+            # number of those gone counts.
             goes = self.gone() if len(gone) == len(goes) else goes
         assert self.gone() == goes, (
             f"aged entries differ\nobserved: {self.gone() or 'none'} gone\n"
@@ -200,24 +214,22 @@ class Shelf:
 
 
 def rest(path: Path, seconds: float, modified: float | None = None) -> None:
-    """Set a file's last access to so many seconds ago (negative: in the future)."""
+    """Set a file's last access to this many seconds ago (negative: in the future)."""
     if modified is None:
         modified = path.stat().st_mtime
     os.utime(path, (time.time() - seconds, modified))
 
 
 def rest_entry(entry: Entry, seconds: float) -> None:
-    """Set the last access of both files of an entry; it was made long before."""
+    """Set the last access of both files of an entry to this many seconds ago, and their
+    modification to long before."""
     for path in (entry.metadata_path, entry.object_path):
         rest(path, seconds, modified=time.time() - 1000 * HOUR)
 
 
 def accessed(entry: Entry) -> tuple[int, int]:
-    """Last access of metadata and object, in whole seconds: some toolchains note no more."""
-    return (
-        int(entry.metadata_path.stat().st_atime),
-        int(entry.object_path.stat().st_atime),
-    )
+    """Last access of metadata and object, in whole seconds: some toolchains set no fractions."""
+    return int(entry.metadata_path.stat().st_atime), int(entry.object_path.stat().st_atime)
 
 
 def bytes_of(snapshot: Snapshot, prefix: str) -> int:
@@ -230,49 +242,52 @@ def bytes_of(snapshot: Snapshot, prefix: str) -> int:
 
 
 def environment(size: object = None, ratio: object = None) -> dict[str, str]:
-    """The two variables: MB and percent; ``None`` leaves one out."""
-    given = {ENV_SIZE: size, ENV_RATIO: ratio}
-    return {name: str(value) for name, value in given.items() if value is not None}
+    """The two variables for the limits, in MB and percent; ``None`` leaves one out."""
+    return _given({ENV_SIZE: size, ENV_RATIO: ratio})
 
 
 def ini_values(size: object = None, ratio: object = None) -> dict[str, str]:
-    """The two values of ``op_cache.ini``; ``None`` leaves one out."""
-    given = {INI_SIZE: size, INI_RATIO: ratio}
-    return {name: str(value) for name, value in given.items() if value is not None}
+    """The two values of ``op_cache.ini``, in MB and percent; ``None`` leaves one out."""
+    return _given({INI_SIZE: size, INI_RATIO: ratio})
+
+
+def _given(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def edit_ini(cache: CacheUnderTest, values: Mapping[str, str]) -> None:
-    """Do as the document says: open the generated file and add values to its section.
+    """Add values to the section of the generated ``op_cache.ini``, as the document says.
 
-    Keys are those of the default edition; they are written as the edition that is judged by has
-    them. In an edition without such a file there is nothing to check: not applicable.
-
-    Which place is right is another check's business; here it is where the toolchain put it.
+    ``values`` have the default edition's keys; the file gets those of the edition in force. The
+    check is skipped if that edition has no such file. The file is edited wherever the toolchain
+    put it: another check judges the place.
     """
     if values and not cache.edition.ini:
         pytest.skip(f"{cache.edition} has no op_cache.ini")
-    found = [path for path in cache.layout.ini_candidates if path.exists()]
-    path = found[0] if found else cache.layout.ini_candidates[-1]
-    text = path.read_text() if found else "[op_compiler_cache]\n"
-    named = cache.edition.ini_values(values)
-    lines = "".join(f"{key}={value}\n" for key, value in named.items())
+    path = ini_path(cache)
+    text = path.read_text() if path.exists() else "[op_compiler_cache]\n"
+    lines = "".join(f"{key}={value}\n" for key, value in cache.edition.ini_values(values).items())
     path.write_text(f"{text.rstrip()}\n{lines}")
 
 
+def ini_path(cache: CacheUnderTest) -> Path:
+    """The ``op_cache.ini`` that the toolchain made, or a place for one."""
+    candidates = cache.layout.ini_candidates
+    return next(filter(Path.exists, candidates), candidates[-1])
+
+
 def names_limit(output: str, name: str, value: str) -> bool:
-    """Whether a line of the output names a parameter and its value."""
+    """Whether a line of the output names a limit and its value."""
     return any(name.lower() in line.lower() and value in line for line in output.splitlines())
 
 
 @lru_cache(maxsize=64)
 def _digest_for(size: int) -> str:
-    """Digest of an object of this many bytes."""
+    """Digest of an object of this many bytes: the head, then zeros."""
     digest = hashlib.sha256(_HEAD)
     zeros = bytes(MEGABYTE)
-    left = size - len(_HEAD)
-    while left > 0:
+    for left in range(size - len(_HEAD), 0, -MEGABYTE):
         digest.update(zeros[:left])
-        left -= MEGABYTE
     return digest.hexdigest()
 
 

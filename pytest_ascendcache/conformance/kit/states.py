@@ -1,9 +1,8 @@
-"""Bringing an operator's entry into the state a check starts from, and what must not be left."""
+"""Preparing the state of the cache that a check starts from, and finding litter in it."""
 
 from __future__ import annotations
 
-import pytest
-
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.contract import Capability, EntryState
 from pytest_ascendcache.faults import DAMAGES
 from pytest_ascendcache.observation import CacheUnderTest
@@ -11,7 +10,7 @@ from pytest_ascendcache.operators import OperatorSpec
 
 
 def bring_into(cache: CacheUnderTest, operator: OperatorSpec, state: EntryState) -> None:
-    """Leave the cache without, with a valid, or with a damaged entry for an operator."""
+    """Prepare the entry of an operator: none, a valid one, or a damaged one."""
     if state is EntryState.NONE:
         return
     cache.warm(operator)
@@ -20,22 +19,22 @@ def bring_into(cache: CacheUnderTest, operator: OperatorSpec, state: EntryState)
 
 
 def take_debug_config(cache: CacheUnderTest) -> None:
-    """Have compiles take ``op_debug_config``: as models where single operators do not take it."""
+    """Have the toolchain compile models if it does not take ``op_debug_config`` for single
+    operators; skip the check if it takes it for neither."""
     toolchain = cache.toolchain
-    if Capability.DEBUG_CONFIG not in toolchain.capabilities:
-        pytest.skip(f"{toolchain.name}: {Capability.DEBUG_CONFIG.lacking}")
+    needs(toolchain, Capability.DEBUG_CONFIG)
     cache.as_model = Capability.SINGLE_OP_DEBUG not in toolchain.capabilities
 
 
 _ENDINGS = (".o", ".json", ".h", ".lock", "_pre.json", "_pre.lock")
-"""What CANN keeps of an entry. Source: facts ``cann-operator-cache`` section 1.2."""
+"""File endings that CANN uses for an entry. Source: facts ``cann-operator-cache`` section 1.2."""
 
 
 def residue(cache: CacheUnderTest) -> list[str]:
-    """Files named after entries that are neither an entry's nor a lock."""
+    """Files named like entries that neither belong to an entry nor are expected locks."""
     known = {stem + ending for stem in cache.entries() for ending in _ENDINGS}
     names = [path.name for path in cache.layout.soc(cache.options.soc).iterdir()]
     extra = [name for name in names if name not in known and "te_" in name]
-    # A lock of the directory, and one of aging; a lock for each process would be residue.
+    # One lock for the directory and one for aging are fine; one for each process is residue.
     locks = [name for name in names if name.endswith(".lock") and name not in known]
     return extra + (locks if len(locks) > 2 else [])

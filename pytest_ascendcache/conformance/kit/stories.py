@@ -1,4 +1,4 @@
-"""Compiles worth interrupting: each brings a cache to where it starts, and says what to start."""
+"""Compiles worth interrupting: how to prepare the cache, and what to compile then."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from pytest_ascendcache.operators import OperatorSpec
 
 @dataclass(frozen=True)
 class Story:
-    """``prepare`` leaves a cache as the compile of the first operator, under ``mode`` and
-    ``environment``, finds it. ``both`` says that the other operator's entry is in danger too."""
+    """A state of the cache and a compile in it.
+
+    ``prepare`` sets up the cache; then the first operator is compiled under ``mode`` and
+    ``environment``. ``both`` says that an interruption may also damage the other operator's entry.
+    """
 
     name: str
     mode: CacheMode
@@ -27,7 +30,7 @@ class Story:
     def record(
         self, cache: CacheUnderTest, operator: OperatorSpec, other: OperatorSpec
     ) -> Interruption[Run]:
-        """The compile, recorded. Entries are as the toolchain wrote them, without marks."""
+        """Record the compile. Entries are left as the toolchain wrote them, without marks."""
         marks, cache.marks = cache.marks, False
         self.prepare(cache, operator, other)
         cache.marks = marks
@@ -35,7 +38,7 @@ class Story:
 
 
 def _empty(cache: CacheUnderTest, *_: OperatorSpec) -> None:
-    """There is no directory yet."""
+    """Leave the cache without a directory."""
 
 
 def _warm(cache: CacheUnderTest, *operators: OperatorSpec) -> None:

@@ -1,4 +1,4 @@
-"""Surroundings that no document lets matter: directories, variables, times, places."""
+"""Surroundings of a run that must not matter: directories, variables, file times, locales."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ DAY = 86400.0
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """How a story is played. ``name`` says what is unusual.
+    """The surroundings of a story. ``name`` says what is unusual about them.
 
-    ``place`` is where the cache is, relative to the sandbox; ``option`` and ``variable`` are what
-    ``--op_compiler_cache_dir`` and ``ASCEND_CACHE_PATH`` say, made from the sandbox (``None``
-    leaves them out). ``age`` is what the times of all files are set to between two runs, in seconds
-    from now.
+    ``place`` is the cache's directory relative to the sandbox; ``linked`` is the directory that it
+    or its parent links to. ``option`` and ``variable`` are functions of the sandbox for
+    ``--op_compiler_cache_dir`` and ``ASCEND_CACHE_PATH``; ``None`` leaves them out. ``age`` is the
+    time that all files get between two runs, in seconds from now. ``backwards`` reverses the order
+    of the operators.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Surroundings:
     backwards: bool = False
 
     def prepare(self, cache: CacheUnderTest) -> CacheUnderTest:
-        """The cache where these surroundings have it."""
+        """Make the directories, and return the cache in its place."""
         cache.home = cache.sandbox / self.home
         cache.home.mkdir(parents=True, exist_ok=True)
         root = cache.sandbox / self.place
@@ -49,12 +50,12 @@ class Surroundings:
             root = cache.sandbox / self.linked
         elif self.option is None and self.variable is not None:
             root.mkdir(parents=True, exist_ok=True)  # most editions say that it has to exist
-        other = cache.elsewhere(root)
-        other.home = cache.home
-        return other
+        placed = cache.elsewhere(root)
+        placed.home = cache.home
+        return placed
 
-    def given(self, cache: CacheUnderTest) -> dict[str, Any]:
-        """Arguments of a compile."""
+    def arguments(self, cache: CacheUnderTest) -> dict[str, Any]:
+        """The arguments of a compile. Skips the check if the edition lacks the variable."""
         environment = dict(self.environment)
         if self.variable is not None:
             if self.option is None and not cache.edition.cache_path:
@@ -70,7 +71,7 @@ class Surroundings:
         }
 
     def pass_time(self, cache: CacheUnderTest, now: float) -> None:
-        """Set the times of all files, marks included."""
+        """Mark the entries and set the times of all files."""
         if self.age is None:
             return
         cache.mark()
@@ -124,7 +125,8 @@ DIRECTORIES_TOGETHER = {
                  place="my home/atc_data", variable=lambda _: ""):
         ("HOME holds a blank", "an empty variable"),
 }  # fmt: skip
-"""What is odd in several of them at once, and in which; the others are for runs of their own."""
+"""Surroundings that combine several of :data:`DIRECTORIES`, which they name. Those that are not
+named have their own runs."""
 
 OTHERS = (
     Surroundings("umask 077", umask=0o077),
@@ -151,8 +153,6 @@ OTHERS_TOGETHER = {
 
 
 def together_with(one: Surroundings) -> Surroundings | None:
-    """Surroundings that are odd in the same way and others; ``None`` where there are none."""
-    for all_of_them, names in (*DIRECTORIES_TOGETHER.items(), *OTHERS_TOGETHER.items()):
-        if one.name in names:
-            return all_of_them
-    return None
+    """The surroundings that combine these with others; ``None`` if there are none."""
+    combined = {**DIRECTORIES_TOGETHER, **OTHERS_TOGETHER}
+    return next((each for each, names in combined.items() if one.name in names), None)

@@ -1,8 +1,8 @@
-"""Cases that share runs: all of them in one story, and each alone where that fails.
+"""Runs that several checks share.
 
-A run compiles many operators. Where a story that has all cases in it goes well, each of them has.
-Where anything in it is wrong, its cases are asked one by one, as if there were no story: then no
-verdict depends on neighbours, and the message is that of the case.
+A run compiles many operators, so all cases of a check fit into one story. If that story goes well,
+each case has. If anything in it goes wrong, each case is judged alone, as if there were no story:
+no verdict depends on its neighbours, and the message is that of the case.
 """
 
 from __future__ import annotations
@@ -22,37 +22,58 @@ class Caches(Protocol):
         """A new empty directory."""
 
     def cache(self, sandbox: Path, evidence: Evidence) -> CacheUnderTest:
-        """A cache under test in it."""
+        """A cache under test in a sandbox."""
 
     def discard(self, sandbox: Path) -> None:
-        """Remove a directory."""
+        """Remove a sandbox."""
+
+
+def new_cache(caches: Caches, name: str, evidence: Evidence) -> CacheUnderTest:
+    """An empty cache in a sandbox of this name, which ``evidence`` points to."""
+    sandbox = caches.sandbox(name)
+    evidence.sandbox = str(sandbox)
+    return caches.cache(sandbox, evidence)
+
+
+def take_over(cache: CacheUnderTest, evidence: Evidence) -> None:
+    """Give a check the steps of the runs that an earlier check made in a cache.
+
+    What compiles in the cache from now on, such as fresh kernels, counts for this check.
+    """
+    earlier = cache.evidence
+    evidence.sandbox, evidence.control = earlier.sandbox, earlier.control
+    evidence.steps += earlier.steps
+    evidence.ran(cache.witness)
+    cache.evidence = evidence
 
 
 Story = Callable[[CacheUnderTest], None]
-"""Compiles all cases in an empty cache, and asserts what holds where each is as it has to be."""
+"""Compiles all cases in an empty cache, and asserts what holds if every case goes well."""
 
 
 class Together:
-    """Stories of all cases of a check, each told once in this process."""
+    """The stories of this process, each played once."""
 
     def __init__(self, caches: Caches) -> None:
         self._caches = caches
-        self._told: dict[str, Evidence | None] = {}
+        self._played: dict[str, Evidence | None] = {}
 
     def go_well(self, name: str, story: Story, evidence: Evidence) -> bool:
-        """Whether all cases did in the story of this name; ``evidence`` gets the steps of its runs,
-        and counts them where it is the first to ask."""
-        if name not in self._told:
-            self._told[name] = self._tell(name, story, evidence)
-        theirs = self._told[name]
-        if theirs is None:
+        """Whether all cases went well in the story of this name.
+
+        ``evidence`` gets the steps of the story's runs; the first check to ask also counts them.
+        """
+        if name not in self._played:
+            self._played[name] = self._play(name, story, evidence)
+        played = self._played[name]
+        if played is None:
             return False
-        evidence.control = theirs.control
-        evidence.steps += theirs.steps
+        evidence.control = played.control
+        evidence.steps += played.steps
         return True
 
-    def _tell(self, name: str, story: Story, evidence: Evidence) -> Evidence | None:
-        """What was seen in a story that went well."""
+    def _play(self, name: str, story: Story, evidence: Evidence) -> Evidence | None:
+        """The evidence of a story that went well, else ``None``."""
         seen = Evidence()
         sandbox = self._caches.sandbox(name)
         try:

@@ -1,4 +1,4 @@
-"""The words checks are written in."""
+"""Short names for what nearly every check needs: modes, entry states, outcomes, the rule mark."""
 
 from __future__ import annotations
 
@@ -16,31 +16,12 @@ from pytest_ascendcache.contract.outcome import (
     Outcome,
 )
 
+__all__ = ["ABSENT", "COMPILED", "KEPT", "REMOVED", "REUSED", "REWRITTEN", "STORED", "Outcome"]
+
 rule = pytest.mark.ascend_rule
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 MODES = (ENABLE, FORCE, DISABLE)
 OTHER_SOC = "Ascend310P3"
 OTHER_SOCS = (OTHER_SOC, "Ascend910B3")
-"""One of another family than the default, and one of the same."""
-
-__all__ = [
-    "ABSENT",
-    "COMPILED",
-    "DAMAGED",
-    "DISABLE",
-    "ENABLE",
-    "FORCE",
-    "KEPT",
-    "MODES",
-    "NONE",
-    "OTHER_SOC",
-    "OTHER_SOCS",
-    "REMOVED",
-    "REUSED",
-    "REWRITTEN",
-    "STORED",
-    "VALID",
-    "Outcome",
-    "rule",
-]
+"""A chip of another family than the default chip, and one of the same family."""

@@ -1,4 +1,4 @@
-"""Networks of many operators side by side, as nobody would write them."""
+"""Networks of many unconnected operators, for checks that want many kernels from one run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ WIDE = (
     *("Abs", "LeakyRelu", "Add", "Maximum", "Cast", "ReduceMaxD", "TransposeD", "Flatten"),
     *("ConcatD", "SplitVD", "Bucketize"),
 )
-"""Types whose numbers are told apart whatever they are: attributes, lists, many tensors."""
+"""Types whose outputs show a mix-up of kernels, whichever attribute, list or tensor differs."""
 
 
 def wide_network(operators: Sequence[OperatorSpec]) -> Network:
-    """Operators side by side, each with data of its own; without those whose data cannot be
-    written."""
+    """A network of unconnected operators, each with its own input data.
+
+    Operators whose data cannot be written into a network file are left out.
+    """
     from pytest_ascendcache.operators.semantics import sample_inputs
 
     tensors: dict[str, TensorDesc] = {}
@@ -28,16 +30,16 @@ def wide_network(operators: Sequence[OperatorSpec]) -> Network:
     for each in operators:
         if not {tensor.dtype.name for tensor in each.inputs} <= CONSTANT_TYPES:
             continue
-        given = tuple(f"{each.name}_input{number}" for number, _ in enumerate(each.inputs))
-        made = tuple(f"{each.name}_output{number}" for number, _ in enumerate(each.outputs))
-        described = zip((*given, *made), (*each.inputs, *each.outputs), strict=True)
-        tensors |= {name: replace(tensor, name=name) for name, tensor in described}
+        inputs = tuple(f"{each.name}_input{number}" for number, _ in enumerate(each.inputs))
+        results = tuple(f"{each.name}_output{number}" for number, _ in enumerate(each.outputs))
+        pairs = zip((*inputs, *results), (*each.inputs, *each.outputs), strict=True)
+        tensors |= {name: replace(tensor, name=name) for name, tensor in pairs}
         data = sample_inputs(each, seeded(1))
         constants |= {
             name: tuple(values.ravel().tolist())
-            for name, tensor, values in zip(given, each.inputs, data, strict=True)
+            for name, tensor, values in zip(inputs, each.inputs, data, strict=True)
             if not tensor.is_const
         }
-        nodes.append(Node(each, given, made))
+        nodes.append(Node(each, inputs, results))
     outputs = tuple(name for node in nodes for name in node.outputs)
     return Network("wide", tensors, constants, tuple(nodes), outputs)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ascendcache.conformance.kit.conversion_shelf import ConversionShelf
-from pytest_ascendcache.conformance.kit.release_conversions import Conversion, ReleaseConversions
+from pytest_ascendcache.conformance.kit.conversion_shelf import Conversion, ConversionShelf
+from pytest_ascendcache.conformance.kit.release_conversions import ReleaseConversions
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.conformance.release.test_release import (
     judge,
