@@ -31,6 +31,7 @@ from pytest_ascendcache.caches import (
     keep_access_times,
     probe_file_system,
 )
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.shelf import (
     HOUR,
     KILOBYTE,
@@ -52,7 +53,6 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     STORED,
     Outcome,
-    needs,
     rule,
 )
 from pytest_ascendcache.contract import (

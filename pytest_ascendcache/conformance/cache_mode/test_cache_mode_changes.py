@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_ascendcache.combinations.seed import seeded
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.states import bring_into, take_debug_config
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -16,7 +17,6 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     REWRITTEN,
     Outcome,
-    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheMode, Capability, DebugConfig, EntryState

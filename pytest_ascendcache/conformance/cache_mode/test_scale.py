@@ -10,6 +10,7 @@ import pytest
 
 from pytest_ascendcache.caches import Entry, Snapshot, keep_access_times
 from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.conformance.kit.needs import needs
 from pytest_ascendcache.conformance.kit.shelf import KILOBYTE, Shelf, environment
 from pytest_ascendcache.conformance.kit.vocabulary import (
     COMPILED,
@@ -20,7 +21,6 @@ from pytest_ascendcache.conformance.kit.vocabulary import (
     REUSED,
     REWRITTEN,
     Outcome,
-    needs,
     rule,
 )
 from pytest_ascendcache.contract import CacheLimits, Capability, other_soc
