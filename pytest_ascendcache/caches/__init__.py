@@ -1,12 +1,12 @@
-"""Looking at cache directories: layout, entries, snapshots, canaries.
+"""Reading cache directories: layouts, entries, snapshots, ELF objects and markers.
 
-This room reads files (and, for canaries, edits them); it knows no options and no toolchain.
+This room reads files, and edits them to place markers. It knows no options and no toolchain.
 """
 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
 from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary
 from pytest_ascendcache.caches.elf import ElfError, embedded_objects
-from pytest_ascendcache.caches.entry import Entry, read_entries
+from pytest_ascendcache.caches.entry import CachedUnit, Entry, read_entries
 from pytest_ascendcache.caches.filesystem import (
     AccessTimes,
     FileSystem,
@@ -23,7 +23,6 @@ from pytest_ascendcache.caches.network_layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
     KERNEL_META,
-    CachedUnit,
     NetworkLayout,
 )
 from pytest_ascendcache.caches.shared_memory import remove_segments, segments_of

@@ -1,4 +1,4 @@
-"""Where things are below a cache directory.
+"""The layout of CANN's operator cache.
 
 Source: document C, section on ``op_cache.ini``; facts ``cann-operator-cache`` section 1.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class CacheLayout:
-    """CANN's layout below the directory ``--op_compiler_cache_dir`` names."""
+    """The paths below the directory that ``--op_compiler_cache_dir`` names."""
 
     root: Path
 
@@ -22,15 +22,15 @@ class CacheLayout:
 
     @property
     def ini_candidates(self) -> tuple[Path, Path]:
-        """``op_cache.ini`` where the vendor keeps it, and where the document puts it."""
+        """``op_cache.ini`` where CANN keeps it, and where the document says it is."""
         return (self.kernel_cache / "op_cache.ini", self.root / "op_cache.ini")
 
     def soc(self, soc: str) -> Path:
-        """Directory of one chip's entries."""
+        """The directory of one chip's entries."""
         return self.kernel_cache / soc
 
     def socs(self) -> list[str]:
-        """Chips that have a directory."""
+        """The chips that have a directory."""
         if not self.kernel_cache.is_dir():
             return []
         return sorted(each.name for each in self.kernel_cache.iterdir() if each.is_dir())

@@ -1,81 +1,49 @@
-"""Where toolchains that run networks keep what they compiled, and how it is named."""
+"""Where toolchains that run networks keep their caches, and how the files are named."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Protocol
 
-from pytest_ascendcache.caches.akg_kernel import SUFFIXES as AKG_SUFFIXES
-from pytest_ascendcache.caches.akg_kernel import is_akg_kernel, read_akg_kernels
-from pytest_ascendcache.caches.graph_cache import is_cached_graph, read_cached_graphs
-from pytest_ascendcache.caches.kernel_meta import is_rank_kernel, read_kernel_meta
-from pytest_ascendcache.contract.ranks import SUFFIXES, kernel_meta
-
-
-class CachedUnit(Protocol):
-    """What is reused as one: a kernel with its files, or a compiled network."""
-
-    @property
-    def stem(self) -> str:
-        """The name of its files without suffix."""
-
-    @property
-    def directory(self) -> Path:
-        """Where they are."""
-
-    @property
-    def object_path(self) -> Path:
-        """The file that is loaded."""
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All of them."""
-
-    @property
-    def operator_type(self) -> str:
-        """The operator as the name spells it."""
-
-    @property
-    def is_valid(self) -> bool:
-        """Whether nothing keeps it from being used."""
-
-    def problems(self) -> list[str]:
-        """What does."""
+from pytest_ascendcache.caches.akg_kernel import AkgKernel
+from pytest_ascendcache.caches.entry import CachedUnit
+from pytest_ascendcache.caches.graph_cache import CachedGraph
+from pytest_ascendcache.caches.kernel_meta import RankKernel
+from pytest_ascendcache.contract.ranks import kernel_meta
 
 
 @dataclass(frozen=True)
 class NetworkLayout:
-    """How one kind of cache is laid out.
+    """The layout of one kind of cache.
 
-    ``place`` gives the directory from the environment and the working directory; ``read``
-    everything that is cached in it; ``suffixes`` are the files of a whole unit, of which
-    ``holds`` knows the names.
+    ``place`` returns its directory for an environment and a working directory; ``unit`` is the
+    class of what is cached in it.
     """
 
-    name: str
     place: Callable[[Mapping[str, str], PurePath], PurePath]
-    read: Callable[[Path], Mapping[str, CachedUnit]]
-    suffixes: tuple[str, ...]
-    holds: Callable[[Path], bool]
+    unit: type[CachedUnit]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """The suffixes of a unit's files."""
+        return self.unit.suffixes
+
+    def holds(self, path: Path) -> bool:
+        """Whether the name of a file is that of a unit's file."""
+        return self.unit.holds(path)
+
+    def read(self, directory: Path) -> Mapping[str, CachedUnit]:
+        """All units in a directory by stem."""
+        return self.unit.read_all(directory)
 
 
 def _base(environment: Mapping[str, str], work: PurePath) -> PurePath:
     return work / environment.get("MS_COMPILER_CACHE_PATH", "")
 
 
-KERNEL_META = NetworkLayout("kernel_meta", kernel_meta, read_kernel_meta, SUFFIXES, is_rank_kernel)
-"""Document M: ``rank_<RANK_ID>/kernel_meta``."""
-
-AKG_KERNEL_META = NetworkLayout(
-    "akg_kernel_meta",
-    lambda environment, work: _base(environment, work) / "akg_kernel_meta",
-    read_akg_kernels,
-    AKG_SUFFIXES,
-    is_akg_kernel,
-)
-"""MindSpore's graph kernels; not scoped by rank (facts ``mindspore-incremental`` section 1.1)."""
+def _akg_kernel_meta(environment: Mapping[str, str], work: PurePath) -> PurePath:
+    return _base(environment, work) / "akg_kernel_meta"
 
 
 def _graph_cache(environment: Mapping[str, str], work: PurePath) -> PurePath:
@@ -83,12 +51,13 @@ def _graph_cache(environment: Mapping[str, str], work: PurePath) -> PurePath:
     return _base(environment, work) / f"rank_{rank}" / "graph_cache"
 
 
-GRAPH_CACHE = NetworkLayout(
-    "graph_cache",
-    _graph_cache,
-    read_cached_graphs,
-    (".mindir",),
-    is_cached_graph,
-)
-"""MindSpore's compiled networks; one card on its own is ``rank_0`` whatever ``RANK_ID`` says
-(section 1.7)."""
+KERNEL_META = NetworkLayout(kernel_meta, RankKernel)
+"""Document M: ``rank_<RANK_ID>/kernel_meta``."""
+
+AKG_KERNEL_META = NetworkLayout(_akg_kernel_meta, AkgKernel)
+"""MindSpore's graph kernels; all ranks share the directory (facts ``mindspore-incremental``
+section 1.1)."""
+
+GRAPH_CACHE = NetworkLayout(_graph_cache, CachedGraph)
+"""MindSpore's compiled networks. A single card uses ``rank_0`` whatever ``RANK_ID`` is (section
+1.7)."""
