@@ -57,13 +57,16 @@ _LONG = {
 
 
 class OpCompilerError(Exception):
-    """What cannot be done: what was wrong with which value, and what to write instead."""
+    """The command cannot be carried out. The text names the wrong value and the remedy."""
 
 
 @dataclass(frozen=True)
 class OpCompilerOptions:
-    """One command line. ``package`` is empty where the name is the command's to choose;
-    ``keep_going`` leaves out what cannot be compiled."""
+    """The options of one command line.
+
+    ``package`` is empty if the command chooses the name; ``keep_going`` leaves out operators that
+    cannot be compiled.
+    """
 
     params: Path
     count: bool = False
@@ -76,13 +79,13 @@ class OpCompilerOptions:
 
 
 class OpCompilerOptionPolicy:
-    """Which options there are, and which values they take."""
+    """Parses and checks the options."""
 
     def parse(self, argv: Sequence[str]) -> OpCompilerOptions | None:
-        """Read a command line; ``None`` where help is asked for.
+        """Parse a command line. Returns ``None`` if it requests help.
 
         Raises:
-            OpCompilerError: for the first thing that is wrong.
+            OpCompilerError: for the first mistake.
         """
         given = self.given(argv)
         if "-h" in given:
@@ -111,7 +114,7 @@ class OpCompilerOptionPolicy:
         )
 
     def given(self, argv: Sequence[str]) -> dict[str, str]:
-        """Options by their short names."""
+        """The options and their values by short name."""
         if not argv:
             raise OpCompilerError("There are no options; give -p and -v, or -h for help.")
         try:
@@ -124,7 +127,7 @@ class OpCompilerOptionPolicy:
         return {names.get(option, option): value for option, value in pairs}
 
     def params(self, given: Mapping[str, str]) -> Path:
-        """``-p``: a directory; whether anything is in it is seen when it is read."""
+        """``-p``: a directory, which may be empty."""
         value = given.get("-p", "")
         if not value:
             raise OpCompilerError(
@@ -135,7 +138,7 @@ class OpCompilerOptionPolicy:
         return Path(value)
 
     def soc(self, given: Mapping[str, str]) -> str:
-        """``-v``, as CANN spells it."""
+        """``-v``, in CANN's spelling."""
         if not given.get("-v"):
             raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
         name = full_name(given["-v"])
@@ -147,9 +150,9 @@ class OpCompilerOptionPolicy:
         return name
 
     def output(self, given: Mapping[str, str]) -> tuple[Path, str]:
-        """Directory and, where one is given, name of the package.
+        """``-o``: the directory and the name of the package; the name is empty if not set.
 
-        What ends with a slash or exists is a directory; anything else names the package.
+        A value that ends with a slash or exists is a directory; any other names the package.
         """
         value = given.get("-o", ".")
         path = Path(value)
@@ -171,7 +174,7 @@ class OpCompilerOptionPolicy:
         return directory, package
 
     def jobs(self, given: Mapping[str, str]) -> int:
-        """``-j``; less than one is one, as in CANN."""
+        """``-j``; values below 1 mean 1, as in CANN."""
         value = given.get("-j", str(DEFAULT_JOBS))
         try:
             return max(1, int(value))
@@ -179,12 +182,13 @@ class OpCompilerOptionPolicy:
             raise OpCompilerError(f"Option -j [{value}] is no number; write one from 1.") from None
 
     def log(self, given: Mapping[str, str]) -> str:
-        """``-l``, in any case."""
-        self.one_of({"-l": given.get("-l", "error").lower()}, "-l", LOG_LEVELS)
-        return given.get("-l", "error").lower()
+        """``-l``, in upper or lower case."""
+        level = given.get("-l", "error").lower()
+        self.one_of({"-l": level}, "-l", LOG_LEVELS)
+        return level
 
     def one_of(self, given: Mapping[str, str], option: str, allowed: Sequence[str]) -> None:
-        """Check an option of few values."""
+        """Check an option that accepts only some values."""
         if option in given and given[option] not in allowed:
             values = ", ".join(each or "''" for each in allowed)
             raise OpCompilerError(

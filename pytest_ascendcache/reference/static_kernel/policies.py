@@ -1,4 +1,4 @@
-"""The rules of behaviour of static kernel compilation, gathered. See ``reference.policies``."""
+"""All policies of static kernel compilation in one object. See ``reference.policies``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 @dataclass(frozen=True)
 class StaticKernelPolicies:
-    """One decision-maker for each kind of decision."""
+    """One policy for each kind of decision."""
 
     options: OpCompilerOptionPolicy = field(default_factory=OpCompilerOptionPolicy)
     compilation: StaticKernelPolicy = field(default_factory=StaticKernelPolicy)

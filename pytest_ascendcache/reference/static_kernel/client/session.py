@@ -1,4 +1,4 @@
-"""Static kernels of one process: dump, compile, install, reselect, run; uninstall at the end."""
+"""The static kernels of one process: dump, compile, install, reselect, run, and uninstall."""
 
 from __future__ import annotations
 
@@ -15,33 +15,37 @@ from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.operators.opinfo import OperatorInfo
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
-from pytest_ascendcache.reference.static_kernel.client.config import CompilerConfig, Profiling
+from pytest_ascendcache.reference.static_kernel.client.config import (
+    LATER,
+    CompilerConfig,
+    Profiling,
+)
 from pytest_ascendcache.reference.static_kernel.client.dump import Dump, digest, read_folder
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError, StaticKernelError
 from pytest_ascendcache.reference.static_kernel.client.packages import Packages
 from pytest_ascendcache.reference.static_kernel.client.programs import Ended, run, run_embedded
-from pytest_ascendcache.reference.static_kernel.client.tree import Outputs, is_later
+from pytest_ascendcache.reference.static_kernel.client.tree import Outputs
 from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 
 if TYPE_CHECKING:
     from pytest_ascendcache.reference.policies import Policies
 
 Kernels = Mapping[OperatorSpec, tuple[str, bytes]]
-"""Symbol and object of every different operator."""
+"""Symbol and object by nameless operator."""
 
 
 def _op_compiler() -> ModuleType:
-    """The command; it imports the policies, and they this package."""
+    """The module of the embedded op_compiler. At import time this would be a circular import."""
     from pytest_ascendcache.reference.static_kernel import op_compiler
 
     return op_compiler
 
 
 class Session:
-    """What a process knows of static kernels from one graph to the next.
+    """The state of static kernels in a process, across its networks.
 
-    ``script`` is the directory output goes to by default. ``forks`` says that the embedded
-    op_compiler may be forked from this process. To be closed at the process's end.
+    ``script`` is the default directory for output. ``forks`` allows the embedded op_compiler to run
+    in a fork of this process. Call :meth:`close` when the process ends.
     """
 
     def __init__(
@@ -58,26 +62,28 @@ class Session:
         self._packages: Packages | None = None
 
     def check(self, config: CompilerConfig) -> None:
-        """See that a configuration makes sense by itself.
+        """Check a configuration's mode.
 
         Raises:
-            StaticKernelError: for a mode that does not go with it.
+            StaticKernelError: if the mode is unknown or incompatible with static kernels.
         """
         self._policies.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
-        """A network's outputs by name; its static kernels are made first if they are asked for.
+        """Run a network, after making its static kernels if they are requested.
+
+        Returns the outputs by name.
 
         Raises:
-            StaticKernelError: where they cannot be had, or the network cannot be run.
+            StaticKernelError: if the kernels cannot be made or the network cannot be run.
         """
         return self.execute(network, self.kernels(network, config, profiling))
 
     def kernels(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Kernels:
-        """The kernels of a network: static ones where there are, others compiled now.
+        """The kernels of a network: installed static ones, and others compiled now.
 
         Raises:
-            StaticKernelError: where static kernels are asked for and cannot be had.
+            StaticKernelError: if requested static kernels cannot be made.
         """
         if not self._policies.config.wants(config):
             self._policies.config.check(config, profiling)
@@ -87,7 +93,7 @@ class Session:
             local = self._environ.get("LOCAL_WORLD_SIZE", "")
             self._cards = self._policies.cards.open(world, local)
         try:
-            # Refusals come after the cards have met: each has to hear why another does not come.
+            # Refuse only after connecting, so that the other cards learn the reason.
             self._policies.config.check(config, profiling)
             local_size = self._policies.world.local_size(self._environ, world)
             node = self._policies.world.node(world, local_size)
@@ -100,9 +106,9 @@ class Session:
         return self._complete(network, config, kernels)
 
     def abandon(self, reason: str) -> bool:
-        """Tell the other cards that this one ends before it has met them; whether there are any.
+        """Tell the other cards that this one ends before it has met them.
 
-        Without this they would wait for it as long as for one that is late.
+        Otherwise they would wait for it. Returns whether there are other cards.
         """
         world, policy = self._policies.world, self._policies.cards
         try:
@@ -118,28 +124,31 @@ class Session:
         return True
 
     def _excuse(self, reason: str) -> bool:
-        """The same where RANK is no rank."""
+        """Like :meth:`abandon`, for a card whose rank is unknown because RANK is invalid."""
         try:
             here = self._policies.world.read({**self._environ, "RANK": "0"})
         except StaticKernelError:
-            return False  # nor is it known where the others are
+            return False  # the address of the other cards is unknown too
         if here.several:
             self._policies.cards.excuse(here, f"a card failed: {reason}")
         return here.several
 
     @property
     def has_met(self) -> bool:
-        """Whether this card keeps a line to the others."""
+        """Whether this card is connected to the others."""
         return self._cards is not None
 
     def _leave(self, world: World, error: BaseException) -> None:
-        """This card cannot go on; the others are told, and it meets them anew if it tries again."""
+        """Tell the other cards that this one cannot go on, and disconnect.
+
+        The next attempt connects again.
+        """
         assert self._cards is not None
         cards, self._cards = self._cards, None
         if not isinstance(error, CardsError):
             cards.fail(f"rank[{world.rank}] failed: {error or type(error).__name__}")
         elif world.rank == 0:
-            cards.fail(str(error))  # those that come only now do not know yet
+            cards.fail(str(error))  # cards that connect only now do not know it yet
         else:
             cards.close()
 
@@ -154,7 +163,7 @@ class Session:
             options._aclnn_static_shape_kernel_build_dir, self._script
         )
         turns.agreed(cards)
-        outputs = policies.tree.make(self._all.fs, directory, is_later(options.output_tree))
+        outputs = policies.tree.make(self._all.fs, directory, options.output_tree == LATER)
         try:
             files = self._dump.write(network.operators, outputs)
             done = self._done[config.soc_version]
@@ -176,7 +185,7 @@ class Session:
             policies.tree.tidy(outputs)
 
     def _own_packages(self) -> Packages:
-        """The packages of this process; the first time, those of dead ones are cleaned up."""
+        """The packages of this process. The first call cleans up those of dead processes."""
         if self._packages is None:
             policy = self._policies.package
             opp = policy.opp(self._environ)
@@ -220,7 +229,7 @@ class Session:
         command: str | None,
         cards: Cards,
     ) -> list[Path]:
-        """New packages of the operators in a folder."""
+        """Compile the operators in a folder. Returns the packages."""
         arguments = ["-p", str(source), "-v", config.soc_version]
         arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
         ended = self._op_compiler(command, arguments, cards)
@@ -239,22 +248,22 @@ class Session:
     def _select(
         self, network: Network, config: CompilerConfig
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
-        """The installed kernels of a network's operators."""
+        """The installed static kernels of a network's operators."""
         opp = self._environ.get("ASCEND_OPP_PATH", "")
         if not opp:
             return {}
         selection, fs = self._all.static_kernel.selection, self._all.fs
         installed = selection.read_index(fs, Path(opp), config.soc_version)
-        found: dict[OperatorSpec, tuple[str, bytes]] = {}
+        selected: dict[OperatorSpec, tuple[str, bytes]] = {}
         for operator in {each.named("") for each in network.operators} if installed else ():
             info = OperatorInfo.of(operator)
             kernel = selection.find(fs, Path(opp), installed, info, info.deterministic)
             if kernel is not None:
-                found[operator] = (kernel.symbol, kernel.object)
-        return found
+                selected[operator] = (kernel.symbol, kernel.object)
+        return selected
 
     def _complete(self, network: Network, config: CompilerConfig, kernels: Kernels) -> Kernels:
-        """The same, and a plain kernel for every operator that has no static one."""
+        """Add a plain kernel for every operator without a static one."""
         from pytest_ascendcache.reference.kernels import KernelError, KernelOptions, build
 
         complete = dict(kernels)
@@ -273,10 +282,10 @@ class Session:
         return complete
 
     def execute(self, network: Network, kernels: Kernels) -> Any:
-        """Run a network with these kernels.
+        """Run a network with these kernels. Returns its outputs by name.
 
         Raises:
-            StaticKernelError: where one does not run.
+            StaticKernelError: if it does not run.
         """
         from pytest_ascendcache.reference.kernels import KernelError
 
@@ -286,10 +295,10 @@ class Session:
             raise StaticKernelError(f"the network {network.name} does not run: {error}") from None
 
     def close(self) -> None:
-        """Uninstall what this process installed, and leave the other cards."""
+        """Disconnect from the other cards, and uninstall this process's packages."""
         if self._cards is not None:
             self._cards.close()
             self._cards = None
         if self._packages is not None:
-            for wrong in self._packages.remove():
-                print(f"[WARNING] a package stays installed: {wrong}", flush=True)
+            for problem in self._packages.remove():
+                print(f"[WARNING] a package stays installed: {problem}", flush=True)

@@ -1,4 +1,4 @@
-"""Where output goes, and its names.
+"""The directories of the client's output.
 
 ``<build dir>/aclnn_static_shape_kernel_outputs/<20 digits>_<pid>_outputs/{<pid>,<pid>_debug}``.
 Source: document K, output; facts ``static-kernel`` sections 1 and 5.
@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.static_kernel.client.config import LATER
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
 ROOT = "aclnn_static_shape_kernel_outputs"
@@ -22,10 +21,10 @@ _OPTION = "_aclnn_static_shape_kernel_build_dir"
 
 @dataclass(frozen=True)
 class Outputs:
-    """The folders of one compile. ``later`` says whose names they have.
+    """The folders of one compile. With ``later`` they have the names of later versions.
 
-    ``selected`` are the operators to be compiled, ``gathered`` those of a whole node; in the
-    document's tree both are there only while they are needed.
+    ``selected`` has the operators to compile, ``gathered`` those of all cards of a node. In the
+    document's tree both exist only while they are needed.
     """
 
     directory: Path
@@ -34,27 +33,27 @@ class Outputs:
 
     @property
     def target(self) -> Path:
-        """Operators static kernels are for."""
+        """The folder of the operators that static kernels are compiled for."""
         return self.directory / str(self.pid)
 
     @property
     def everything(self) -> Path:
-        """Every operator."""
+        """The folder of all operators."""
         return self.directory / f"{self.pid}_debug"
 
     @property
     def opcompile(self) -> Path | None:
-        """What later versions compile from."""
+        """The folder that later versions compile from; the document has none."""
         return self.directory / f"{self.pid}_opcompile" if self.later else None
 
     @property
     def selected(self) -> Path:
-        """Operators of this card that have no static kernel yet."""
+        """The folder of this card's operators that have no static kernel yet."""
         return self.directory / self._name("selected")
 
     @property
     def gathered(self) -> Path:
-        """Those of all cards of the node."""
+        """The folder of all cards' selected operators."""
         return self.directory / self._name("gathered")
 
     def _name(self, what: str) -> str:
@@ -62,14 +61,14 @@ class Outputs:
 
 
 class TreePolicy:
-    """Which build directories are taken, and what is made in them."""
+    """Decides which build directories are accepted, and creates folders in them."""
 
     def build_directory(self, given: str | None, script: Path) -> Path:
-        """The directory output goes below; by default that of the script.
+        """The directory for output; by default the script's directory.
 
         Raises:
-            StaticKernelError: for one that is not there, is reached through a link or ``..``, or
-                may not be read and written.
+            StaticKernelError: if it does not exist, its path contains a link or ``..``, or it is
+                not readable and writable.
         """
         text = given or str(script)
         if "\0" in text:
@@ -78,14 +77,14 @@ class TreePolicy:
             raise self.refused(text, "it contains '..'")
         path = Path(text).absolute()
         for each in (*reversed(path.parents), path):
-            # A default is the user's own directory; how it is reached is the user's business.
+            # Links are accepted in the default, which is the user's own directory.
             if given and each.is_symlink():
                 raise self.refused(text, f"{each} is a symbolic link")
         self.usable(text, path)
         return path
 
     def usable(self, text: str, path: Path) -> None:
-        """It has to be there and open to the user."""
+        """Check that the directory exists and is readable and writable."""
         if not path.exists():
             raise self.refused(text, "it does not exist")
         if not path.is_dir():
@@ -94,17 +93,17 @@ class TreePolicy:
             raise self.refused(text, "it may not be read and written")
 
     def refused(self, text: str, reason: str) -> StaticKernelError:
-        """The error for a directory that is not taken."""
+        """The error for a directory that is not accepted."""
         return StaticKernelError(
             f"{_OPTION} is {text!r}: {reason}; name an existing directory, without links and "
             "'..', that you may read and write."
         )
 
     def make(self, fs: Fs, build_directory: Path, later: bool) -> Outputs:
-        """Folders for one compile, made now; no other compile has them.
+        """Create new folders for one compile.
 
         Raises:
-            StaticKernelError: where they cannot be made.
+            StaticKernelError: if they cannot be created.
         """
         root = build_directory / ROOT
         pid = os.getpid()
@@ -115,7 +114,7 @@ class TreePolicy:
                 try:
                     directory.mkdir(fs.directory_mode)
                 except FileExistsError:
-                    continue  # the clock went back; another moment has another name
+                    continue  # the clock went back; the next moment has another name
                 return Outputs(directory, pid, later)
         except OSError as error:
             raise StaticKernelError(
@@ -124,17 +123,12 @@ class TreePolicy:
             ) from None
 
     def tidy(self, outputs: Outputs) -> None:
-        """Remove what the document's tree does not have."""
+        """Remove the folders that the document's tree does not have."""
         if not outputs.later:
             for path in (outputs.selected, outputs.gathered):
                 shutil.rmtree(path, ignore_errors=True)
 
     def name(self, moment: datetime, pid: int, later: bool) -> str:
-        """The folder of one compile."""
+        """The name of the folder of one compile."""
         time = moment.strftime("%Y%m%d%H%M%S%f")
         return f"ts{time}_pid{pid}_outputs" if later else f"{time}_{pid}_outputs"
-
-
-def is_later(tree: str) -> bool:
-    """Whether a configuration asks for the names of later versions."""
-    return tree == LATER
