@@ -1,4 +1,4 @@
-"""The one way to write a file that a user names, and the one way to read one."""
+"""Reading and writing the files that a user names."""
 
 from pytest_ascendcache.files.reading import MOST_BYTES, read_input, read_text
 from pytest_ascendcache.files.writing import (

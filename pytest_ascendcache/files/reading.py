@@ -1,4 +1,4 @@
-"""Reading a file that a user names: regular files of bounded size, without waiting."""
+"""Reading a file that a user names: only regular files of limited size, and without blocking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 MOST_BYTES = 256 << 20
-"""Size in bytes up to which an input is read; the report of a whole run has a tenth of it."""
+"""The size limit of an input in bytes. The report of a whole run has a tenth of it."""
 
 _KINDS = {
     stat.S_IFDIR: "Is a directory",
@@ -20,13 +20,13 @@ _KINDS = {
 
 
 def read_input(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file of at most ``most`` bytes, or of what a link leads to.
+    """The content of a regular file of at most ``most`` bytes. Links are followed.
 
     Raises:
-        OSError: where it cannot be read; its ``strerror`` says why, also for a FIFO or a device,
-            which would never end, and for a file that is too large.
+        OSError: if it cannot be read, is not a regular file (a FIFO or a device may never end), or
+            is too large. ``strerror`` is the reason.
     """
-    _check(path, path.stat(), most)  # opening a device may already do something
+    _check(path, path.stat(), most)  # even opening a device may have an effect
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         _check(path, os.fstat(descriptor), most)
@@ -37,11 +37,11 @@ def read_input(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def read_text(path: Path, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """The text of a file, read as :func:`read_input` does, line ends as ``\\n``.
+    """The text of a file with line ends as ``\\n``, read by :func:`read_input`.
 
     Raises:
-        OSError: see there.
-        UnicodeDecodeError: for bytes that are no text.
+        OSError: see :func:`read_input`.
+        UnicodeDecodeError: if the content is not text in the encoding.
     """
     text = read_input(path).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")

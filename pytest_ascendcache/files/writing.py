@@ -1,8 +1,8 @@
-"""Writing a file that a user names: whole or not at all, and only where a file belongs.
+"""Writing a file that a user names, atomically.
 
-What is absent or regular is written beside its place, synced and renamed; of a link the target is
-replaced, so that the link stays. ``/dev/stdout``, a FIFO and a character device are opened and
-written; nothing is ever renamed over one of them. Anything else is refused.
+A new or regular file is written under a temporary name in the same directory, synced and renamed.
+Of a link, the target is replaced and the link stays. ``/dev/stdout``, a FIFO and a character device
+are opened and written, and never replaced. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import BinaryIO
 
 _MOST_LINKS = 40
 _SHOWN_NAME = 40
-"""Characters of a file's name in that of its temporary file: a name may have 255 bytes itself."""
+"""Characters of a file's name in its temporary file's name; a name may have at most 255 bytes."""
 
 
 def write_output(path: Path, content: str | bytes) -> None:
     """Write a file.
 
-    Names of files may be bytes that are no text; they are written as JSON would escape them.
+    Surrogates, from file names that are not valid text, are written as backslash escapes.
 
     Raises:
-        OSError: where it cannot be written; an older file of the name is then as it was.
+        OSError: if it cannot be written; then an existing file is unchanged.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
     with open_output(path) as file:
@@ -37,10 +37,10 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """The same for content that comes in parts; an exception in between leaves things as they were.
+    """Open a file to write it in parts. After an exception an existing file is unchanged.
 
     Raises:
-        OSError: where it cannot be written.
+        OSError: if it cannot be written.
     """
     if is_stream(path):
         with _open_stream(path) as file:
@@ -62,10 +62,10 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a file that grows while a run goes on, in the place of an older one of the name.
+    """Open a file that grows during a run. It replaces an existing file.
 
     Raises:
-        OSError: where it cannot be written; an older file is then as it was.
+        OSError: if it cannot be written; then an existing file is unchanged.
     """
     if is_stream(path):
         return _open_stream(path)
@@ -73,7 +73,7 @@ def open_log(path: Path) -> BinaryIO:
     place = destination(path)
     temporary, descriptor = _beside(place)
     try:
-        os.write(descriptor, b"\n")  # a full disk is found out before the older file is gone
+        os.write(descriptor, b"\n")  # fails on a full disk, before the old file is replaced
         os.ftruncate(descriptor, 0)
         os.lseek(descriptor, 0, os.SEEK_SET)
         temporary.replace(place)
@@ -86,10 +86,10 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def append_output(path: Path, text: str) -> None:
-    """Add to the end of a file that others write too.
+    """Append to a file that other processes write too.
 
     Raises:
-        OSError: where it cannot be written.
+        OSError: if it cannot be written.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
@@ -97,20 +97,20 @@ def append_output(path: Path, text: str) -> None:
 
 
 def _beside(place: Path) -> tuple[Path, int]:
-    """A new file in the same directory, open for writing."""
+    """Create a temporary file in the same directory. Returns its path and a descriptor."""
     temporary = place.with_name(f".{place.name[:_SHOWN_NAME]}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return temporary, os.open(temporary, flags, 0o666)
 
 
 def check_output(path: Path) -> None:
-    """Find out before a long run whether a file could be written at its end.
+    """Check before a long run that a file can be written at its end.
 
     Raises:
-        OSError: ``strerror`` says why not, and what to name instead.
+        OSError: if it cannot; ``strerror`` is the reason, and what to name instead.
     """
-    if _descriptor(path) is not None:
-        os.fstat(_descriptor(path) or 0)
+    if (descriptor := _descriptor(path)) is not None:
+        os.fstat(descriptor)
         return
     place = destination(path)
     try:
@@ -126,26 +126,23 @@ def check_output(path: Path) -> None:
     if not stat.S_ISREG(mode):
         kind = "a socket" if stat.S_ISSOCK(mode) else "a block device"
         raise OSError(errno.EINVAL, f"it is {kind}; name a file", str(path))
-    _check_directory(place.parent, path)
-
-
-def _check_directory(directory: Path, path: Path) -> None:
+    directory = place.parent
     if not directory.is_dir():
         reason = f"the directory {directory} does not exist; create it or name another"
         raise OSError(errno.ENOENT, reason, str(path))
-    # root may write anywhere but on a file system that is mounted read-only.
+    # For root this fails only on a file system that is mounted read-only.
     if not os.access(directory, os.W_OK | os.X_OK):
         reason = f"the directory {directory} cannot be written; name another"
         raise OSError(errno.EACCES, reason, str(path))
 
 
 def destination(path: Path) -> Path:
-    """What is written in the end: links are followed, also one that leads to nothing yet."""
+    """The path that is written in the end, with all links followed, even dangling ones."""
     return Path(os.path.realpath(path))
 
 
 def is_stream(path: Path) -> bool:
-    """Whether writing goes to something that is not kept as a file."""
+    """Whether the path is an open descriptor, a FIFO or a character device."""
     if _descriptor(path) is not None:
         return True
     try:
@@ -158,7 +155,7 @@ def is_stream(path: Path) -> bool:
 def _open_stream(path: Path) -> BinaryIO:
     number = _descriptor(path)
     if number is not None:
-        # Opened anew, a file that standard output goes to would be written from its beginning.
+        # Duplicate it: opening the path again would overwrite a redirected output from its start.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         return os.fdopen(os.dup(number), "wb")
@@ -174,7 +171,7 @@ def _open_stream(path: Path) -> BinaryIO:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number of the open file that a name such as ``/dev/stdout`` stands for."""
+    """The descriptor that a path such as ``/dev/stdout`` stands for, or ``None``."""
     own = os.path.realpath("/proc/self/fd")
     place = os.path.abspath(path)  # noqa: PTH100 - pathlib does not join as links are read
     for _ in range(_MOST_LINKS):
@@ -189,7 +186,7 @@ def _descriptor(path: Path) -> int | None:
 
 
 def _take_after(place: Path, descriptor: int) -> None:
-    """Keep the mode and, where that is allowed, the owner of the file that is replaced."""
+    """Copy the mode and, if permitted, the owner of the file that is replaced."""
     try:
         old = place.stat()
     except FileNotFoundError:

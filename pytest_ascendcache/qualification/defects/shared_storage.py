@@ -20,7 +20,7 @@ from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.policies import Policies
 from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
-from pytest_ascendcache.reference.static_kernel.client.cards import Alone
+from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.programs import run
 from pytest_ascendcache.reference.static_kernel.registry import (
@@ -265,7 +265,7 @@ class KnownByLocks(PackagePolicy):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 script = opp / AI_CORE / record.parent.name / "uninstall.sh"
                 if script.is_file():
-                    run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Alone())
+                    run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Cards())
                 self.forget(record)
             os.close(descriptor)
         return []
