@@ -17,13 +17,14 @@ from pytest_ascendcache.caches.filesystem import (
 )
 from pytest_ascendcache.caches.graph_cache import CachedGraph, read_cached_graphs
 from pytest_ascendcache.caches.kernel_code import same_code
-from pytest_ascendcache.caches.kernel_meta import RankKernel, read_kernel_meta
 from pytest_ascendcache.caches.layout import CacheLayout
 from pytest_ascendcache.caches.network_layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
     KERNEL_META,
     NetworkLayout,
+    RankKernel,
+    read_kernel_meta,
 )
 from pytest_ascendcache.caches.shared_memory import remove_segments, segments_of
 from pytest_ascendcache.caches.snapshot import Change, FileState, Snapshot

@@ -112,11 +112,6 @@ def object_extent(read: Callable[[int, int], bytes], available: int) -> int:
     return _read(read, available).size
 
 
-def machine(data: bytes) -> int:
-    """The ``e_machine`` number: 62 for x86-64, 183 for AArch64."""
-    return _parse(data).header.machine
-
-
 def named_sections(data: bytes) -> tuple[tuple[bytes, int, int, bytes], ...]:
     """Name, type, flags and content of every section, in order.
 

@@ -1,16 +1,39 @@
-"""Where toolchains that run networks keep their caches, and how the files are named."""
+"""The caches of toolchains that run networks: their directories, and the kernels of one rank.
+
+Source: document M, overview; facts ``mindspore-incremental`` sections 1.2 and 1.3.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel
-from pytest_ascendcache.caches.entry import CachedUnit
+from pytest_ascendcache.caches.entry import CachedUnit, Entry
 from pytest_ascendcache.caches.graph_cache import CachedGraph
-from pytest_ascendcache.caches.kernel_meta import RankKernel
-from pytest_ascendcache.contract.ranks import kernel_meta
+from pytest_ascendcache.contract.ranks import SUFFIXES, kernel_meta
+
+
+@dataclass(frozen=True)
+class RankKernel(Entry):
+    """The three files of one kernel. Its stem ends with a hash and the card's number."""
+
+    suffixes = SUFFIXES
+    stems = re.compile(r"(?P<type>\w+?)_\d+_\d+", re.ASCII)
+
+    def problems(self) -> list[str]:
+        problems = super().problems()
+        if not self.info_path.exists():
+            problems.append("the .info file is missing")
+        elif not isinstance(self.info, dict):
+            problems.append("the .info file is not a JSON object")
+        return problems
+
+
+read_kernel_meta = RankKernel.read_all
+"""All kernels of a ``kernel_meta`` directory by stem. MindSpore keeps other files there too."""
 
 
 @dataclass(frozen=True)

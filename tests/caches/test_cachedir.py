@@ -29,7 +29,7 @@ from pytest_ascendcache.caches import (
     read_entries,
     same_code,
 )
-from pytest_ascendcache.caches.elf import add_note, machine, object_size
+from pytest_ascendcache.caches.elf import add_note, object_size
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels import KernelOptions, build
@@ -302,6 +302,11 @@ def sections(data: bytes) -> dict[str, bytes]:
         text = data[start + name : data.index(b"\0", start + name)].decode()
         found[text] = b"" if kind == 8 else data[where : where + size]
     return found
+
+
+def machine(data: bytes) -> int:
+    """The ``e_machine`` number of an object."""
+    return int.from_bytes(data[18:20], "little")
 
 
 def test_machines():

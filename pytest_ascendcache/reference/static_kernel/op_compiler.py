@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.static_kernel.options import (
     USAGE,
     OpCompilerError,
     OpCompilerOptions,
+    parse,
 )
 from pytest_ascendcache.reference.static_kernel.package import NameTaken
 from pytest_ascendcache.reference.static_kernel.soc import short_name
@@ -50,7 +51,7 @@ def run(
     """
     policies = policies or Policies()
     try:
-        options = policies.static_kernel.options.parse(argv)
+        options = parse(argv)
         if options is None:
             print(USAGE, end="")
             return EXIT_SUCCESS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.reference.static_kernel.compilation import StaticKernelPolicy
-from pytest_ascendcache.reference.static_kernel.options import OpCompilerOptionPolicy
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -15,7 +14,6 @@ from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 class StaticKernelPolicies:
     """One policy for each kind of decision."""
 
-    options: OpCompilerOptionPolicy = field(default_factory=OpCompilerOptionPolicy)
     compilation: StaticKernelPolicy = field(default_factory=StaticKernelPolicy)
     packages: PackagePolicy = field(default_factory=PackagePolicy)
     registry: RegistryPolicy = field(default_factory=RegistryPolicy)
