@@ -54,17 +54,14 @@ class CachedUnit:
         return {stem: cls(stem, directory) for stem in sorted(stems)}
 
     def path(self, suffix: str) -> Path:
-        """The path of the file with this suffix."""
         return self.directory / f"{self.stem}{suffix}"
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The paths of all files."""
         return tuple(map(self.path, self.suffixes))
 
     @property
     def metadata_path(self) -> Path:
-        """The path of the ``.json`` file."""
         return self.path(".json")
 
     @property
@@ -74,7 +71,6 @@ class CachedUnit:
 
     @property
     def info_path(self) -> Path:
-        """The path of the ``.info`` file."""
         return self.path(".info")
 
     @property

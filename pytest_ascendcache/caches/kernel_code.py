@@ -33,7 +33,6 @@ def kernel_code(data: bytes) -> object:
 
 
 def same_code(one: bytes, other: bytes) -> bool:
-    """Whether two kernel objects have the same code."""
     return one == other or kernel_code(one) == kernel_code(other)
 
 

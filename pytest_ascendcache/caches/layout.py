@@ -26,11 +26,9 @@ class CacheLayout:
         return (self.kernel_cache / "op_cache.ini", self.root / "op_cache.ini")
 
     def soc(self, soc: str) -> Path:
-        """The directory of one chip's entries."""
         return self.kernel_cache / soc
 
     def socs(self) -> list[str]:
-        """The chips that have a directory."""
         if not self.kernel_cache.is_dir():
             return []
         return sorted(each.name for each in self.kernel_cache.iterdir() if each.is_dir())

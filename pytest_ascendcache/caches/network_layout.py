@@ -49,15 +49,12 @@ class NetworkLayout:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """The suffixes of a unit's files."""
         return self.unit.suffixes
 
     def holds(self, path: Path) -> bool:
-        """Whether the name of a file is that of a unit's file."""
         return self.unit.holds(path)
 
     def read(self, directory: Path) -> Mapping[str, CachedUnit]:
-        """All units in a directory by stem."""
         return self.unit.read_all(directory)
 
 

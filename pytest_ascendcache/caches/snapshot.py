@@ -84,7 +84,6 @@ class Snapshot:
 
 
 def _same_owner(before: FileState, after: FileState) -> bool:
-    """Whether mode and owner are equal."""
     return (before.mode, before.owner) == (after.mode, after.owner)
 
 

@@ -50,12 +50,10 @@ class InstalledKernels:
 
     @property
     def ai_core(self) -> Path:
-        """The directory of all packages."""
         return self.opp / "static_kernel" / "ai_core"
 
     @property
     def packages(self) -> frozenset[str]:
-        """The names of the installed packages."""
         if not self.ai_core.is_dir():
             return frozenset()
         names = {each.name for each in self.ai_core.iterdir() if each.is_dir()}

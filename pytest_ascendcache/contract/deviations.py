@@ -163,7 +163,6 @@ def _occurrence(entry: Deviation, records: Sequence[Judged], tried: set[str]) ->
 
 
 def builtin_lists() -> list[str]:
-    """The names of the lists that are part of the package."""
     return sorted(path.stem for path in _LISTS.glob("*.toml"))
 
 

@@ -148,7 +148,7 @@ class Chosen:
     unsure: str = ""
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """The edition for a report's header, or that it is not known."""
         return "edition not known" if self.unsure else f"edition {self.edition}"
 
@@ -189,7 +189,6 @@ def editions_of(product: str) -> tuple[Edition, ...]:
 
 
 def default(product: str = CANN) -> Edition:
-    """The default edition of a product."""
     return named(DEFAULT_NAMES[product])
 
 
@@ -216,7 +215,7 @@ def chosen_for(version: str, product: str = CANN) -> Chosen:
     key = version_key(version)
     if key is None:
         shown = version or "nothing"
-        return Chosen(default(product), unsure=f"the version of {what} cannot be told ({shown})")
+        return Chosen(default(product), unsure=f"the version of {what} is not known ({shown})")
     for each in family:
         if any(key[:2] == (version_key(other) or ())[:2] for other in each.also):
             return Chosen(each)

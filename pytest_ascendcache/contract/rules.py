@@ -268,16 +268,16 @@ def _where_promised(rule: Rule, fields: Mapping[str, Any], edition: Edition) -> 
     family = editions_of(edition.product)
     promising = next(each for each in family if _within(since, until, each))
     if not _within(since, None, edition):
-        said, said_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
+        phrase, phrase_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
     else:
         promising = next(each for each in reversed(family) if _within(since, until, each))
-        said, said_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
+        phrase, phrase_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
     then = load_rules(promising)[rule.id] if promising != default(edition.product) else rule
     return replace(
         rule,
         level=Level.INFO,
-        statement=f"{promising} {said.format(edition)}: {then.statement}",
-        statement_zh=f"{promising} {said_zh.format(edition)}：{then.statement_zh}",
+        statement=f"{promising} {phrase.format(edition)}: {then.statement}",
+        statement_zh=f"{promising} {phrase_zh.format(edition)}：{then.statement_zh}",
         promised_by=str(promising),
     )
 

@@ -179,7 +179,6 @@ _KINDS = {"no-locks": NoLocks, "no-hardlinks": NoHardLinks, "stale-handles": Sta
 
 
 def main() -> int:
-    """Mount, and serve until unmounted."""
     backing, point, control, profile = sys.argv[1:]
     made = _KINDS[profile](Path(backing), Path(control))
     os.umask(0)

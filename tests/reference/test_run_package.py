@@ -833,7 +833,7 @@ def test_contents_that_do_not_fit_are_refused(packages, opp, tmp_path, what):
         (["extra"], "extra"),
         (["--install-path"], "--install-path"),
         (["--install-path="], "--install-path is not set"),
-        (["--install-path=/does/not/exist"], "[/does/not/exist], which is no directory"),
+        (["--install-path=/does/not/exist"], "[/does/not/exist], which is not a directory"),
     ],
 )
 def test_a_bad_command_line_is_refused_in_one_sentence(packages, opp, arguments, words):

@@ -190,7 +190,7 @@ REFUSED = {
     "tree": ({"output_tree": "newest"}, {}, "output_tree is 'newest'; set it to document or later"),
     "compiler": ({"op_compiler": "no-such-command"}, {}, "op_compiler is 'no-such-command'"),
     "opp-unset": ({}, {"ASCEND_OPP_PATH": ""}, "ASCEND_OPP_PATH is not set; set it"),
-    "opp-missing": ({}, {"ASCEND_OPP_PATH": "/nowhere"}, "'/nowhere', which is no directory"),
+    "opp-missing": ({}, {"ASCEND_OPP_PATH": "/nowhere"}, "'/nowhere', which is not a directory"),
     "rank": ({}, {"WORLD_SIZE": "2", "RANK": "2"}, "RANK is '2'; set it to a number of 0 to 1"),
     "world": ({}, {"WORLD_SIZE": "many"}, "WORLD_SIZE is 'many'; set it to a number"),
     "port": ({}, {"MASTER_PORT": "0"}, "MASTER_PORT is '0'"),

@@ -28,12 +28,10 @@ class EntryFiles:
 
     @property
     def object(self) -> Path:
-        """The object file."""
         return self.directory / f"{self.stem}.o"
 
     @property
     def metadata(self) -> Path:
-        """The metadata file."""
         return self.directory / f"{self.stem}.json"
 
     @property

@@ -117,7 +117,6 @@ class InfoPolicy:
 
 
 def info_path(entry: EntryFiles) -> Path:
-    """The ``.info`` file of an entry."""
     return entry.directory / f"{entry.stem}.info"
 
 

@@ -16,11 +16,9 @@ class RankDirectoryPolicy:
     """Finds, creates and claims the directory of one rank."""
 
     def rank_directory(self, base: Path, gang: Gang) -> Path:
-        """The rank's directory: ``rank_<RANK_ID>``."""
         return base / f"rank_{gang.rank}"
 
     def kernel_meta(self, base: Path, gang: Gang) -> Path:
-        """The directory of the rank's kernels."""
         return self.rank_directory(base, gang) / "kernel_meta"
 
     def prepare(self, fs: Fs, base: Path, gang: Gang) -> Path | None:

@@ -108,7 +108,6 @@ class Host:
         self._deadline: float | None = None
 
     def meet(self) -> None:
-        """See :class:`Meeting`."""
         try:
             while self._missing:
                 if not self._listen():
@@ -121,7 +120,6 @@ class Host:
         self._hub.close()
 
     def abandon(self, reason: str) -> None:
-        """See :class:`Meeting`."""
         # Ranks that arrive only now are sent the error that ended the meeting.
         answer = self._failed or failure_message(
             gang_failed(f"rank[{self._gang.rank}] failed: {reason}")
@@ -198,7 +196,6 @@ class Guest:
         self._came = False
 
     def meet(self) -> None:
-        """See :class:`Meeting`."""
         self._come({})
 
     def abandon(self, reason: str) -> None:

@@ -136,7 +136,7 @@ class Package:
         except PackageError:
             raise
         except (*_UNREADABLE, zipfile.BadZipFile, zlib.error) as error:
-            raise PackageError(f"it is no whole package ({error})") from None
+            raise PackageError(f"it is not a complete package ({error})") from None
         for name, data in files.items():
             if hashlib.sha256(data).hexdigest() != manifest.files[name]:
                 raise PackageError(f"its file [{name}] is damaged")
@@ -151,4 +151,4 @@ def _refuse_links(archive: zipfile.ZipFile) -> None:
     """Refuse an archive with a link or device. The members of our packages are plain files."""
     for member in archive.infolist():
         if (member.external_attr >> 28) not in (0o00, 0o04, 0o10):
-            raise PackageError(f"its member [{member.filename}] is no plain file")
+            raise PackageError(f"its member [{member.filename}] is not a plain file")

@@ -56,7 +56,7 @@ def run(
         return _unread()
     except OSError as error:
         what = f"{error.strerror or error} [{error.filename or source}]"
-        return _fail(f"{source}: {what}; run it again once that is put right.", EXIT_FAILED)
+        return _fail(f"{source}: {what}; correct that and run it again.", EXIT_FAILED)
     except KeyboardInterrupt:
         return _fail(f"{source}: interrupted; run it again.", 130)
 
@@ -132,7 +132,7 @@ class _Run:
                 "ASCEND_OPP_PATH or --install-path=DIR."
             )
         if not Path(value).is_dir():
-            raise InstallerError(f"{origin} is [{value}], which is no directory; name one.")
+            raise InstallerError(f"{origin} is [{value}], which is not a directory; name one.")
         return Path(value).absolute()
 
     def _say(self, text: str) -> None:

@@ -33,7 +33,6 @@ EXIT_SUCCESS, EXIT_FAILED, EXIT_LEFT_OUT = 0, 1, 3
 
 
 def main() -> int:
-    """Entry point of the command."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
     return run(sys.argv[1:], os.environ)
 

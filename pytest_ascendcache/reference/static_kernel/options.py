@@ -138,7 +138,7 @@ def _params(values: Mapping[str, str]) -> Path:
     if not value:
         raise OpCompilerError("Option -p is missing; name a directory with operator information.")
     if not Path(value).is_dir():
-        raise OpCompilerError(f"Option -p [{value}] is no directory; name one.")
+        raise OpCompilerError(f"Option -p [{value}] is not a directory; name one.")
     return Path(value)
 
 
@@ -149,7 +149,7 @@ def _soc(values: Mapping[str, str]) -> str:
     name = full_name(values["-v"])
     if name is None:
         raise OpCompilerError(
-            f"Option -v [{values['-v']}] is no known chip; write one of {', '.join(soc_names())}."
+            f"Option -v [{values['-v']}] is not a known chip; write one of {', '.join(soc_names())}."
         )
     return name
 
@@ -185,7 +185,7 @@ def _jobs(values: Mapping[str, str]) -> int:
     try:
         return max(1, int(value))
     except ValueError:
-        raise OpCompilerError(f"Option -j [{value}] is no number; write one from 1.") from None
+        raise OpCompilerError(f"Option -j [{value}] is not a number; write one from 1.") from None
 
 
 def _one_of(option: str, value: str, allowed: Sequence[str]) -> str:

@@ -159,7 +159,6 @@ class PackagePolicy:
         return True
 
     def exists(self, fs: Fs, path: Path) -> bool:
-        """Whether a package exists."""
         try:
             fs.state("package.exists", path)
         except FileNotFoundError:
@@ -197,7 +196,6 @@ def header(name: str, installer: Sequence[str] = ()) -> str:
 
 @cache
 def carried_archive() -> bytes:
-    """An archive of :func:`carried_modules`."""
     return _zip(carried_modules())
 
 

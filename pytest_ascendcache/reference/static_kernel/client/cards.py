@@ -96,7 +96,7 @@ class CardsPolicy:
     def late(self, ranks: list[int], seconds: float) -> CardsError:
         """The error for cards that did not arrive in time."""
         names = ", ".join(f"rank[{each}]" for each in ranks)
-        return CardsError(f"waited {seconds:g} s for {names}; check why they do not come.")
+        return CardsError(f"waited {seconds:g} s for {names}; check why they did not arrive.")
 
 
 class Host(Cards):
@@ -139,15 +139,15 @@ class Host(Cards):
             return
         self._reason = self._reason or reason
         if self._expected:
-            print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
-        told: set[Line] = set()  # not descriptors, because a new connection may reuse one
+            print(f"[ERROR] {reason} Cards that connect later will be told.", flush=True)
+        informed: set[Line] = set()  # not descriptors, because a new connection may reuse one
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
         while listening:
             for line in self._hub.lines.values():
-                if line not in told:
+                if line not in informed:
                     line.send({"failed": self._reason})
-                    told.add(line)
+                    informed.add(line)
             if not self._expected:
                 break
             try:
@@ -222,7 +222,7 @@ class Host(Cards):
     def _greet(self, descriptor: int, message: Message) -> None:
         rank = message["rank"]
         if rank not in range(1, self._world.size) or rank in self._ranks.values():
-            self._give_up(CardsError(f"two cards have RANK {rank}; give each one of its own."))
+            self._give_up(CardsError(f"two cards have RANK {rank}; give each card its own."))
         self._ranks[descriptor] = rank
         for name, field in (("WORLD_SIZE", "size"), (LOCAL_WORLD_SIZE, "local")):
             if not self._policy.agree(message.get(field), self._hello[field]):

@@ -29,7 +29,6 @@ EXIT_SUCCESS, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
 def main() -> int:
-    """Entry point of the command."""
     return run(sys.argv[1:], os.environ)
 
 

@@ -95,7 +95,6 @@ class ConfigPolicy:
         self.profiler(profiling)
 
     def wants(self, config: CompilerConfig) -> bool:
-        """Whether static kernels are requested."""
         return config.experimental_config.aclgraph._aclnn_static_shape_kernel
 
     def mode(self, config: CompilerConfig) -> None:

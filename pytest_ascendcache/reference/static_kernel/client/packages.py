@@ -46,7 +46,7 @@ class PackagePolicy:
         """
         text = environ.get("ASCEND_OPP_PATH", "")
         if not text or not Path(text).is_dir():
-            reason = f"is {text!r}, which is no directory" if text else "is not set"
+            reason = f"is {text!r}, which is not a directory" if text else "is not set"
             raise StaticKernelError(
                 f"ASCEND_OPP_PATH {reason}; set it to the operator package static kernels are "
                 "installed into (CANN's set_env.sh does)."
@@ -62,7 +62,7 @@ class PackagePolicy:
         command = shutil.which(given or "op_compiler", path=environ.get("PATH"))
         if given and command is None:
             raise StaticKernelError(
-                f"aclgraph.op_compiler is {given!r}, which is no command; name one on PATH or by "
+                f"aclgraph.op_compiler is {given!r}, which is not a command; name one on PATH or by "
                 "its path."
             )
         return command

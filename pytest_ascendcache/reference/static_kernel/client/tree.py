@@ -93,7 +93,6 @@ class TreePolicy:
             raise self.refused(text, "it may not be read and written")
 
     def refused(self, text: str, reason: str) -> StaticKernelError:
-        """The error for a directory that is not accepted."""
         return StaticKernelError(
             f"{_OPTION} is {text!r}: {reason}; name an existing directory, without links and "
             "'..', that you may read and write."

@@ -29,7 +29,6 @@ class World:
 
     @property
     def several(self) -> bool:
-        """Whether there are other cards."""
         return self.size > 1
 
 
@@ -92,7 +91,6 @@ class WorldPolicy:
         )
 
     def node(self, world: World, local_size: int) -> Node:
-        """The node of this card."""
         first = world.rank // local_size * local_size
         return Node(range(first, first + local_size))
 
