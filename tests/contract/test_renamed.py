@@ -1,4 +1,4 @@
-"""Former names of checks are understood: in journals, baselines and lists of deviations."""
+"""Former names of checks still work in journals, baselines and lists of deviations."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_former_name_becomes_the_present_one(check: str, present: str) -> None
 
 @pytest.fixture
 def renamed_function(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A list in which ``test_a`` is called ``test_b`` now; returns the present node id."""
+    """A list in which ``test_a`` was renamed to ``test_b``. Returns the present node id."""
     path = "cache_mode/test_aging.py"
     names = {"modules": {"test_aging.py": path}, "checks": {f"{path}::test_a": f"{path}::test_b"}}
     monkeypatch.setattr(renamed, "renamed", lambda: names)

@@ -1,4 +1,4 @@
-"""Nodes as mounts: each profile does what it says, a control can fail, and nothing stays."""
+"""Nodes as mounts: each profile has its effect, controls can fail, and no mount is left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 
 
 def _nothing() -> None:
-    """A mount that forgets nothing."""
+    """Mounting again without forgetting anything."""
 
 
 @pytest.mark.parametrize("profile", profiles(), ids=lambda each: each.value)
@@ -155,7 +155,7 @@ def test_a_killed_run_leaves_no_mount_and_no_daemon(tmp_path: Path) -> None:
 
 
 def _mounting(directory: Path) -> list[int]:
-    """Processes of bindfs that mount something below a directory."""
+    """The bindfs processes that mount something below a directory."""
     found = []
     for each in Path("/proc").iterdir():
         try:

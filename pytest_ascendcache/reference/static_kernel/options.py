@@ -149,7 +149,8 @@ def _soc(values: Mapping[str, str]) -> str:
     name = full_name(values["-v"])
     if name is None:
         raise OpCompilerError(
-            f"Option -v [{values['-v']}] is not a known chip; write one of {', '.join(soc_names())}."
+            f"Option -v [{values['-v']}] is not a known chip; write one of "
+            f"{', '.join(soc_names())}."
         )
     return name
 

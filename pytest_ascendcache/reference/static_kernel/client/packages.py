@@ -62,8 +62,8 @@ class PackagePolicy:
         command = shutil.which(given or "op_compiler", path=environ.get("PATH"))
         if given and command is None:
             raise StaticKernelError(
-                f"aclgraph.op_compiler is {given!r}, which is not a command; name one on PATH or by "
-                "its path."
+                f"aclgraph.op_compiler is {given!r}, which is not a command; name one on PATH or "
+                "by its path."
             )
         return command
 

@@ -216,24 +216,16 @@ class Session:
         cache, root = self._policies.cache, outputs.directory.parent
         key = cache.key(operators, config.soc_version, command or program)
         kept = cache.find(self._all.fs, root, key) if outputs.later else None
-        made = [kept] if kept else self._made(source, outputs, config, command, cards)
+        if kept is not None:
+            made = [kept]
+        else:
+            arguments = ["-p", str(source), "-v", config.soc_version]
+            arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
+            ended = self._op_compiler(command, arguments, cards)
+            made = self._policies.package.made(outputs.directory, ended)
         packages.install(made, cards)
         if outputs.later and len(made) == 1:
             cache.record(self._all.fs, root, key, made[0])
-
-    def _made(
-        self,
-        source: Path,
-        outputs: Outputs,
-        config: CompilerConfig,
-        command: str | None,
-        cards: Cards,
-    ) -> list[Path]:
-        """Compile the operators in a folder. Returns the packages."""
-        arguments = ["-p", str(source), "-v", config.soc_version]
-        arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
-        ended = self._op_compiler(command, arguments, cards)
-        return self._policies.package.made(outputs.directory, ended)
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
