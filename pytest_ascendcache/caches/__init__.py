@@ -6,7 +6,7 @@ This room reads files, and edits them to place markers. It knows no options and 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
 from pytest_ascendcache.caches.canary import Canary, find_canaries, plant_canary
 from pytest_ascendcache.caches.elf import ElfError, embedded_objects
-from pytest_ascendcache.caches.entry import CachedUnit, Entry, read_entries
+from pytest_ascendcache.caches.entry import Entry, read_entries
 from pytest_ascendcache.caches.filesystem import (
     AccessTimes,
     FileSystem,
@@ -15,7 +15,7 @@ from pytest_ascendcache.caches.filesystem import (
     make_immutable,
     probe_file_system,
 )
-from pytest_ascendcache.caches.graph_cache import CachedGraph, read_cached_graphs
+from pytest_ascendcache.caches.graph_cache import read_cached_graphs
 from pytest_ascendcache.caches.kernel_code import same_code
 from pytest_ascendcache.caches.layout import CacheLayout
 from pytest_ascendcache.caches.network_layout import (
@@ -37,8 +37,6 @@ __all__ = [
     "AccessTimes",
     "AkgKernel",
     "CacheLayout",
-    "CachedGraph",
-    "CachedUnit",
     "Canary",
     "Change",
     "ElfError",

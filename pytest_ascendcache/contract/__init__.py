@@ -11,7 +11,7 @@ from pytest_ascendcache.contract.aging import (
     expected_limits,
     possible_limits,
 )
-from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
+from pytest_ascendcache.contract.editions import Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
@@ -47,7 +47,6 @@ __all__ = [
     "CacheLimits",
     "CacheMode",
     "Capability",
-    "Chosen",
     "CompileOptions",
     "DebugConfig",
     "Delivered",

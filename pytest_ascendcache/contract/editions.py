@@ -147,11 +147,6 @@ class Chosen:
     notice: str = ""
     unsure: str = ""
 
-    @property
-    def label(self) -> str:
-        """The edition for a report's header, or that it is not known."""
-        return "edition not known" if self.unsure else f"edition {self.edition}"
-
 
 def version_key(text: str) -> tuple[int, ...] | None:
     """The sort key of a version, or ``None`` if the text is not a version.

@@ -8,11 +8,10 @@ nor toolchains.
 from pytest_ascendcache.nodes.control import NotShown
 from pytest_ascendcache.nodes.mount import lacking
 from pytest_ascendcache.nodes.namespace import Unavailable, enter
-from pytest_ascendcache.nodes.profile import GIVEN, NodeProfile, profiles
+from pytest_ascendcache.nodes.profile import NodeProfile, profiles
 from pytest_ascendcache.nodes.shared import Nodes, given_nodes, mounted_nodes
 
 __all__ = [
-    "GIVEN",
     "NodeProfile",
     "Nodes",
     "NotShown",

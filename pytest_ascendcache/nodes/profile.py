@@ -8,15 +8,13 @@ LOOKUPS_STAY = 60
 """Seconds for which a failed lookup is cached: the longest time that NFS caches a directory by
 default (``acdirmax`` in nfs(5))."""
 
-GIVEN = "given"
-"""The name of the profile of real mounts, which promise nothing."""
-
 
 class NodeProfile(str, Enum):
     """A kind of shared storage.
 
     ``LOCAL`` is no shared storage, and ``ONE_MOUNT`` is one mount that all nodes use. A fault that
-    also occurs there is not caused by sharing between nodes.
+    also occurs there is not caused by sharing between nodes. ``GIVEN`` are real mounts, which
+    promise nothing.
     """
 
     LOCAL = "local"
@@ -26,7 +24,7 @@ class NodeProfile(str, Enum):
     NO_LOCKS = "no-locks"
     STALE_HANDLES = "stale-handles"
     NO_HARDLINKS = "no-hardlinks"
-    GIVEN = GIVEN
+    GIVEN = "given"
 
     @property
     def by_bindfs(self) -> bool:

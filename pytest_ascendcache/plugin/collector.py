@@ -75,7 +75,7 @@ class Collector:
             shown = ", ".join(f"{name} {value}" for name, value in details.items())
             lines.append(f"ascendcache: {shown}")
         judged_by = ascend_session_of(self._config).judged_by
-        lines.append(f"ascendcache: by the documents of {judged_by.label}")
+        lines.append(f"ascendcache: by the documents of {judged_by.told}")
         lines += [f"ascendcache: {each}" for each in judged_by.notices]
         if selecting := selecting_of(self._config):
             lines.append(f"ascendcache: {selecting.header}")

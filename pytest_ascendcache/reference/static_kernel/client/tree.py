@@ -23,41 +23,33 @@ _OPTION = "_aclnn_static_shape_kernel_build_dir"
 class Outputs:
     """The folders of one compile. With ``later`` they have the names of later versions.
 
-    ``selected`` has the operators to compile, ``gathered`` those of all cards of a node. In the
-    document's tree both exist only while they are needed.
+    ``everything`` has all operators, ``target`` those that static kernels are compiled for, as has
+    ``opcompile``, from which only later versions compile. ``selected`` has the operators of this
+    card without a static kernel yet, ``gathered`` those of all cards of the node. In the document's
+    tree these two exist only while they are needed.
     """
 
     directory: Path
-    pid: int
     later: bool
+    everything: Path
+    target: Path
+    opcompile: Path | None
+    selected: Path
+    gathered: Path
 
-    @property
-    def target(self) -> Path:
-        """The folder of the operators that static kernels are compiled for."""
-        return self.directory / str(self.pid)
-
-    @property
-    def everything(self) -> Path:
-        """The folder of all operators."""
-        return self.directory / f"{self.pid}_debug"
-
-    @property
-    def opcompile(self) -> Path | None:
-        """The folder that later versions compile from; the document has none."""
-        return self.directory / f"{self.pid}_opcompile" if self.later else None
-
-    @property
-    def selected(self) -> Path:
-        """The folder of this card's operators that have no static kernel yet."""
-        return self.directory / self._name("selected")
-
-    @property
-    def gathered(self) -> Path:
-        """The folder of all cards' selected operators."""
-        return self.directory / self._name("gathered")
-
-    def _name(self, what: str) -> str:
-        return f"{self.pid}_opcompile_{what}" if self.later else f".{what}"
+    @classmethod
+    def of(cls, directory: Path, pid: int, later: bool) -> Outputs:
+        """The folders in the directory of one compile."""
+        prefix = f"{pid}_opcompile_" if later else "."
+        return cls(
+            directory,
+            later,
+            everything=directory / f"{pid}_debug",
+            target=directory / str(pid),
+            opcompile=directory / f"{pid}_opcompile" if later else None,
+            selected=directory / f"{prefix}selected",
+            gathered=directory / f"{prefix}gathered",
+        )
 
 
 class TreePolicy:
@@ -114,7 +106,7 @@ class TreePolicy:
                     directory.mkdir(fs.directory_mode)
                 except FileExistsError:
                     continue  # the clock went back; the next moment has another name
-                return Outputs(directory, pid, later)
+                return Outputs.of(directory, pid, later)
         except OSError as error:
             raise StaticKernelError(
                 f"output below {_OPTION} cannot be made: {root}: {error.strerror}; name a "
