@@ -95,18 +95,16 @@ class _OpCompiler:
                 "operator information."
             )
         operators, problems = compilation.read(files)
-        if problems and not self._options.keep_going:
-            raise OpCompilerError("\n".join(problems))
-        for line in compilation.views(operators):
-            _warn(line)
         jobs = compilation.jobs(operators)
-        if not jobs and problems:
+        if problems and not (jobs and self._options.keep_going):
             raise OpCompilerError("\n".join(problems))
         if not jobs:
             raise OpCompilerError(
                 f"None of the {len(files)} files in [{self._options.params}] asks for a static "
                 "kernel; tune_mode must be 'all' or 'static_kernel'."
             )
+        for line in compilation.views(operators):
+            _warn(line)
         packages, options = self._policies.static_kernel.packages, self._options
         # Reserving the package's path comes before compiling, which may take minutes.
         with packages.reserved(self._policies.fs, options.directory, options.package) as name:

@@ -51,12 +51,12 @@ class Session:
     def __init__(
         self, policies: Policies, environ: Mapping[str, str], script: Path, forks: bool = False
     ) -> None:
-        self._all = policies
-        self._policies = policies.client
+        self._policies = policies
+        self._client = policies.client
         self._environ = environ
         self._script = script
         self._forks = forks
-        self._dump = Dump(self._policies.dump, policies.fs)
+        self._dump = Dump(self._client.dump, policies.fs)
         self._done: defaultdict[str, set[str]] = defaultdict(set)  # by chip
         self._cards: Cards | None = None
         self._packages: Packages | None = None
@@ -67,7 +67,7 @@ class Session:
         Raises:
             StaticKernelError: if the mode is unknown or incompatible with static kernels.
         """
-        self._policies.config.mode(config)
+        self._client.config.mode(config)
 
     def run(self, network: Network, config: CompilerConfig, profiling: Profiling) -> Any:
         """Run a network, after making its static kernels if they are requested.
@@ -85,18 +85,18 @@ class Session:
         Raises:
             StaticKernelError: if requested static kernels cannot be made.
         """
-        if not self._policies.config.wants(config):
-            self._policies.config.check(config, profiling)
+        if not self._client.config.wants(config):
+            self._client.config.check(config, profiling)
             return self._complete(network, config, self._select(network, config))
-        world = self._policies.world.read(self._environ)
+        world = self._client.world.read(self._environ)
         if self._cards is None:
             local = self._environ.get("LOCAL_WORLD_SIZE", "")
-            self._cards = self._policies.cards.open(world, local)
+            self._cards = self._client.cards.open(world, local)
         try:
             # Refuse only after connecting, so that the other cards learn the reason.
-            self._policies.config.check(config, profiling)
-            local_size = self._policies.world.local_size(self._environ, world)
-            node = self._policies.world.node(world, local_size)
+            self._client.config.check(config, profiling)
+            local_size = self._client.world.local_size(self._environ, world)
+            node = self._client.world.node(world, local_size)
             kernels = self._static(network, config, world, node, self._cards)
         except BaseException as error:
             self._leave(world, error)
@@ -110,7 +110,7 @@ class Session:
 
         Otherwise they would wait for it. Returns whether there are other cards.
         """
-        world, policy = self._policies.world, self._policies.cards
+        world, policy = self._client.world, self._client.cards
         try:
             here = world.read(self._environ)
         except StaticKernelError:
@@ -126,11 +126,11 @@ class Session:
     def _excuse(self, reason: str) -> bool:
         """Like :meth:`abandon`, for a card whose rank is unknown because RANK is invalid."""
         try:
-            here = self._policies.world.read({**self._environ, "RANK": "0"})
+            here = self._client.world.read({**self._environ, "RANK": "0"})
         except StaticKernelError:
             return False  # the address of the other cards is unknown too
         if here.several:
-            self._policies.cards.excuse(here, f"a card failed: {reason}")
+            self._client.cards.excuse(here, f"a card failed: {reason}")
         return here.several
 
     @property
@@ -156,18 +156,18 @@ class Session:
         self, network: Network, config: CompilerConfig, world: World, node: Node, cards: Cards
     ) -> dict[OperatorSpec, tuple[str, bytes]]:
         options = config.experimental_config.aclgraph
-        turns, policies = self._policies.turns, self._policies
+        turns, client = self._client.turns, self._client
         packages = self._own_packages()
-        command = policies.package.op_compiler(options.op_compiler, self._environ)
-        directory = policies.tree.build_directory(
+        command = client.package.op_compiler(options.op_compiler, self._environ)
+        directory = client.tree.build_directory(
             options._aclnn_static_shape_kernel_build_dir, self._script
         )
         turns.agreed(cards)
-        outputs = policies.tree.make(self._all.fs, directory, options.output_tree == LATER)
+        outputs = client.tree.make(self._policies.fs, directory, options.output_tree == LATER)
         try:
             files = self._dump.write(network.operators, outputs)
             done = self._done[config.soc_version]
-            selected = policies.dump.select(files, done)
+            selected = client.dump.select(files, done)
             self._dump.write_files(outputs.selected, selected)
             folders = turns.folders(cards, node, str(outputs.selected))
             digests = [digest(each) for each in selected.values()]
@@ -182,16 +182,16 @@ class Session:
         except OSError as error:
             raise StaticKernelError(f"{error.filename or directory}: {error.strerror}") from None
         finally:
-            policies.tree.tidy(outputs)
+            client.tree.tidy(outputs)
 
     def _own_packages(self) -> Packages:
         """The packages of this process. The first call cleans up those of dead processes."""
         if self._packages is None:
-            policy = self._policies.package
+            policy = self._client.package
             opp = policy.opp(self._environ)
             for wrong in policy.clean(opp, self._environ):
                 print(f"[WARNING] a package of a dead process stays installed: {wrong}", flush=True)
-            self._packages = Packages(policy, self._all.fs, opp, self._environ)
+            self._packages = Packages(policy, self._policies.fs, opp, self._environ)
         return self._packages
 
     def _compile(
@@ -207,25 +207,25 @@ class Session:
         source = outputs.selected
         if len(folders) > 1:
             source = outputs.gathered
-            gathered = self._policies.dump.gather(read_folder(Path(each)) for each in folders)
+            gathered = self._client.dump.gather(read_folder(Path(each)) for each in folders)
             self._dump.write_files(source, gathered)
         operators = [digest(each) for each in read_folder(source).values()]
         if not operators:
             return
         program = _op_compiler().__name__
-        cache, root = self._policies.cache, outputs.directory.parent
+        cache, root = self._client.cache, outputs.directory.parent
         key = cache.key(operators, config.soc_version, command or program)
-        kept = cache.find(self._all.fs, root, key) if outputs.later else None
+        kept = cache.find(self._policies.fs, root, key) if outputs.later else None
         if kept is not None:
             made = [kept]
         else:
             arguments = ["-p", str(source), "-v", config.soc_version]
             arguments += ["-j", str(os.cpu_count() or 1), "-o", str(outputs.directory)]
             ended = self._op_compiler(command, arguments, cards)
-            made = self._policies.package.made(outputs.directory, ended)
+            made = self._client.package.made(outputs.directory, ended)
         packages.install(made, cards)
         if outputs.later and len(made) == 1:
-            cache.record(self._all.fs, root, key, made[0])
+            cache.record(self._policies.fs, root, key, made[0])
 
     def _op_compiler(self, command: str | None, arguments: list[str], cards: Cards) -> Ended:
         if command is not None:
@@ -235,7 +235,9 @@ class Session:
             return run(
                 [sys.executable, "-m", op_compiler.__name__, *arguments], self._environ, cards
             )
-        return run_embedded(lambda: op_compiler.run(arguments, self._environ, self._all), cards)
+        return run_embedded(
+            lambda: op_compiler.run(arguments, self._environ, self._policies), cards
+        )
 
     def _select(
         self, network: Network, config: CompilerConfig
@@ -244,7 +246,7 @@ class Session:
         opp = self._environ.get("ASCEND_OPP_PATH", "")
         if not opp:
             return {}
-        selection, fs = self._all.static_kernel.selection, self._all.fs
+        selection, fs = self._policies.static_kernel.selection, self._policies.fs
         installed = selection.read_index(fs, Path(opp), config.soc_version)
         selected: dict[OperatorSpec, tuple[str, bytes]] = {}
         for operator in {each.named("") for each in network.operators} if installed else ():
@@ -282,7 +284,7 @@ class Session:
         from pytest_ascendcache.reference.kernels import KernelError
 
         try:
-            return self._all.incremental.execution.run(network, kernels)
+            return self._policies.incremental.execution.run(network, kernels)
         except (KernelError, ValueError) as error:
             raise StaticKernelError(f"the network {network.name} does not run: {error}") from None
 

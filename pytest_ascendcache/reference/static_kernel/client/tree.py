@@ -110,7 +110,7 @@ class TreePolicy:
         except OSError as error:
             raise StaticKernelError(
                 f"output below {_OPTION} cannot be made: {root}: {error.strerror}; name a "
-                "directory that you may write, with room."
+                "writable directory with free space."
             ) from None
 
     def tidy(self, outputs: Outputs) -> None:
