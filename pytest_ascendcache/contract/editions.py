@@ -35,7 +35,7 @@ class NoEditionError(ValueError):
 
 
 @total_ordering
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Edition:
     """One edition of a product's documents. Editions of one product are ordered by age.
 
@@ -77,12 +77,6 @@ class Edition:
     def __str__(self) -> str:
         return self.title or f"{_PRODUCTS[self.product]} {self.version}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Edition) and self._id == other._id
-
-    def __hash__(self) -> int:
-        return hash(self._id)
-
     def __lt__(self, other: Edition) -> bool:
         if self.product != other.product:
             raise TypeError(f"{self} and {other} are editions of two products.")
@@ -92,10 +86,6 @@ class Edition:
     def version(self) -> str:
         """The name without the product: ``8.0.RC3``, ``1.6``."""
         return self.name.rpartition("-")[2]
-
-    @property
-    def _id(self) -> tuple[str, str]:
-        return self.product, self.name
 
     @property
     def _key(self) -> tuple[int, ...]:

@@ -225,14 +225,10 @@ class Host(Cards):
             self._give_up(CardsError(f"two cards have RANK {rank}; give each card its own."))
         self._ranks[descriptor] = rank
         for name, field in (("WORLD_SIZE", "size"), (LOCAL_WORLD_SIZE, "local")):
-            if not self._policy.agree(message.get(field), self._hello[field]):
-                self._give_up(self._differ(name, rank, message.get(field), self._hello[field]))
-
-    def _differ(self, name: str, rank: int, theirs: object, ours: object) -> CardsError:
-        return CardsError(
-            f"{name} is {theirs!r} on rank[{rank}] and {ours!r} on rank[0]; set it alike on every "
-            "card."
-        )
+            theirs, ours = message.get(field), self._hello[field]
+            if not self._policy.agree(theirs, ours):
+                reason = f"{name} is {theirs!r} on rank[{rank}] and {ours!r} on rank[0]"
+                self._give_up(CardsError(f"{reason}; set it alike on every card."))
 
 
 class Guest(Cards):
