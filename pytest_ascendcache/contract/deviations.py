@@ -201,7 +201,7 @@ def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, 
         )
     entries = content.get("deviation", [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise DeviationFileError(f"{name}: 'deviation' is no list; begin entries [[deviation]].")
+        raise DeviationFileError(f"{name}: 'deviation' is not a list; begin entries [[deviation]].")
     return tuple(
         _entry(fields, f"{name}, entry {number}") for number, fields in enumerate(entries, start=1)
     )
@@ -223,7 +223,7 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
             raise DeviationFileError(f"{where}: '{key}' is {value!r}; write a text.")
     if fields["rule"] not in load_rules():
         raise DeviationFileError(
-            f"{where}: no rule is called so; name one rule, as the summary's table does."
+            f"{where}: there is no such rule; name one rule as in the summary's table."
         )
     if {"*", "?"} & set(fields["check"].partition("[")[0]):
         raise DeviationFileError(

@@ -186,7 +186,7 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
             continue
         for fields in content["rule"]:
             if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
-                raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
+                raise RuleFileError(f"{path.name}: {fields} does not describe a known rule.")
             rules[fields["id"]] = replace(
                 rules[fields["id"]],
                 level=Level(fields["level"]),

@@ -72,7 +72,9 @@ def _same_directory(profile: NodeProfile, here: Path, there: Path, made: list[Pa
     path = _write(here / "control-same", made)
     patience = GIVEN_PATIENCE if profile is NodeProfile.GIVEN else 0.0
     if not seen_on(there / path.name, patience) or (there / path.name).read_bytes() != b"control":
-        raise NotShown(f"{there} is not the directory that {here} is: a file made there is missing")
+        raise NotShown(
+            f"{there} is not the same directory as {here}: a file created in the latter is missing"
+        )
 
 
 def _early_names_stay(here: Path, there: Path, made: list[Path], again: Callable[[], None]) -> None:
@@ -80,7 +82,7 @@ def _early_names_stay(here: Path, there: Path, made: list[Path], again: Callable
     early.exists()
     _write(here / early.name, made)
     if early.name not in os.listdir(there):  # noqa: PTH208 - the listing, not paths
-        raise NotShown("a listing does not show what another node has made")
+        raise NotShown("a listing does not show a file that another node has created")
     if early.exists():
         raise NotShown("a name that was looked up too early is seen at once")
     again()

@@ -146,10 +146,10 @@ TYPOS = {
     "rule-a-number": (f"[[deviation]]\nrule = 1\n{REST}", "entry 1: 'rule' is 1; write"),
     "many-rules": (
         f'[[deviation]]\nrule = "debug/*"\n{REST}',
-        r"entry 1 \(rule 'debug/\*'\): no rule is called so; name one rule",
+        r"entry 1 \(rule 'debug/\*'\): there is no such rule; name one rule",
     ),
     "table": ('[[deviations]]\nrule = "debug/*"\n', "'deviations' is unknown"),
-    "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is no list"),
+    "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is not a list"),
     "cell-a-text": (ENTRY + 'cell = "force"\n', "'cell' is 'force'; write a table"),
     "factor-a-number": (ENTRY + "cell = {debug_level = 0}\n", "the factor 'debug_level' is 0"),
     "factor-without-value": (ENTRY + "cell = {mode = []}\n", r"the factor 'mode' is \[\]"),

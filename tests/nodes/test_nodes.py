@@ -71,7 +71,7 @@ def test_a_plain_directory_does_not_pass_for_a_node(profile: NodeProfile, tmp_pa
 def test_two_directories_do_not_pass_for_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    with pytest.raises(NotShown, match="is not the directory that"):
+    with pytest.raises(NotShown, match="is not the same directory as"):
         show(NodeProfile.ONE_MOUNT, [tmp_path / "a", tmp_path / "b"], _nothing)
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "b"]
 
