@@ -17,11 +17,11 @@ from pytest_ascendcache.caches.filesystem import (
 )
 from pytest_ascendcache.caches.graph_cache import read_cached_graphs
 from pytest_ascendcache.caches.kernel_code import same_code
-from pytest_ascendcache.caches.layout import CacheLayout
-from pytest_ascendcache.caches.network_layout import (
+from pytest_ascendcache.caches.layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
     KERNEL_META,
+    CacheLayout,
     NetworkLayout,
     RankKernel,
     read_kernel_meta,
