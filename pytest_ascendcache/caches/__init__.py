@@ -1,6 +1,6 @@
-"""Looking at cache directories: layout, entries, snapshots, canaries.
+"""Reading cache directories: layouts, entries, snapshots, ELF objects and markers.
 
-This room reads files (and, for canaries, edits them); it knows no options and no toolchain.
+This room reads files, and edits them to place markers. It knows no options and no toolchain.
 """
 
 from pytest_ascendcache.caches.akg_kernel import AkgKernel, read_akg_kernels
@@ -15,16 +15,16 @@ from pytest_ascendcache.caches.filesystem import (
     make_immutable,
     probe_file_system,
 )
-from pytest_ascendcache.caches.graph_cache import CachedGraph, read_cached_graphs
+from pytest_ascendcache.caches.graph_cache import read_cached_graphs
 from pytest_ascendcache.caches.kernel_code import same_code
-from pytest_ascendcache.caches.kernel_meta import RankKernel, read_kernel_meta
-from pytest_ascendcache.caches.layout import CacheLayout
-from pytest_ascendcache.caches.network_layout import (
+from pytest_ascendcache.caches.layout import (
     AKG_KERNEL_META,
     GRAPH_CACHE,
     KERNEL_META,
-    CachedUnit,
+    CacheLayout,
     NetworkLayout,
+    RankKernel,
+    read_kernel_meta,
 )
 from pytest_ascendcache.caches.shared_memory import remove_segments, segments_of
 from pytest_ascendcache.caches.snapshot import Change, FileState, Snapshot
@@ -37,8 +37,6 @@ __all__ = [
     "AccessTimes",
     "AkgKernel",
     "CacheLayout",
-    "CachedGraph",
-    "CachedUnit",
     "Canary",
     "Change",
     "ElfError",

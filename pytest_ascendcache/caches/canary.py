@@ -1,26 +1,21 @@
-"""Canaries: marks in cached objects that tell a served kernel from a compiled one.
+"""Canaries: notes in cached objects that tell a reused kernel from a compiled one.
 
-A canary is an ELF note added to the cached object by a byte edit; the digest in the metadata
-is corrected, so the entry stays valid. A delivered kernel that carries the note came from that
-entry; one that does not was compiled. Nobody has to be asked.
+A canary is an ELF note that is added to the cached object; the digest in the metadata is
+corrected, so the entry stays valid. A delivered kernel with the note was reused from that entry;
+a kernel without it was compiled. The toolchain need not be asked.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pytest_ascendcache.caches.elf import add_note
 from pytest_ascendcache.caches.entry import Entry, sha256
 
 SECTION = ".note.ascendcache"
-"""The section a mark sits in."""
+"""The name of the section that holds the note."""
 
 _OWNER = "ascendcache"
 _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
@@ -28,8 +23,8 @@ _PATTERN = re.compile(rb"ascendcache-canary:([0-9a-f]{32})")
 
 @dataclass(frozen=True)
 class Canary:
-    """A planted mark: its token, the entry it sits in, the object's digest before and with it, and
-    its size (bytes) before."""
+    """A canary in an entry: its token, the entry's stem, the object's digest without and with it,
+    and the object's size in bytes without it."""
 
     token: str
     stem: str
@@ -39,32 +34,21 @@ class Canary:
 
 
 def plant_canary(entry: Entry) -> Canary:
-    """Mark a valid entry; file times and modes stay as they were (ctime cannot).
+    """Mark a valid entry. File times and modes stay the same, except the change time.
 
     Raises:
-        ValueError: where the entry is not valid, for a mark there would prove nothing.
+        ValueError: if the entry is not valid, because then a mark would prove nothing.
     """
     problems = entry.problems()
     if problems or entry.object is None:
-        raise ValueError(f"{entry.stem} is no valid entry: {'; '.join(problems)}")
+        raise ValueError(f"{entry.stem} is not a valid entry: {'; '.join(problems)}")
     token = secrets.token_hex(16)
     before = entry.object
     marked = add_note(before, SECTION, _OWNER, f"ascendcache-canary:{token}".encode())
-    digest = sha256(marked)
-    metadata = {**entry.metadata, "sha256": digest}
-    with _times_kept(entry.object_path), _times_kept(entry.metadata_path):
-        entry.object_path.write_bytes(marked)
-        entry.metadata_path.write_text(json.dumps(metadata, indent=4, sort_keys=True))
-    return Canary(token, entry.stem, sha256(before), digest, len(before))
+    entry.write_object(marked)
+    return Canary(token, entry.stem, sha256(before), sha256(marked), len(before))
 
 
 def find_canaries(data: bytes) -> frozenset[str]:
-    """Tokens of the canaries that bytes carry, wherever they sit."""
+    """The tokens of all canaries anywhere in ``data``."""
     return frozenset(match.decode() for match in _PATTERN.findall(data))
-
-
-@contextmanager
-def _times_kept(path: Path) -> Iterator[None]:
-    before = path.stat()
-    yield
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

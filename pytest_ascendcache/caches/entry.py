@@ -1,6 +1,6 @@
-"""One cache entry, and whether it is whole.
+"""Cached units, the files of a cache that are reused together, and CANN's cache entry as one.
 
-An entry is a metadata file ``<stem>.json`` and the object it names. Source: facts
+A cache entry is a metadata file ``<stem>.json`` and the object ``<stem>.o``. Source: facts
 ``cann-operator-cache`` sections 1.2 and 7.
 """
 
@@ -8,114 +8,206 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
-from pytest_ascendcache.caches.elf import ElfError, object_size
+from pytest_ascendcache.caches.elf import ElfError, object_size, rename_symbol
 from pytest_ascendcache.caches.snapshot import read_quietly
 
-_STEM = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}(?P<more>_\w+)?$", re.IGNORECASE)
-_PRE_COMPILE = "_pre.json"
+Unit = TypeVar("Unit", bound="CachedUnit")
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The files of one entry. Either may be missing: then it is half an entry."""
+class CachedUnit:
+    """Files that are reused together: the files of one kernel, or a compiled network.
+
+    Any of the files may be missing. A subclass names their ``suffixes``, the stems they have
+    (``stems``, whose group ``type`` is the operator type), and checks them in :meth:`problems`.
+    """
 
     stem: str
     directory: Path
 
-    @cached_property
-    def metadata_path(self) -> Path:
-        """The ``.json`` file."""
-        return self.directory / f"{self.stem}.json"
+    suffixes: ClassVar[tuple[str, ...]]
+    stems: ClassVar[re.Pattern[str]]
 
-    @cached_property
+    @classmethod
+    def holds(cls, path: Path) -> bool:
+        """Whether the name of a file is that of a unit's file."""
+        return path.suffix in cls.suffixes and cls.stems.fullmatch(path.stem) is not None
+
+    @classmethod
+    def read_all(cls: type[Unit], directory: Path) -> dict[str, Unit]:
+        """All units in a directory by stem, incomplete ones included.
+
+        Other files are ignored. The result is empty if there is no such directory.
+        """
+        if not directory.is_dir():
+            return {}
+        stems = {path.stem for path in directory.iterdir() if cls.holds(path)}
+        return {stem: cls(stem, directory) for stem in sorted(stems)}
+
+    def path(self, suffix: str) -> Path:
+        return self.directory / f"{self.stem}{suffix}"
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(map(self.path, self.suffixes))
+
+    @property
+    def metadata_path(self) -> Path:
+        return self.path(".json")
+
+    @property
     def object_path(self) -> Path:
-        """The ``.o`` file, where the layout puts it."""
-        return self.directory / f"{self.stem}.o"
+        """The path of the file that the toolchain loads."""
+        return self.path(".o")
+
+    @property
+    def info_path(self) -> Path:
+        return self.path(".info")
 
     @property
     def operator_type(self) -> str:
-        """The operator type as the file name spells it: lower case."""
-        match = _STEM.match(self.stem)
+        """The operator type as the file name spells it; else the stem."""
+        match = self.stems.fullmatch(self.stem)
         return match["type"] if match else self.stem
 
     @cached_property
     def object(self) -> bytes | None:
-        """The object's bytes, or ``None`` where there is none."""
-        try:
-            return b"".join(read_quietly(self.object_path))
-        except OSError:
-            return None
+        """The content of the ``.o`` file, or ``None`` if it cannot be read."""
+        return self.content(".o")
 
     @cached_property
     def metadata(self) -> Any:
-        """The parsed metadata, or ``None`` where it is missing or not JSON."""
+        """The parsed ``.json`` file, or ``None`` if it is missing or not JSON."""
+        return _parsed(self.content(".json"))
+
+    @cached_property
+    def info(self) -> Any:
+        """The parsed ``.info`` file, or ``None`` if it is missing or not JSON."""
+        return _parsed(self.content(".info"))
+
+    def content(self, suffix: str) -> bytes | None:
+        """The content of the file with this suffix, or ``None`` if it cannot be read."""
         try:
-            return json.loads(b"".join(read_quietly(self.metadata_path)))
-        except (OSError, ValueError, RecursionError):
+            return b"".join(read_quietly(self.path(suffix)))
+        except OSError:
             return None
 
     def problems(self) -> list[str]:
-        """What keeps this from being a whole entry; empty for a valid one."""
-        found: list[str] = []
-        data, metadata = self.object, self.metadata
-        if not self.metadata_path.exists():
-            found.append("the metadata file is missing")
-        elif not isinstance(metadata, dict):
-            found.append("the metadata is not a JSON object")
-        else:
-            found += _wrong_fields(metadata, self.stem)
-        if data is None:
-            found.append("the object file is missing")
-            return found
-        try:
-            object_size(data)
-        except ElfError as error:
-            found.append(f"the object is not a whole ELF object: {error}")
-        if isinstance(metadata, dict) and metadata.get("sha256") != sha256(data):
-            found.append("the metadata's sha256 is not the object's")
-        return found
+        """The reasons why the unit cannot be reused; empty for a valid one."""
+        raise NotImplementedError
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing keeps the entry from being used."""
+        """Whether the unit is complete and consistent."""
         return not self.problems()
 
+    def renamed(self, data: bytes, symbol: str) -> bytes:
+        """The object ``data`` with its kernel ``symbol`` renamed to this unit's kernel.
 
-def _wrong_fields(metadata: dict[str, Any], stem: str) -> list[str]:
-    found = []
+        Raises:
+            ValueError: if this unit is not valid, or ``data`` has no such symbol.
+        """
+        if problems := self.problems():
+            raise ValueError(f"{self.stem} is not a valid kernel: {'; '.join(problems)}")
+        return rename_symbol(data, symbol, self.metadata["kernelName"])
+
+
+@dataclass(frozen=True)
+class Entry(CachedUnit):
+    """One cache entry: object and metadata."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".json", ".o")
+    stems = re.compile(r"te_(?P<type>.+?)_[0-9a-f]{64}(?:_\w+)?(?<!_pre)", re.IGNORECASE)
+    """CANN's pre-compile step leaves files ``..._pre.json``, which belong to no entry."""
+
+    def problems(self) -> list[str]:
+        problems: list[str] = []
+        data, metadata = self.object, self.metadata
+        if not self.metadata_path.exists():
+            problems.append("the metadata file is missing")
+        elif not isinstance(metadata, dict):
+            problems.append("the metadata is not a JSON object")
+        else:
+            problems += _wrong_fields(metadata, self.stem)
+        if data is None:
+            problems.append("the object file is missing")
+            return problems
+        try:
+            object_size(data)
+        except ElfError as error:
+            problems.append(f"the object is not a whole ELF object: {error}")
+        if isinstance(metadata, dict) and metadata.get("sha256") != sha256(data):
+            problems.append("the metadata's sha256 is not the object's")
+        return problems
+
+    def put_object(self, data: bytes, symbol: str) -> None:
+        """Replace the kernel by that of another operator, with digest and kernel name corrected.
+
+        ``symbol`` is the kernel's name in ``data``. File times stay the same.
+
+        Raises:
+            ValueError: if this entry is not valid, or ``data`` has no such symbol.
+        """
+        self.write_object(self.renamed(data, symbol))
+
+    def write_object(self, data: bytes) -> None:
+        """Replace the object, and correct the digest in the metadata. File times stay the same."""
+        with _times_kept(self.object_path), _times_kept(self.metadata_path):
+            self.object_path.write_bytes(data)
+            self.metadata_path.write_bytes(metadata_text(self.metadata, sha256=sha256(data)))
+
+
+read_entries = Entry.read_all
+"""All entries of one SoC's directory by stem."""
+
+
+def _wrong_fields(metadata: dict[str, Any], stem: str) -> Iterator[str]:
     if metadata.get("binFileName") != stem:
-        found.append(f"binFileName is {metadata.get('binFileName')!r}, not the file's own stem")
+        yield f"binFileName is {metadata.get('binFileName')!r}, not the file's own stem"
     if metadata.get("binFileSuffix") != ".o":
-        found.append(f"binFileSuffix is {metadata.get('binFileSuffix')!r}, not '.o'")
+        yield f"binFileSuffix is {metadata.get('binFileSuffix')!r}, not '.o'"
     if not isinstance(metadata.get("kernelName"), str) or not metadata["kernelName"]:
-        found.append(f"kernelName is {metadata.get('kernelName')!r}, not a name")
-    return found
+        yield f"kernelName is {metadata.get('kernelName')!r}, not a name"
+
+
+def _parsed(data: bytes | None) -> Any:
+    try:
+        return json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
 
 
 def sha256(data: bytes) -> str:
-    """Digest as metadata spells it: 64 lower-case hex digits."""
+    """A digest as metadata spells it: 64 lower-case hex digits."""
     return hashlib.sha256(data).hexdigest()
 
 
-def read_entries(directory: Path) -> dict[str, Entry]:
-    """Every entry of one SoC directory by stem, halves included; empty without a directory.
+def metadata_text(metadata: dict[str, Any], **changes: str) -> bytes:
+    """A metadata file with some fields changed, in CANN's format."""
+    return json.dumps({**metadata, **changes}, indent=4, sort_keys=True).encode()
 
-    Only names of kernels count, ``te_<type>_<64 hex digits>`` and what follows; a toolchain may
-    keep other files beside its entries.
-    """
-    if not directory.is_dir():
-        return {}
-    stems = {
-        each.stem
-        for each in directory.iterdir()
-        if each.suffix in {".json", ".o"}
-        and _STEM.match(each.stem)
-        and not each.name.endswith(_PRE_COMPILE)
-    }
-    return {stem: Entry(stem, directory) for stem in sorted(stems)}
+
+def rewrite(path: Path, content: bytes) -> None:
+    """Replace a file, even a read-only one. Its mode and times stay the same."""
+    before = path.stat()
+    path.unlink()
+    path.write_bytes(content)
+    path.chmod(before.st_mode & 0o7777)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@contextmanager
+def _times_kept(path: Path) -> Iterator[None]:
+    """Restore a file's access and modification time afterwards."""
+    before = path.stat()
+    yield
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""What the host's file system does with access times, found out by trying."""
+"""How a file system treats access times, found out by trying, and flags that control it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _HOUR = 3600
 
 
 class AccessTimes(str, Enum):
-    """When reading a file moves its access time.
+    """When reading a file updates its access time.
 
-    ``RELATIME``: only when it is not newer than the modification or change time (or a day
-    old). ``STRICT``: always. ``NONE``: never, so a read leaves no trace.
+    ``RELATIME``: only if it is not newer than the modification or change time, or if it is a day
+    old. ``STRICT``: always. ``NONE``: never, so a read leaves no trace.
     """
 
     RELATIME = "relatime"
@@ -27,7 +27,7 @@ class AccessTimes(str, Enum):
 
 @dataclass(frozen=True)
 class FileSystem:
-    """Type of a mount (``ext4``, ``tmpfs``, ...) and how it treats access times."""
+    """The type of a mount (``ext4``, ``tmpfs``, ...), and how it treats access times."""
 
     type: str
     access_times: AccessTimes
@@ -37,10 +37,10 @@ class FileSystem:
 
 
 def probe_file_system(directory: Path) -> FileSystem:
-    """Find out by reading two files of our own below ``directory``; nothing is left there."""
+    """Probe the file system of ``directory`` with two temporary files, which are removed again."""
     with tempfile.TemporaryDirectory(dir=directory, prefix="ascendcache-probe-") as name:
-        # A change time of now is newer than an access time set into the past: every mount but
-        # noatime renews it. One set into the future is renewed under strictatime alone.
+        # Every mount except noatime updates an access time in the past, because the change time
+        # is newer. Only strictatime updates one in the future.
         renews_old = _renews(Path(name) / "old", -_HOUR)
         renews_new = _renews(Path(name) / "new", +_HOUR)
     if not renews_old:
@@ -60,7 +60,7 @@ def _renews(path: Path, offset: int) -> bool:
 
 
 def _mount_type(directory: Path) -> str:
-    """File-system type of the mount a directory is on, from the kernel's own table."""
+    """The file-system type of a directory's mount, from the kernel's table of mounts."""
     device = directory.stat().st_dev
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
@@ -85,24 +85,27 @@ _IMMUTABLE = 0x10
 
 
 def keep_access_times(directory: Path, keep: bool) -> bool:
-    """Make a directory of one's own noatime for what is created in it, or undo that; whether
-    reading now does as wished.
+    """Turn access times of files that are created in a directory on or off, by its noatime flag.
 
-    Needs no privileges, but a file system that knows the flag (ext4, btrfs, xfs, new tmpfs). It
-    cannot be undone what the mount itself is.
+    Returns whether reading now behaves as requested. It needs no privileges, but the user must own
+    the directory, and the file system must know the flag (ext4, btrfs, xfs, new tmpfs). It cannot
+    turn access times on if the mount itself is noatime.
     """
-    _set_flag(directory, _NO_ACCESS_TIMES, not keep)  # what it does without is found out below
+    _set_flag(directory, _NO_ACCESS_TIMES, not keep)  # the probe shows whether it took effect
     return (probe_file_system(directory).access_times is not AccessTimes.NONE) is keep
 
 
 def keep_access_time_of(path: Path, keep: bool) -> None:
-    """Like :func:`keep_access_times`, of one file, where that can be done."""
+    """Like :func:`keep_access_times` for a single file; does nothing if that is impossible."""
     _set_flag(path, _NO_ACCESS_TIMES, not keep)
 
 
 def make_immutable(path: Path, immutable: bool) -> bool:
-    """Keep everybody, root too, from changing a file or a directory's names, or undo that;
-    whether it could be done. Needs privileges (``CAP_LINUX_IMMUTABLE``) and such a file system."""
+    """Make a file, or the names in a directory, immutable even for root, or undo that.
+
+    Returns whether that succeeded. It needs the capability ``CAP_LINUX_IMMUTABLE`` and a file
+    system that supports the flag.
+    """
     return _set_flag(path, _IMMUTABLE, immutable)
 
 

@@ -1,7 +1,7 @@
-"""Whether two kernel objects are the same code, whatever they are called.
+"""Comparing the code of two kernel objects regardless of their names.
 
-CANN names a kernel's symbol after its cache key, and a compiler may leave notes about its build:
-objects of equal code then differ in bytes. Source: facts ``cann-operator-cache`` section 1.2.
+CANN names a kernel's symbol after its cache key, and a compiler may leave notes about its build.
+So objects with equal code may differ in bytes. Source: facts ``cann-operator-cache`` section 1.2.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NOTES = re.compile(rb"\.note.*|\.comment")
 
 
 def kernel_code(data: bytes) -> object:
-    """What of an object says how it computes: its sections but for notes, names without keys.
+    """The part of an object that decides how it computes, equal for objects of equal code.
 
-    Equal for two objects of equal code, marked ones too. Bytes that are no whole ELF object are
-    their own code.
+    It is all sections except notes, with cache keys removed from names; a canary does not change
+    it. Data that is not a complete ELF object is returned unchanged.
     """
     try:
         sections = named_sections(data)
@@ -33,10 +33,9 @@ def kernel_code(data: bytes) -> object:
 
 
 def same_code(one: bytes, other: bytes) -> bool:
-    """Whether two kernels compute the same by the same code."""
     return one == other or kernel_code(one) == kernel_code(other)
 
 
 def _plain(content: bytes) -> bytes:
-    """Without keys in names, and without the name that a mark adds to the table of names."""
+    """Remove cache keys from names, and the name that a canary adds to the table of names."""
     return _KEYED_NAME.sub(b"te_", content).replace(f"{SECTION}\0".encode(), b"")

@@ -1,17 +1,25 @@
-"""Where things are below a cache directory.
+"""The layouts of caches: CANN's operator cache, and the caches of toolchains that run networks.
 
-Source: document C, section on ``op_cache.ini``; facts ``cann-operator-cache`` section 1.
+Source: document C, section on ``op_cache.ini``; facts ``cann-operator-cache`` section 1; document
+M, overview; facts ``mindspore-incremental`` sections 1.2 and 1.3.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
+
+from pytest_ascendcache.caches.akg_kernel import AkgKernel
+from pytest_ascendcache.caches.entry import CachedUnit, Entry
+from pytest_ascendcache.caches.graph_cache import CachedGraph
+from pytest_ascendcache.contract.ranks import SUFFIXES, kernel_meta
 
 
 @dataclass(frozen=True)
 class CacheLayout:
-    """CANN's layout below the directory ``--op_compiler_cache_dir`` names."""
+    """The paths below the directory that ``--op_compiler_cache_dir`` names."""
 
     root: Path
 
@@ -22,15 +30,80 @@ class CacheLayout:
 
     @property
     def ini_candidates(self) -> tuple[Path, Path]:
-        """``op_cache.ini`` where the vendor keeps it, and where the document puts it."""
+        """``op_cache.ini`` where CANN keeps it, and where the document says it is."""
         return (self.kernel_cache / "op_cache.ini", self.root / "op_cache.ini")
 
     def soc(self, soc: str) -> Path:
-        """Directory of one chip's entries."""
         return self.kernel_cache / soc
 
     def socs(self) -> list[str]:
-        """Chips that have a directory."""
         if not self.kernel_cache.is_dir():
             return []
         return sorted(each.name for each in self.kernel_cache.iterdir() if each.is_dir())
+
+
+@dataclass(frozen=True)
+class RankKernel(Entry):
+    """The files of a kernel in ``kernel_meta``. Its stem ends with a hash and the card's number."""
+
+    suffixes = SUFFIXES
+    stems = re.compile(r"(?P<type>\w+?)_\d+_\d+", re.ASCII)
+
+    def problems(self) -> list[str]:
+        problems = super().problems()
+        if not self.info_path.exists():
+            problems.append("the .info file is missing")
+        elif not isinstance(self.info, dict):
+            problems.append("the .info file is not a JSON object")
+        return problems
+
+
+read_kernel_meta = RankKernel.read_all
+"""All kernels of a ``kernel_meta`` directory by stem. MindSpore keeps other files there too."""
+
+
+@dataclass(frozen=True)
+class NetworkLayout:
+    """The layout of one kind of cache.
+
+    ``place`` returns its directory for an environment and a working directory; ``unit`` is the
+    class of what is cached in it.
+    """
+
+    place: Callable[[Mapping[str, str], PurePath], PurePath]
+    unit: type[CachedUnit]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return self.unit.suffixes
+
+    def holds(self, path: Path) -> bool:
+        return self.unit.holds(path)
+
+    def read(self, directory: Path) -> Mapping[str, CachedUnit]:
+        return self.unit.read_all(directory)
+
+
+def _base(environment: Mapping[str, str], work: PurePath) -> PurePath:
+    return work / environment.get("MS_COMPILER_CACHE_PATH", "")
+
+
+def _akg_kernel_meta(environment: Mapping[str, str], work: PurePath) -> PurePath:
+    return _base(environment, work) / "akg_kernel_meta"
+
+
+def _graph_cache(environment: Mapping[str, str], work: PurePath) -> PurePath:
+    rank = (environment.get("RANK_SIZE") and environment.get("RANK_ID")) or "0"
+    return _base(environment, work) / f"rank_{rank}" / "graph_cache"
+
+
+KERNEL_META = NetworkLayout(kernel_meta, RankKernel)
+"""Document M: ``rank_<RANK_ID>/kernel_meta``."""
+
+AKG_KERNEL_META = NetworkLayout(_akg_kernel_meta, AkgKernel)
+"""MindSpore's graph kernels; all ranks share the directory (facts ``mindspore-incremental``
+section 1.1)."""
+
+GRAPH_CACHE = NetworkLayout(_graph_cache, CachedGraph)
+"""MindSpore's compiled networks. A single card uses ``rank_0`` whatever ``RANK_ID`` is (section
+1.7)."""

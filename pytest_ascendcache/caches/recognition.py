@@ -1,4 +1,7 @@
-"""Which cache a directory is, told from names alone: directories may have been copied anywhere.
+"""Recognising which kind of cache a directory is.
+
+It looks at paths and file names only. Users copy and rename caches, so the names of the files in a
+directory count as well as its path.
 
 Source: facts ``cann-operator-cache`` section 1.2, ``mindspore-incremental`` sections 1.1, 1.2 and
 2.2, ``static-kernel`` sections 1.1 and 3.2.
@@ -14,7 +17,7 @@ from pathlib import PurePath
 
 
 class Kind(str, Enum):
-    """What is kept in a directory, in the words of a report."""
+    """The kind of a directory. The values appear in reports."""
 
     KERNEL_CACHE = "CANN operator cache"
     SOC = "CANN operator cache of one SoC"
@@ -27,14 +30,17 @@ class Kind(str, Enum):
 
     @property
     def holds_entries(self) -> bool:
-        """Whether caches' files are in it, not only directories of them."""
+        """Whether the directory itself contains cached files, not only directories with them."""
         return self not in (Kind.KERNEL_CACHE, Kind.RANK)
 
 
 @dataclass(frozen=True)
 class Place:
-    """A directory of a known kind; ``unit`` is the directory it belongs to, relative: of one SoC,
-    of one rank's kernels, of one run's outputs."""
+    """A directory of a known kind.
+
+    ``unit`` is the relative path of the directory whose files belong together: one SoC's entries,
+    one rank's kernels, one run's outputs.
+    """
 
     kind: Kind
     unit: str
@@ -42,7 +48,7 @@ class Place:
 
 CANN_STEM = re.compile(r"(?:lib)?te_\w*[0-9a-f]{32}", re.IGNORECASE)
 KERNEL_STEM = re.compile(r"(?P<name>\w+?_\d+)_\d+", re.ASCII)
-"""A kernel of MindSpore: operator and hash, which ``name`` has, and the device."""
+"""The stem of a MindSpore kernel: operator and hash (group ``name``), and the card's number."""
 
 GRAPH_FILE = re.compile(r"(?P<role>\w*?)compile_(?:cache_(?P<number>\d+)\.mindir|dependency\.hash)")
 _OUTPUTS = re.compile(
@@ -61,11 +67,15 @@ _BY_NAME = {
 def recognise(
     path: PurePath, relative: str, parent: Place | None, names: Collection[str]
 ) -> Place | None:
-    """What a directory is, from its path, the place above it and the first ``names`` in it."""
+    """Recognise a directory by its path, its parent's place and the first ``names`` in it.
+
+    ``relative`` is its path below the directory that was searched. Returns ``None`` for a
+    directory that is no cache.
+    """
     if parent is not None and parent.kind is Kind.KERNEL_CACHE:
         return Place(Kind.SOC, relative)
     if parent is not None and parent.kind.holds_entries:
-        # Outputs are in a directory of each run, and may be beside anything.
+        # Each run has an output directory of its own, next to files of any kind.
         inner = _by_path(path) if parent.kind is Kind.STATIC_OUTPUTS else None
         return Place(inner, relative) if inner is not None else parent
     kind = _by_path(path) or _by_content(names)
@@ -88,7 +98,7 @@ def _by_path(path: PurePath) -> Kind | None:
 
 
 def _by_content(names: Collection[str]) -> Kind | None:
-    """A directory that was copied under another name is known by what is in it."""
+    """The kind of a directory by the names in it, since it may have been copied and renamed."""
     stems = {PurePath(name).stem for name in names if name.endswith((".json", ".o", ".so"))}
     infos = {PurePath(name).stem for name in names if name.endswith(".info")}
     if any(CANN_STEM.match(stem) for stem in stems) and not infos:
@@ -109,21 +119,21 @@ def _by_content(names: Collection[str]) -> Kind | None:
 
 
 def split(name: str) -> tuple[str, str]:
-    """A file's name without its suffix, and the suffix with its dot."""
+    """Split a file's name into stem and suffix; the suffix includes the dot."""
     stem, dot, suffix = name.rpartition(".")
     return (stem, dot + suffix) if dot else (name, "")
 
 
 def rank_number(name: str) -> int | None:
-    """The rank whose directory has this name, ``rank_<n>``; ``None`` for another name."""
+    """The number n of a directory named ``rank_<n>``, or ``None`` for another name."""
     match = _RANK.fullmatch(name)
     return None if match is None else int(match[1])
 
 
 def rank_of(unit: str) -> tuple[str, int] | None:
-    """The job a rank's directory belongs to and the rank's number; ``None`` of no rank.
+    """The job and rank number of a rank's directory, or ``None`` if there is no rank in the path.
 
-    With several cards each rank may have a ``device`` directory of its own around it.
+    With several cards each rank's directory may be inside a ``device`` directory.
     """
     parts = PurePath(unit).parts
     for index, part in enumerate(parts):

@@ -1,7 +1,7 @@
-"""System V shared memory that MindSpore's kernel builds leave, and getting rid of one's own.
+"""System V shared memory that MindSpore's kernel builds leave behind, and its removal.
 
 Source: facts ``mindspore-incremental`` section 1.5: the key is the low half of the C++ library's
-hash of the cache path. The path of a sandbox is nobody else's, so the key tells whose it is.
+hash of the cache path. A sandbox's path is unique, so the key shows which segments belong to it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _IPC_RMID = 0
 
 @dataclass(frozen=True)
 class Segment:
-    """One segment, and how many processes are attached to it."""
+    """A segment, and the number of processes that are attached to it."""
 
     number: int
     attached: int
 
 
 def segments_of(cache: Path) -> list[Segment]:
-    """The segments that belong to the cache directory ``cache``."""
+    """The segments of builds in the cache directory ``cache``."""
     key = key_of(os.fsencode(cache))
     try:
         rows = [line.split() for line in _TABLE.read_text().splitlines()[1:]]
@@ -36,7 +36,7 @@ def segments_of(cache: Path) -> list[Segment]:
 
 
 def remove_segments(cache: Path) -> None:
-    """Remove what is left of builds in ``cache``; none of its processes may run any more."""
+    """Remove the segments of builds in ``cache``. All its processes must have ended."""
     libc = ctypes.CDLL(None, use_errno=True)
     for segment in segments_of(cache):
         libc.shmctl(segment.number, _IPC_RMID, None)
@@ -48,7 +48,7 @@ def key_of(path: bytes) -> int:
 
 
 def _hash(data: bytes) -> int:
-    """``std::hash`` of a string as libstdc++ has it on 64-bit machines (MurmurHash64A)."""
+    """libstdc++'s ``std::hash`` of a string on 64-bit machines (MurmurHash64A)."""
 
     def mixed(value: int) -> int:
         return value ^ (value >> 47)

@@ -1,4 +1,4 @@
-"""What a directory held at one moment, and what changed between two."""
+"""Snapshots of a directory tree, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from types import MappingProxyType
 
 _CHUNK = 1 << 16
 _LARGE_HOLE = 1 << 16
-"""Bytes. Reading smaller holes costs nothing."""
+"""Bytes. Smaller holes of a sparse file are read, which costs nothing."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """One file, directory or link. Times in nanoseconds, size in bytes.
+    """The state of a file, directory or link. Times are in nanoseconds, the size in bytes.
 
-    ``sha256`` is the digest of a regular file's content, else empty; ``target`` a link's text;
-    ``text`` the content of a small JSON file, which people may want to compare.
+    ``sha256`` is the digest of a regular file's content, else empty; ``target`` is a link's text;
+    ``text`` is the content of a small JSON file, for showing differences.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class FileState:
 
 
 class Change(str, Enum):
-    """How one path differs between two snapshots."""
+    """How a path differs between two snapshots."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -51,40 +51,40 @@ class Change(str, Enum):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every path below a directory with its state; paths are relative, with ``/``."""
+    """The state of every path below a directory. Paths are relative and use ``/``."""
 
     files: Mapping[str, FileState]
 
     @classmethod
     def take(cls, root: Path) -> Snapshot:
-        """Look at everything below ``root``; links are not followed, a missing root is empty.
+        """Take a snapshot of everything below ``root``; empty if it does not exist.
 
-        Access times are read before contents, and contents without renewing them where the
-        kernel allows it (``O_NOATIME``), so that looking does not disturb what is judged.
+        Links are not followed. Access times are read before contents, and reading does not update
+        them where the kernel allows that (``O_NOATIME``), so a snapshot does not disturb what is
+        under test.
         """
         return cls(MappingProxyType(dict(_walk(str(root), ""))))
 
     def changes(self, later: Snapshot) -> dict[str, Change]:
-        """What became of each path that differs; ``READ`` is a moved access time alone."""
-        found: dict[str, Change] = {}
-        for path in sorted({*self.files, *later.files}):
-            change = _change(self.files.get(path), later.files.get(path))
-            if change is not None:
-                found[path] = change
-        return found
+        """The change of each path that differs. ``READ``: only the access time differs."""
+        return {
+            path: change
+            for path in sorted({*self.files, *later.files})
+            if (change := _change(self.files.get(path), later.files.get(path))) is not None
+        }
 
     def disturbed(self, later: Snapshot) -> dict[str, Change]:
-        """The changes but for moved times: a reader may renew them, also through a link."""
+        """The changes except those of times only: a reader may update times, even by a link."""
         return {
             path: change
             for path, change in self.changes(later).items()
             if change is not Change.READ
-            and not (change is Change.TOUCHED and self._only_timed(path, later))
+            and not (change is Change.TOUCHED and _same_owner(self.files[path], later.files[path]))
         }
 
-    def _only_timed(self, path: str, later: Snapshot) -> bool:
-        before, after = self.files[path], later.files[path]
-        return (before.mode, before.owner) == (after.mode, after.owner)
+
+def _same_owner(before: FileState, after: FileState) -> bool:
+    return (before.mode, before.owner) == (after.mode, after.owner)
 
 
 def _change(before: FileState | None, after: FileState | None) -> Change | None:
@@ -93,17 +93,16 @@ def _change(before: FileState | None, after: FileState | None) -> Change | None:
     if after is None:
         return Change.REMOVED
     if before.kind == "directory" == after.kind:
-        # Reading a directory's names moves its access time; only its own attributes count.
-        same = (before.mode, before.owner) == (after.mode, after.owner)
-        return None if same else Change.TOUCHED
+        # Listing a directory updates its access time, and changes in it its other times.
+        return None if _same_owner(before, after) else Change.TOUCHED
     if (before.kind, before.inode) != (after.kind, after.inode):
         return Change.REPLACED
     if (before.sha256, before.target, before.size) != (after.sha256, after.target, after.size):
         return Change.CHANGED
-    attributes = (before.mode, before.owner, before.mtime_ns, before.ctime_ns)
-    if attributes != (after.mode, after.owner, after.mtime_ns, after.ctime_ns):
+    times = (before.mtime_ns, before.ctime_ns)
+    if not _same_owner(before, after) or times != (after.mtime_ns, after.ctime_ns):
         return Change.TOUCHED
-    # Reading a link's text, as looking at it does, moves the link's own access time.
+    # A snapshot reads the text of each link, which updates the link's own access time.
     moved = before.kind == "file" and before.atime_ns != after.atime_ns
     return Change.READ if moved else None
 
@@ -119,7 +118,7 @@ def _walk(root: str, prefix: str) -> Iterator[tuple[str, FileState]]:
         try:
             state = _look(path)
         except FileNotFoundError:
-            continue  # gone since the directory was listed
+            continue  # removed since the directory was listed
         yield relative, state
         if state.kind == "directory":
             yield from _walk(path, relative + "/")
@@ -153,9 +152,9 @@ def _look(path: str) -> FileState:
 
 
 def _digest(path: str, info: os.stat_result) -> tuple[str, bytes]:
-    """Digest of a file, and its content if that is not more than one chunk.
+    """The digest of a file, and its content if it is at most one chunk.
 
-    A file with a large hole is told by its data and its size, without reading the hole.
+    Large holes of a sparse file are not read; the digest is that of its data and its size.
     """
     digest, content, read = hashlib.sha256(), b"", 0
     has_holes = info.st_size - info.st_blocks * 512 > _LARGE_HOLE
@@ -169,19 +168,18 @@ def _digest(path: str, info: os.stat_result) -> tuple[str, bytes]:
 
 
 def read_quietly(path: str | Path, skip_holes: bool = False) -> Iterator[bytes]:
-    """Contents of a file in chunks, without renewing its access time where that is allowed.
+    """Read a file in chunks, without updating its access time where the kernel allows that.
 
-    ``skip_holes`` leaves out what was never written.
+    ``skip_holes`` skips the holes of a sparse file.
 
     Raises:
-        OSError: where there is no regular file; a FIFO is not waited for.
+        OSError: if the path is not a readable regular file. Opening a FIFO does not block.
     """
     how = os.O_RDONLY | os.O_NONBLOCK
     try:
         descriptor = os.open(path, how | os.O_NOATIME)
     except PermissionError:
-        # O_NOATIME is for the file's owner only.
-        descriptor = os.open(path, how)
+        descriptor = os.open(path, how)  # only a file's owner may use O_NOATIME
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no regular file", str(path))
@@ -192,6 +190,6 @@ def read_quietly(path: str | Path, skip_holes: bool = False) -> Iterator[bytes]:
                 try:
                     os.lseek(descriptor, position, os.SEEK_DATA)
                 except OSError:
-                    return  # nothing but a hole is left
+                    return  # the rest of the file is a hole
     finally:
         os.close(descriptor)

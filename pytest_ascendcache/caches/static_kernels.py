@@ -1,4 +1,4 @@
-"""Static kernels as they stand installed below an operator package: index, packages, kernels.
+"""Static kernels that are installed below an operator package: index, packages, kernels.
 
 Source: facts ``static-kernel`` sections 2.5 and 3.2.
 """
@@ -16,21 +16,21 @@ from pytest_ascendcache.caches.entry import sha256
 
 INDEX = "binary_info_config.json"
 SHARED = {"config", "config.ini", "version.info", "uninstall.sh"}
-"""What beside packages stands in ``ai_core``."""
+"""The names in ``ai_core`` that are no packages."""
 
 Key = tuple[str, str]
 """Operator type and simplified key."""
 
 
 class TornIndex(Exception):
-    """An index that is there and cannot be read as one."""
+    """An index file exists but is not a valid index."""
 
 
 def entries_of(data: bytes) -> dict[Key, Mapping[str, Any]]:
     """The entries of one index file, by operator type and simplified key.
 
     Raises:
-        ValueError: where it is not whole.
+        ValueError: if it is not a valid index.
     """
     try:
         return {
@@ -44,38 +44,34 @@ def entries_of(data: bytes) -> dict[Key, Mapping[str, Any]]:
 
 @dataclass(frozen=True)
 class InstalledKernels:
-    """``opp`` is the operator package's directory; nothing need be installed in it."""
+    """The static kernels below the operator package ``opp``, if any are installed."""
 
     opp: Path
 
     @property
     def ai_core(self) -> Path:
-        """Where packages are."""
         return self.opp / "static_kernel" / "ai_core"
 
     @property
     def packages(self) -> frozenset[str]:
-        """Names of the packages that stand here."""
         if not self.ai_core.is_dir():
             return frozenset()
-        found = (each for each in self.ai_core.iterdir() if each.is_dir())
-        return frozenset(
-            each.name for each in found if each.name not in SHARED and each.name[0] != "."
-        )
+        names = {each.name for each in self.ai_core.iterdir() if each.is_dir()}
+        return frozenset(name for name in names - SHARED if name[0] != ".")
 
     @property
     def chips(self) -> tuple[str, ...]:
-        """The chips that have an index, by the names of their directories."""
+        """The chips that have an index, by the names of their directories in ``config``."""
         return tuple(sorted(each.parent.name for each in self._indexes("*")))
 
     def _indexes(self, chip: str) -> list[Path]:
         return sorted((self.ai_core / "config").glob(f"{chip}/{INDEX}"))
 
     def index(self, chip: str = "*") -> dict[Key, Mapping[str, Any]]:
-        """The entries of the shared index of every chip, or of one; none where there is no index.
+        """The entries of the shared index of one chip, or of every chip; empty without an index.
 
         Raises:
-            TornIndex: where one is there that is not whole.
+            TornIndex: if an index file is not valid.
         """
         entries: dict[Key, Mapping[str, Any]] = {}
         for path in self._indexes(chip):
@@ -88,10 +84,12 @@ class InstalledKernels:
         return entries
 
     def value_depends(self) -> dict[str, frozenset[int]]:
-        """Operator type -> places of the inputs whose values are in keys, by every chip's index.
+        """The positions of the inputs whose values are part of the key, by operator type.
+
+        Every chip's index is read.
 
         Raises:
-            ValueError: where an index is not whole.
+            ValueError: if an index file is not JSON.
         """
         found: dict[str, frozenset[int]] = {}
         for path in self._indexes("*"):
@@ -101,11 +99,11 @@ class InstalledKernels:
         return found
 
     def kernel(self, entry: Mapping[str, Any]) -> Path:
-        """The object an entry names."""
+        """The path of an index entry's object."""
         return self.ai_core / str(entry["binPath"])
 
     def problems(self, entry: Mapping[str, Any]) -> list[str]:
-        """What keeps the kernel an entry names from being run; empty where it is whole."""
+        """The reasons why the kernel of an index entry cannot be run; empty if it is valid."""
         path = self.kernel(entry)
         try:
             data = path.read_bytes()
@@ -119,10 +117,12 @@ class InstalledKernels:
         return []
 
     def put_object(self, entry: Mapping[str, Any], data: bytes, symbol: str) -> None:
-        """Put another kernel in the place of one, right as far as any digest can tell.
+        """Replace the kernel of an index entry by another one, with the digest corrected.
+
+        ``symbol`` is the kernel's name in ``data``.
 
         Raises:
-            ValueError: where ``data`` has no such symbol.
+            ValueError: if ``data`` has no such symbol.
         """
         path = self.kernel(entry)
         changed = rename_symbol(data, symbol, str(entry["binDesc"]["kernelName"]))

@@ -1,6 +1,6 @@
-"""What the documents promise: vocabulary, rules, and the central table as pure functions.
+"""What the documents promise: options, rules, verdicts, and expected outcomes as pure functions.
 
-Nothing here touches a file of a cache, starts a process, or knows a toolchain.
+Nothing here touches a cache's files, starts a process, or knows a toolchain.
 """
 
 from pytest_ascendcache.contract.aging import (
@@ -11,7 +11,7 @@ from pytest_ascendcache.contract.aging import (
     expected_limits,
     possible_limits,
 )
-from pytest_ascendcache.contract.editions import Chosen, Edition, NoEditionError
+from pytest_ascendcache.contract.editions import Edition, NoEditionError
 from pytest_ascendcache.contract.expectation import (
     bystander_fates,
     expected_outcomes,
@@ -47,7 +47,6 @@ __all__ = [
     "CacheLimits",
     "CacheMode",
     "Capability",
-    "Chosen",
     "CompileOptions",
     "DebugConfig",
     "Delivered",

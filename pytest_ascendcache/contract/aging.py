@@ -1,7 +1,7 @@
-"""What the document says of limits and aging, as pure functions.
+"""Expected limits and aging, as pure functions.
 
 Source: document C (``--op_compiler_cache_mode``), section on ``op_cache.ini`` and the
-environment variables, in the edition that is given; the default one where none is.
+environment variables. Functions take the edition of the document; the default is :func:`default`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import groupby
 from pytest_ascendcache.contract.editions import Edition, default
 
 MEGABYTE = 2**20
-"""Bytes of one MB of a limit."""
+"""Bytes in one MB of a limit."""
 
 HALF_AN_HOUR = 1800
-"""Seconds. What was not accessed for longer may age."""
+"""Seconds. Entries that were not accessed for longer may age."""
 
 INI_SIZE, INI_RATIO = "max_op_cache_size", "remain_cache_size_ratio"
 ENV_SIZE, ENV_RATIO = "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATIO"
@@ -24,25 +24,25 @@ ENV_SIZE, ENV_RATIO = "ASCEND_MAX_OP_CACHE_SIZE", "ASCEND_REMAIN_CACHE_SIZE_RATI
 
 @dataclass(frozen=True)
 class CacheLimits:
-    """A limit in MB (-1: no aging) and the share of it that is retained, in percent."""
+    """The size limit in MB (-1 turns aging off), and the share of it to retain, in percent."""
 
     megabytes: int = 500
     ratio: int = 50
 
     @property
     def bytes(self) -> int | None:
-        """The limit in bytes; ``None`` where nothing ages."""
+        """The size limit in bytes, or ``None`` if aging is off."""
         return None if self.megabytes == -1 else self.megabytes * MEGABYTE
 
     @property
     def retained(self) -> float:
-        """Bytes that are to remain when the cache ages."""
+        """The bytes to retain when the cache ages."""
         return self.megabytes * MEGABYTE * self.ratio / 100
 
 
 @dataclass(frozen=True)
 class AgedEntry:
-    """One entry before a run: bytes of all its files, and seconds since its last access."""
+    """An entry before a run: the size of its files in bytes, and the seconds since its access."""
 
     name: str
     size: int
@@ -51,20 +51,23 @@ class AgedEntry:
 
 @dataclass(frozen=True)
 class Aging:
-    """What a run may do: ``must_go`` and ``must_stay``; of the rest the document leaves open."""
+    """The entries that a run must remove and those it must keep; others may go or stay."""
 
     must_go: frozenset[str]
     must_stay: frozenset[str]
 
     def allows(self, gone: Iterable[str]) -> bool:
-        """Whether exactly these entries may be gone."""
+        """Whether a run may remove exactly these entries."""
         names = frozenset(gone)
         return self.must_go <= names and not names & self.must_stay
 
 
 def ini_limits(ini: Mapping[str, str], edition: Edition | None = None) -> CacheLimits | None:
-    """What ``op_cache.ini`` sets; ``None`` where it does not count: it takes two valid values,
-    under the keys of the edition, and an edition that knows such a file."""
+    """The limits that ``op_cache.ini`` sets, or ``None`` if it has no effect.
+
+    It takes effect only if both values are valid, under the edition's keys, and only in an edition
+    that knows the file.
+    """
     keys = (edition or default()).ini
     if not keys:
         return None
@@ -77,10 +80,10 @@ def expected_limits(
     environment: Mapping[str, str],
     edition: Edition | None = None,
 ) -> CacheLimits:
-    """Which limits a run goes by.
+    """The limits of a run.
 
-    The file takes effect only if both of its values are valid; it is preferred to the
-    environment; what neither sets is 500 MB and 50 %.
+    The file takes effect only if both of its values are valid, and then takes precedence over the
+    environment. The defaults are 500 MB and 50 %.
     """
     edition = edition or default()
     if ini is not None and (limits := ini_limits(ini, edition)) is not None:
@@ -95,7 +98,7 @@ def expected_limits(
 
 
 _LONGEST = 20
-"""Characters of a number that nobody can take for something else."""
+"""Characters. Whether a longer number is valid is left open."""
 
 
 def possible_limits(
@@ -103,9 +106,12 @@ def possible_limits(
     environment: Mapping[str, str],
     edition: Edition | None = None,
 ) -> frozenset[CacheLimits]:
-    """Which limits a run may go by: the document does not say whether a number may have a sign,
-    blanks around it, or more digits than anybody needs. In the file and in the environment it may
-    count or not; it is not another number. Zeros in front do not matter: numbers are decimal.
+    """All limits that the document allows a run to use.
+
+    The document does not say whether a number may have a sign, surrounding blanks or very many
+    digits. Such a number may be accepted or ignored, in the file and in the environment
+    independently, but it must not be read as another number. Leading zeros do not matter, since
+    numbers are decimal.
     """
     files = [None] if ini is None else [_read(ini, _odd_counts), _read(ini, _odd_does_not_count)]
     variables = [_read(environment, each) for each in (_odd_counts, _odd_does_not_count)]
@@ -146,15 +152,13 @@ def expected_aging(
     limits: CacheLimits,
     edition: Edition | None = None,
 ) -> Aging:
-    """Which entries must be gone after a run, and which must be there.
+    """The entries that a run must remove, and those that it must keep.
 
-    An edition that speaks of no idle time lets entries go that were just used; that it has them
-    go is not said either.
-
-    ``other`` is the bytes of files in the SoC's directory that belong to none of ``entries``
-    and are not idle. At exact boundaries both readings of the document are accepted: a cache of
-    exactly its limit ("exceeds", "reaches"), an entry idle for exactly half an hour, a cache
-    that has come to exactly its retained share; so is either order of equally old entries.
+    ``other`` is the size in bytes of files in the SoC's directory that belong to none of
+    ``entries`` and are not idle. At exact boundaries both readings of the document are accepted: a
+    cache of exactly its limit ("exceeds", "reaches"), an entry idle for exactly half an hour, a
+    cache of exactly its retained share. Equally old entries may go in either order. If the edition
+    states no idle time, entries that were just used may go, but need not.
     """
     may_go_from = (edition or default()).idle
     listed = sorted(entries, key=lambda each: each.idle, reverse=True)
@@ -165,15 +169,15 @@ def expected_aging(
     must, may = set[str](), set[str]()
     left = total
     for idle, group in groupby(listed, key=lambda each: each.idle):
-        equals = list(group)
-        together = sum(each.size for each in equals)
-        for each in equals:
-            # The turn of one of equally old entries comes first at the earliest, last at the
-            # latest; it goes while more than the retained share is left.
+        equally_old = list(group)
+        together = sum(each.size for each in equally_old)
+        for entry in equally_old:
+            # Among equally old entries this one may be the first to go or the last. Entries go
+            # while more than the retained share is left.
             if (not may_go_from or idle >= may_go_from) and left >= limits.retained:
-                may.add(each.name)
-            if idle > HALF_AN_HOUR and left - (together - each.size) > limits.retained:
-                must.add(each.name)
+                may.add(entry.name)
+            if idle > HALF_AN_HOUR and left - (together - entry.size) > limits.retained:
+                must.add(entry.name)
         left -= together
     if total == limits.bytes:
         must.clear()

@@ -1,4 +1,4 @@
-"""What one edition of a product's documents promises that another does not, or says otherwise."""
+"""The differences between two editions of a product's documents, and advice on upgrading."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from pytest_ascendcache.contract.rules import Rule, load_rules
 
 
 class Kind(str, Enum):
-    """How a promise changes from one edition to another. ``UNREAD``: what the earlier one says of
-    it could not be read, so it may be new or not."""
+    """How a promise changes from one edition to the next.
+
+    ``UNREAD``: the page of the earlier edition could not be read, so the promise may be new or not.
+    """
 
     NEW = "new"
     GONE = "gone"
@@ -21,7 +23,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Change:
-    """One rule as both editions have it."""
+    """A rule in both editions."""
 
     kind: Kind
     before: Rule
@@ -29,7 +31,7 @@ class Change:
 
 
 class Advice(str, Enum):
-    """What to do about an existing cache and its settings; each names a text."""
+    """Advice about an existing cache and its settings. Each value is the key of a text."""
 
     REFRESH = "refresh"
     VARIABLES = "variables"
@@ -45,46 +47,44 @@ class Advice(str, Enum):
 
 
 def changes(before: Edition, after: Edition) -> list[Change]:
-    """The rules that differ, in the order of the rule files.
+    """The rules that differ between two editions, in the order of the rule files.
 
     Raises:
-        ValueError: for editions of two products.
+        ValueError: if the editions are of different products.
     """
     if before.product != after.product:
         raise ValueError(f"{before} and {after} are editions of two products.")
     old, new = load_rules(before), load_rules(after)
-    found = []
-    for name, was in old.items():
-        now = new[name]
-        if now.unread or (was.promised_by and now.promised_by):
-            continue  # nothing can be said of it, or there is nothing yet
-        if was.unread:
-            found += [] if now.promised_by else [Change(Kind.UNREAD, was, now)]
-        elif was.promised_by or now.promised_by:
-            found.append(Change(Kind.NEW if was.promised_by else Kind.GONE, was, now))
-        elif (was.level, was.statement) != (now.level, now.statement):
-            found.append(Change(Kind.DIFFERENT, was, now))
-    return found
+    kinds = {name: _kind(rule, new[name]) for name, rule in old.items()}
+    return [Change(kind, old[name], new[name]) for name, kind in kinds.items() if kind]
+
+
+def _kind(before: Rule, after: Rule) -> Kind | None:
+    if after.unread or (before.promised_by and after.promised_by):
+        return None  # unknown, or neither edition promises it
+    if before.unread:
+        return None if after.promised_by else Kind.UNREAD
+    if before.promised_by or after.promised_by:
+        return Kind.NEW if before.promised_by else Kind.GONE
+    same = (before.level, before.statement) == (after.level, after.statement)
+    return None if same else Kind.DIFFERENT
 
 
 def advice(before: Edition, after: Edition) -> list[Advice]:
-    """What a user of an existing cache has to do, the most general first."""
+    """What a user of an existing cache has to do, the most general advice first."""
     if before.product != "cann" or before == after:
         return []
-    found = [Advice.REFRESH]
-    if before.variables != after.variables:
-        found.append(Advice.VARIABLES)
-    if before.ini != after.ini:
-        appears, goes = not before.ini, not after.ini
-        found.append(
-            Advice.INI_APPEARS if appears else Advice.INI_GOES if goes else Advice.INI_KEYS
-        )
-    if bool(before.idle) != bool(after.idle):
-        found.append(Advice.IDLE_APPEARS if after.idle else Advice.IDLE_GOES)
-    if before.cache_path != after.cache_path:
-        found.append(Advice.CACHE_PATH_APPEARS if after.cache_path else Advice.CACHE_PATH_GOES)
-    if before.debug_levels != after.debug_levels:
-        found.append(Advice.LEVELS)
-    if before.debug_list != after.debug_list:
-        found.append(Advice.DEBUG_LIST)
-    return found
+    ini = Advice.INI_KEYS
+    if not (before.ini and after.ini):
+        ini = Advice.INI_APPEARS if after.ini else Advice.INI_GOES
+    idle = Advice.IDLE_APPEARS if after.idle else Advice.IDLE_GOES
+    cache_path = Advice.CACHE_PATH_APPEARS if after.cache_path else Advice.CACHE_PATH_GOES
+    differences = {
+        Advice.VARIABLES: before.variables != after.variables,
+        ini: before.ini != after.ini,
+        idle: bool(before.idle) != bool(after.idle),
+        cache_path: before.cache_path != after.cache_path,
+        Advice.LEVELS: before.debug_levels != after.debug_levels,
+        Advice.DEBUG_LIST: before.debug_list != after.debug_list,
+    }
+    return [Advice.REFRESH, *(each for each, differs in differences.items() if differs)]

@@ -1,18 +1,26 @@
-"""Known deviations: broken promises a list names beforehand, with the reason.
+"""Known deviations: lists of broken promises that are expected, with the reason.
 
-A list is a TOML file of ``[[deviation]]`` entries. Here it is read and matched, and what became
-of each entry is worked out; that a broken promise becomes *known deviation* is decided where
-every verdict is made (``judging``).
+A list is a TOML file of ``[[deviation]]`` entries. This module reads lists, matches faults against
+their entries, and works out which entries still occur. The verdict *known deviation* itself is
+made with all other verdicts, in ``plugin/verdicts.py``.
 
-An entry says which check breaks which rule, and what that check observes, so that a new fault of
-the same rule, or of the same check, is none of it. Required: ``rule``, its id; ``check``, its name
-within its module as pytest shows it (``test_x[case]``; patterns between the brackets only);
-``observed``, a pattern of what it says, or a list of them; ``reason``. ``harm`` is the worst harm
-it is known to do; unless it is given, that is lost work. ``cell`` (a table: factor of a check ->
-value, or list of values), ``link``, ``toolchain`` (pattern of the names of those it is about,
-where a list is about several) and ``edition`` (name, or list of names, of those whose documents
-promise otherwise) may be left out. In patterns ``*`` is any text and ``?`` any
-character; brackets mean themselves; what a check says is one line.
+An entry names a rule, the check that finds it broken, and what the check observes, so that it does
+not cover a new fault of the same rule or check.
+
+=============  ================================================================================
+``rule``       the rule's id
+``check``      the check's name within its module as pytest shows it (``test_x[case]``), with
+               patterns between the brackets only
+``observed``   a pattern, or a list of patterns, of the check's message as one line
+``reason``     why the deviation is accepted
+``harm``       optional: the worst harm it is known to do (default: lost work)
+``cell``       optional: a table of the check's factors, each with a value or a list of values
+``link``       optional: an address
+``toolchain``  optional: a pattern of toolchains' names, if the list is about several
+``edition``    optional: the edition, or editions, that promise otherwise
+=============  ================================================================================
+
+In patterns ``*`` is any text and ``?`` any character; brackets are literal.
 """
 
 from __future__ import annotations
@@ -40,13 +48,12 @@ _TEXTS = ("rule", "check", "reason", "link", "toolchain")
 
 
 class DeviationFileError(ValueError):
-    """A list of deviations that cannot be used; the text is one sentence for its author."""
+    """A list of deviations is invalid. The text is one sentence for its author."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A broken promise: which check of which rule found it, what it said, and the harm it saw.
-    ``check`` is a node id."""
+    """A broken promise: the rule, the check (a node id) that found it, its message and its harm."""
 
     rule: str
     check: str
@@ -57,7 +64,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Deviation:
-    """One entry of a list. ``origin`` says which: the list's name, and the entry's number."""
+    """One entry of a list. ``origin`` is the list's name and the entry's number."""
 
     origin: str
     rule: str
@@ -71,31 +78,31 @@ class Deviation:
     editions: tuple[str, ...] = ()
 
     def is_about(self, toolchain: str) -> bool:
-        """Whether the entry says something of the toolchain of this name."""
+        """Whether the entry applies to the toolchain of this name."""
         return _matches(toolchain, self.toolchain)
 
     def is_by(self, judged_by: Iterable[Edition]) -> bool:
-        """Whether what the entry says is a deviation by one of these editions."""
+        """Whether the entry applies to one of these editions."""
         return not self.editions or any(each.name in self.editions for each in judged_by)
 
     def matches(self, fault: Fault) -> bool:
-        """Whether this is what the entry is about: the check, what it saw, and no worse harm."""
-        said = " ".join(fault.message.split())
+        """Whether the entry covers a fault: the same check and observation, and no worse harm."""
+        message = " ".join(fault.message.split())
         return (
             self.names(fault.rule, fault.check, fault.factors)
-            and any(_matches(said, each) for each in self.observed)
+            and any(_matches(message, pattern) for pattern in self.observed)
             and (fault.harm is None or fault.harm.rank >= self.harm.rank)
         )
 
     def may_name(self, check: str) -> bool:
-        """Whether the entry may mean this check (a node id), of whatever rule and factors."""
+        """Whether the entry may name this check (a node id), whatever the rule and factors."""
         return any(_matches(name, self.check) for name in names_in_module(check))
 
     def names(self, rule: str, check: str, factors: Mapping[str, str]) -> bool:
-        """Whether the entry means this check of this rule.
+        """Whether the entry names this check (a node id) of this rule.
 
-        ``check`` is a node id; its module does not matter, and a former name will do. A cell means
-        checks that have all of its factors, each with one of the listed values.
+        The check's module does not matter, and its former names match too. An entry with a cell
+        names the checks that have all of its factors, each with one of the listed values.
         """
         return (
             rule == self.rule
@@ -105,8 +112,10 @@ class Deviation:
 
 
 class Occurrence(str, Enum):
-    """What a whole run says of an entry. ``UNDECIDED``: its checks could not tell, or this
-    toolchain cannot be asked for its combinations."""
+    """Whether a deviation occurred in a run of the whole suite.
+
+    ``UNDECIDED``: its checks were undecided, or this toolchain does not support its combinations.
+    """
 
     OCCURS = "occurs"
     GONE = "no longer occurs"
@@ -115,12 +124,13 @@ class Occurrence(str, Enum):
 
 
 STALE = (Occurrence.GONE, Occurrence.NOTHING)
-"""What a list should no longer say."""
+"""Entries with these results should be removed from their list."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What matters here of a verdict record; ``entry``: the origin of the one it is known by."""
+    """The fields of a verdict record that count here. ``entry`` is the origin of the deviation
+    that covers it, if any."""
 
     rule: str
     check: str
@@ -132,24 +142,16 @@ class Judged:
 def occurrences(
     entries: Sequence[Deviation], judged: Iterable[Judged]
 ) -> list[tuple[Deviation, Occurrence]]:
-    """What became of each entry in a run of the whole suite."""
-    seen = list(judged)
-    tried = {factor for each in seen for factor in each.factors}
-    return [
-        (
-            entry,
-            Occurrence.UNDECIDED
-            if tried and not {factor for factor, _ in entry.cell} <= tried
-            else _occurrence(
-                entry,
-                [each for each in seen if entry.names(each.rule, each.check, each.factors)],
-            ),
-        )
-        for entry in entries
-    ]
+    """Whether each entry occurred in a run of the whole suite."""
+    records = list(judged)
+    tried = {factor for record in records for factor in record.factors}
+    return [(entry, _occurrence(entry, records, tried)) for entry in entries]
 
 
-def _occurrence(entry: Deviation, named: Sequence[Judged]) -> Occurrence:
+def _occurrence(entry: Deviation, records: Sequence[Judged], tried: set[str]) -> Occurrence:
+    if tried and not {factor for factor, _ in entry.cell} <= tried:
+        return Occurrence.UNDECIDED
+    named = [each for each in records if entry.names(each.rule, each.check, each.factors)]
     if not named:
         return Occurrence.NOTHING
     if any(each.entry == entry.origin for each in named):
@@ -157,19 +159,18 @@ def _occurrence(entry: Deviation, named: Sequence[Judged]) -> Occurrence:
     verdicts = {each.verdict for each in named}
     if Verdict.UNDECIDED in verdicts or verdicts == {Verdict.NOT_APPLICABLE}:
         return Occurrence.UNDECIDED
-    return Occurrence.GONE  # it passes, or breaks in another way
+    return Occurrence.GONE  # the promise is kept, or broken in another way
 
 
 def builtin_lists() -> list[str]:
-    """Names of the lists that come with the package."""
     return sorted(path.stem for path in _LISTS.glob("*.toml"))
 
 
 def load_deviations(name: str) -> tuple[Deviation, ...]:
-    """The entries of a list: a built-in name, or the path of a file.
+    """Load a list, given by the name of a built-in one or by the path of a file.
 
     Raises:
-        DeviationFileError: for a list that is not there, or does not describe deviations.
+        DeviationFileError: if the list does not exist or is invalid.
     """
     builtin = name in builtin_lists()
     path = _LISTS / f"{name}.toml" if builtin else Path(name)
@@ -188,10 +189,10 @@ def load_deviations(name: str) -> tuple[Deviation, ...]:
 
 
 def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, ...]:
-    """The entries of a parsed list called ``name``.
+    """Check the TOML content of the list ``name``. Returns its entries.
 
     Raises:
-        DeviationFileError: naming the list and the entry that is wrong.
+        DeviationFileError: if it is invalid, naming the list and the entry.
     """
     unknown = sorted(set(content) - {"deviation"})
     if unknown:
@@ -200,7 +201,7 @@ def parse_deviations(content: Mapping[str, Any], name: str) -> tuple[Deviation, 
         )
     entries = content.get("deviation", [])
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-        raise DeviationFileError(f"{name}: 'deviation' is no list; begin entries [[deviation]].")
+        raise DeviationFileError(f"{name}: 'deviation' is not a list; begin entries [[deviation]].")
     return tuple(
         _entry(fields, f"{name}, entry {number}") for number, fields in enumerate(entries, start=1)
     )
@@ -222,7 +223,7 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
             raise DeviationFileError(f"{where}: '{key}' is {value!r}; write a text.")
     if fields["rule"] not in load_rules():
         raise DeviationFileError(
-            f"{where}: no rule is called so; name one rule, as the summary's table does."
+            f"{where}: there is no such rule; name one rule as in the summary's table."
         )
     if {"*", "?"} & set(fields["check"].partition("[")[0]):
         raise DeviationFileError(
@@ -243,17 +244,21 @@ def _entry(fields: Mapping[str, Any], origin: str) -> Deviation:
     )
 
 
+def _listed(value: Any) -> list[Any]:
+    """A value that may be a list or a single item, as a list."""
+    return value if isinstance(value, list) else [value]
+
+
 def _editions(value: Any, where: str) -> tuple[str, ...]:
-    names = value if isinstance(value, list) else [value]
     try:
-        return tuple(named(str(each)).name for each in names)
+        return tuple(named(str(each)).name for each in _listed(value))
     except NoEditionError as error:
         known = ", ".join(each.name for each in editions())
         raise DeviationFileError(f"{where}: {error}; use one of {known}.") from None
 
 
 def _observed(value: Any, where: str) -> tuple[str, ...]:
-    patterns = value if isinstance(value, list) else [value]
+    patterns = _listed(value)
     if not patterns or not all(isinstance(each, str) and each.strip(" *?") for each in patterns):
         raise DeviationFileError(
             f"{where}: 'observed' is {value!r}; write what the check says, with * for what differs "
@@ -273,16 +278,16 @@ def _cell(value: Any, where: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise DeviationFileError(f"{where}: 'cell' is {value!r}; write a table: factor = value.")
     cell = []
-    for factor, given in value.items():
-        values = given if isinstance(given, list) else [given]
+    for factor, chosen in value.items():
+        values = _listed(chosen)
         if not values or not all(isinstance(each, str) for each in values):
             raise DeviationFileError(
-                f"{where}: the factor '{factor}' is {given!r}; write a text or a list of texts."
+                f"{where}: the factor '{factor}' is {chosen!r}; write a text or a list of texts."
             )
         cell.append((factor, tuple(values)))
     return tuple(cell)
 
 
 def _matches(text: str, pattern: str) -> bool:
-    # Names of parametrized checks have brackets, so these are no character classes here.
+    # The names of parametrized checks contain brackets, so they must not mean character classes.
     return fnmatchcase(text, pattern.replace("[", "[[]"))

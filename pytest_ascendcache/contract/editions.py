@@ -1,7 +1,7 @@
-"""Editions of the documents: what differs between releases, and which one judges a version.
+"""Editions of the documents: what differs between releases, and which edition judges a version.
 
-The data is ``editions.toml`` and ``pages.toml``; rules say in ``rules/*.toml`` where they differ.
-Nothing here knows a toolchain: a version comes in as a text.
+The data is in ``editions.toml`` and ``pages.toml``; ``rules/*.toml`` records where rules differ.
+Nothing here knows a toolchain: versions are passed as texts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CANN, MINDSPORE, TORCHAIR = "cann", "mindspore", "torchair"
 """The products whose documents have editions."""
 
 DEFAULT_NAMES = {CANN: "8.0.RC3", MINDSPORE: "mindspore-1.6", TORCHAIR: "torchair-7.3"}
-"""The editions that the rules' own texts are, by product."""
+"""The edition of each product on which the texts of the rules are based."""
 
 _PRODUCTS = {CANN: "CANN", MINDSPORE: "MindSpore", TORCHAIR: "Ascend PyTorch"}
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.RC(\d+)|[.-]?(?:alpha|beta|rc)|\.(\d+))?", re.IGNORECASE)
@@ -27,27 +27,35 @@ _FINAL = 1
 
 
 class EditionFileError(ValueError):
-    """A file of editions or pages that does not describe them."""
+    """The file of editions or pages is invalid."""
 
 
 class NoEditionError(ValueError):
-    """A version that no edition speaks for, in one sentence."""
+    """There is no edition of this name. The text is one sentence."""
 
 
 @total_ordering
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Edition:
     """One edition of a product's documents. Editions of one product are ordered by age.
 
-    ``first`` is the first version it speaks for, ``title`` what it is called, ``also`` are other
-    numbers of the same releases.
-    ``debug_levels`` turn the cache off; ``debug_config`` is ``bypasses`` or ``open`` for a
-    configuration without a list, ``debug_list`` for one with a list: ``listed`` operators leave
-    the cache, ``everything`` does, or ``open``. ``ini`` and ``variables`` are the names of size
-    and retained share (``ini`` is empty where there is no file), ``ratio_unit`` stands behind the
-    share in a variable. ``idle`` is seconds without access before anything ages, 0 where no
-    page that was read speaks of any. ``cache_path``: ``ASCEND_CACHE_PATH`` names the directory.
-    ``notes_en`` and ``notes_zh`` are what the document leaves open or contradicts.
+    ================  =============================================================================
+    ``first``         the first version that it describes
+    ``title``         its name for readers
+    ``also``          other version numbers of the same releases
+    ``debug_levels``  the debug levels that turn the cache off
+    ``debug_config``  what a debug configuration without a list does to the cache: ``bypasses``
+                      it, or ``open`` if the edition does not say
+    ``debug_list``    the operators that a debug list keeps out of the cache: ``listed`` ones,
+                      ``everything``, or ``open``
+    ``ini``           the keys of size and retained share in ``op_cache.ini``; empty if the
+                      edition has no such file
+    ``variables``     the environment variables of size and retained share
+    ``ratio_unit``    the unit after the share in the variable
+    ``idle``          seconds without access before an entry may age; 0 if no page mentions any
+    ``cache_path``    whether ``ASCEND_CACHE_PATH`` sets the cache's directory
+    ``notes_en``      what the document leaves open or contradicts; ``notes_zh`` in Chinese
+    ================  =============================================================================
     """
 
     product: str
@@ -69,12 +77,6 @@ class Edition:
     def __str__(self) -> str:
         return self.title or f"{_PRODUCTS[self.product]} {self.version}"
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Edition) and self._id == other._id
-
-    def __hash__(self) -> int:
-        return hash(self._id)
-
     def __lt__(self, other: Edition) -> bool:
         if self.product != other.product:
             raise TypeError(f"{self} and {other} are editions of two products.")
@@ -82,44 +84,38 @@ class Edition:
 
     @property
     def version(self) -> str:
-        """Its name without the product: ``8.0.RC3``, ``1.6``."""
+        """The name without the product: ``8.0.RC3``, ``1.6``."""
         return self.name.rpartition("-")[2]
-
-    @property
-    def _id(self) -> tuple[str, str]:
-        return self.product, self.name
 
     @property
     def _key(self) -> tuple[int, ...]:
         key = version_key(self.first)
-        assert key is not None  # it was read
+        assert key is not None  # checked when the file was read
         return key
 
     def limits_in(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """An environment with the two variables of the default edition under this one's names."""
-        units = ("", self.ratio_unit)
-        names = {
-            known: (own, unit)
-            for known, own, unit in zip(
-                default(self.product).variables, self.variables, units, strict=True
-            )
-        }
-        named = {}
+        """Rename the default edition's two variables in an environment to this edition's."""
+        size, ratio = default(self.product).variables
+        names = {size: (self.variables[0], ""), ratio: (self.variables[1], self.ratio_unit)}
+        renamed = {}
         for name, value in environment.items():
-            own, unit = names.get(name, (name, ""))
-            named[own] = f"{value}{unit}" if value else value
-        return named
+            new_name, unit = names.get(name, (name, ""))
+            renamed[new_name] = value and value + unit
+        return renamed
 
     def ini_values(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Values under the default edition's keys of ``op_cache.ini``, under this one's keys."""
+        """Rename the default edition's keys of ``op_cache.ini`` to this edition's."""
         names = dict(zip(default(self.product).ini, self.ini, strict=False))
         return {names.get(key, key): value for key, value in values.items()}
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page that was read: ``document`` is what rule files call it, ``seen`` how much of it could
-    be read (``whole``, ``beginning``, ``facts``: another's notes of it), ``date`` when."""
+    """A page of the documents that was read for this project, on ``date``.
+
+    ``document`` is its name in rule files. ``seen`` is the part that could be read: ``whole``,
+    ``beginning``, or ``facts``, that is, only notes about it.
+    """
 
     document: str
     edition: str
@@ -131,22 +127,22 @@ class Page:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The edition a version is judged by. ``notice`` says what the reader has to know of that;
-    ``unsure`` why it cannot be told by which one: what differs between editions is undecided."""
+    """The edition that judges a version.
+
+    ``notice`` is a remark for the reader. ``unsure`` is the reason why the edition is not known;
+    then rules that differ between editions are undecided.
+    """
 
     edition: Edition
     notice: str = ""
     unsure: str = ""
 
-    @property
-    def told(self) -> str:
-        """The edition, or that it is not known, for a header."""
-        return "edition not known" if self.unsure else f"edition {self.edition}"
-
 
 def version_key(text: str) -> tuple[int, ...] | None:
-    """What orders versions: ``8.0.RC3.alpha003`` < ``8.0.0`` < ``8.1.RC1``; ``None`` for a text
-    that is no version. A pre-release belongs to the edition of its release."""
+    """The sort key of a version, or ``None`` if the text is not a version.
+
+    ``8.0.RC3.alpha003`` < ``8.0.0`` < ``8.1.RC1``. A pre-release has the key of its release.
+    """
     match = _VERSION.match(text.strip())
     if match is None:
         return None
@@ -157,10 +153,10 @@ def version_key(text: str) -> tuple[int, ...] | None:
 
 @lru_cache(maxsize=1)
 def editions() -> tuple[Edition, ...]:
-    """Every edition, product by product, oldest first.
+    """All editions, product by product, oldest first.
 
     Raises:
-        EditionFileError: for a field that does not fit, or editions out of order.
+        EditionFileError: if a field is invalid or the editions are out of order.
     """
     content = tomllib.loads(_text("editions.toml"))
     made: list[Edition] = []
@@ -178,15 +174,14 @@ def editions_of(product: str) -> tuple[Edition, ...]:
 
 
 def default(product: str = CANN) -> Edition:
-    """The edition that is meant where nothing says another."""
     return named(DEFAULT_NAMES[product])
 
 
 def named(name: str) -> Edition:
-    """The edition of a name, as ``--ascend-edition`` takes it.
+    """The edition of this name, as ``--ascend-edition`` accepts it.
 
     Raises:
-        NoEditionError: where there is none.
+        NoEditionError: if there is none.
     """
     for each in editions():
         if each.name.casefold() == name.casefold():
@@ -197,15 +192,15 @@ def named(name: str) -> Edition:
 def chosen_for(version: str, product: str = CANN) -> Chosen:
     """The edition that judges a version of a product.
 
-    A version newer than every edition is judged by the newest one, with a notice. For a text
-    that is no version, and for one older than every edition, it cannot be told.
+    A version newer than every edition is judged by the newest one, with a notice. The edition is
+    unsure for a text that is not a version, and for a version older than every edition.
     """
     family = editions_of(product)
     what = _PRODUCTS[product]
     key = version_key(version)
     if key is None:
         shown = version or "nothing"
-        return Chosen(default(product), unsure=f"the version of {what} cannot be told ({shown})")
+        return Chosen(default(product), unsure=f"the version of {what} is not known ({shown})")
     for each in family:
         if any(key[:2] == (version_key(other) or ())[:2] for other in each.also):
             return Chosen(each)
@@ -222,8 +217,10 @@ def chosen_for(version: str, product: str = CANN) -> Chosen:
 
 
 def chosen_for_parts(versions: Mapping[str, str], product: str = CANN) -> Chosen:
-    """The edition of an installation whose parts (such as toolkit and opp) tell versions of their
-    own: undecided where they belong to different editions."""
+    """The edition of an installation whose parts, such as toolkit and opp, have own versions.
+
+    It is unsure if the parts belong to different editions.
+    """
     chosen = {part: chosen_for(version, product) for part, version in versions.items() if version}
     if not chosen:
         return chosen_for("", product)
@@ -235,26 +232,31 @@ def chosen_for_parts(versions: Mapping[str, str], product: str = CANN) -> Chosen
 
 
 def foreign_names(edition: Edition) -> dict[str, tuple[Edition, str]]:
-    """Names of limits that only other editions know, each with an edition that does, the nearest
-    one, and the name to use instead."""
+    """Names of limits that this edition does not know, but another one does.
+
+    Each has the nearest edition that knows it, and the name to use instead.
+    """
     family = editions_of(edition.product)
     place = family.index(edition)
-    found: dict[str, tuple[Edition, str]] = {}
+    known = (*edition.ini, *edition.variables)
+    foreign: dict[str, tuple[Edition, str]] = {}
     for other in sorted(family, key=lambda each: abs(family.index(each) - place)):
-        for names in (other.ini, other.variables):
-            own = (edition.ini or edition.variables) if names is other.ini else edition.variables
-            for name, instead in zip(names, own, strict=False):
-                if name not in (*edition.ini, *edition.variables):
-                    found.setdefault(name, (other, instead))
-    return found
+        pairs = [
+            *zip(other.ini, edition.ini or edition.variables, strict=False),
+            *zip(other.variables, edition.variables, strict=False),
+        ]
+        for name, instead in pairs:
+            if name not in known:
+                foreign.setdefault(name, (other, instead))
+    return foreign
 
 
 @lru_cache(maxsize=1)
 def pages() -> tuple[Page, ...]:
-    """Every page that was read.
+    """All pages that were read.
 
     Raises:
-        EditionFileError: for a field that is missing or unknown.
+        EditionFileError: if a field is missing or unknown.
     """
     content = tomllib.loads(_text("pages.toml"))
     try:
@@ -264,14 +266,16 @@ def pages() -> tuple[Page, ...]:
 
 
 def address_of(document: str, edition: Edition) -> str:
-    """The page of a document in an edition, or in the last one before it of which a page was
-    found; empty where there is none."""
+    """The address of a document's page in an edition, or in the latest earlier one that has any.
+
+    Empty if there is none.
+    """
     known: dict[str, str] = {}
     for page in pages():
         if page.document == document:
             known.setdefault(page.edition, page.address)
-    family = [each for each in editions_of(edition.product) if each <= edition]
-    return next((known[each.name] for each in reversed(family) if each.name in known), "")
+    names = [each.name for each in editions_of(edition.product) if each <= edition]
+    return next((known[name] for name in reversed(names) if name in known), "")
 
 
 def _text(name: str) -> str:
@@ -279,12 +283,13 @@ def _text(name: str) -> str:
 
 
 def _edition(fields: Mapping[str, Any], before: Edition | None) -> Edition:
-    given = {("first" if name == "from" else name): _frozen(v) for name, v in fields.items()}
+    """An edition from its fields in the file. It inherits other fields from the one before it."""
+    own = {("first" if name == "from" else name): _frozen(v) for name, v in fields.items()}
     inherited = {} if before is None else dict(vars(before))
-    for own in ("also", "title", "notes_en", "notes_zh"):
-        inherited.pop(own, None)
+    for name in ("also", "title", "notes_en", "notes_zh"):
+        inherited.pop(name, None)
     try:
-        made = Edition(**{**inherited, **given})
+        made = Edition(**{**inherited, **own})
     except TypeError as error:
         raise EditionFileError(f"editions.toml: {fields.get('name')}: {error}.") from None
     if version_key(made.first) is None or len(made.notes_en) != len(made.notes_zh):

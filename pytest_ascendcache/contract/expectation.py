@@ -1,7 +1,7 @@
-"""The central table: what one compile has to deliver, and what has to become of the entry.
+"""The central table: the outcomes that the document allows for one compile.
 
-Source: document C (``--op_compiler_cache_mode``), parameter values and constraints, in the edition
-that is given; the default one where none is.
+Source: document C (``--op_compiler_cache_mode``), parameter values and constraints. Functions take
+the edition of the document; the default is :func:`default`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ def is_under_debug(
     operator_name: str,
     edition: Edition | None = None,
 ) -> bool | None:
-    """Whether a debug switch takes this operator out of the cache's reach; ``None`` where the
-    edition leaves that open.
+    """Whether a debug switch keeps this operator out of the cache.
 
-    From 8.0.RC3 on a level other than 0 and a configuration without a list take every operator
-    out; a configuration with a list takes out the listed ones.
+    ``None`` if the edition leaves that open. From 8.0.RC3 on, a debug level other than 0 and a
+    debug configuration without a list keep every operator out; a configuration with a list keeps
+    the listed operators out.
     """
     edition = edition or default()
     overridden, config = is_overridden(options, edition), options.debug_config
@@ -36,12 +36,12 @@ def is_under_debug(
 def expected_outcomes(
     mode: CacheMode, under_debug: bool | None, before: EntryState, listed: bool = False
 ) -> frozenset[Outcome]:
-    """Every outcome the document allows for one operator.
+    """All outcomes that the document allows for one operator.
 
-    ``listed`` says that it is ``op_debug_list`` that puts the operator under debug. Only there
-    more than one outcome is allowed, for the document can be read in two ways: ``force`` removes
-    all entries of the SoC, and yet a listed operator ignores the mode, so its entry may stay or
-    go. Where ``under_debug`` is ``None`` the document does not say, and both readings are allowed.
+    ``listed`` means that ``op_debug_list`` puts the operator under debug. Then ``force`` has two
+    outcomes, since the document can be read in two ways: ``force`` removes all entries of the SoC,
+    yet a listed operator ignores the mode, so its entry may go or stay. If ``under_debug`` is
+    ``None``, the document leaves it open, and the outcomes of both cases are allowed.
     """
     if under_debug is None:
         on, off = (expected_outcomes(mode, each, before, listed) for each in (True, False))
@@ -61,13 +61,15 @@ def expected_outcomes(
 
 
 def list_excepts(edition: Edition | None = None) -> bool:
-    """Whether ``op_debug_list`` may leave operators outside of it in the cache's reach."""
+    """Whether operators that ``op_debug_list`` does not list may use the cache."""
     return (edition or default()).debug_list != "everything"
 
 
 def is_overridden(options: CompileOptions, edition: Edition | None = None) -> bool | None:
-    """Whether a debug switch overrides the mode for every operator, so that the cache is not used
-    at all; ``None`` where the edition leaves that open."""
+    """Whether a debug switch overrides the mode for every operator, so that no cache is used.
+
+    ``None`` if the edition leaves that open.
+    """
     edition = edition or default()
     if (options.debug_level or 0) in edition.debug_levels:
         return True
@@ -80,9 +82,9 @@ def is_overridden(options: CompileOptions, edition: Edition | None = None) -> bo
 
 
 def bystander_fates(options: CompileOptions, edition: Edition | None = None) -> frozenset[Fate]:
-    """What may become of valid entries that no operator of the compile owns, on its SoC.
+    """The allowed fates of the SoC's valid entries that belong to no operator of the compile.
 
-    Under force they go, unless a debug switch overrides the mode for every operator.
+    ``force`` removes them, unless a debug switch overrides the mode for every operator.
     """
     overridden = is_overridden(options, edition)
     if options.effective_mode is not CacheMode.FORCE or overridden:

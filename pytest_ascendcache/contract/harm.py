@@ -1,7 +1,7 @@
-"""What a broken promise does to the people who rely on the cache.
+"""Harm: what a broken promise does to the users of the cache.
 
-A level says how binding a promise is; harm says what was seen to happen when it was broken. The
-first five kinds fail a run whatever the level of the rule.
+A rule's level is how binding the promise is; harm is what was observed when it was broken. The
+first five kinds of harm fail a run whatever the level of the rule.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Harm(str, Enum):
-    """Kinds of harm, the worst first; reports are ordered by them."""
+    """Kinds of harm, the worst first. Reports are sorted by harm."""
 
     WRONG_RESULT = "wrong-result"
     OUTSIDE_TOUCHED = "outside-touched"
@@ -23,10 +23,10 @@ class Harm(str, Enum):
 
     @property
     def fails(self) -> bool:
-        """Whether it fails the run at any level."""
+        """Whether this harm fails the run at any level."""
         return self.rank < 5
 
     @property
     def rank(self) -> int:
-        """Its place in the order, 0 for the worst."""
+        """The position in the order of severity, 0 for the worst."""
         return list(Harm).index(self)

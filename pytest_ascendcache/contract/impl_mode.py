@@ -1,7 +1,7 @@
-"""Which implementation mode an operator is compiled with.
+"""The implementation mode that an operator is compiled with.
 
 Source: document I (``--op_select_implmode``); for the syntax of its files facts
-``cann-operator-cache`` sections 5.1 and 5.2. Tables come in as texts; nothing is read here.
+``cann-operator-cache`` sections 5.1 and 5.2. Tables are passed as texts; no file is read here.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pytest_ascendcache.contract.options import (
 from pytest_ascendcache.operators import OperatorSpec
 
 OFFERED_TABLE = "all_ops_impl_mode"
-"""The table that says which modes an operator type may be given."""
+"""The name of the table that lists the supported modes of each operator type."""
 
 
 @dataclass(frozen=True)
 class ModeTable:
-    """Modes by operator type and by operator name, as a table or precision file gives them."""
+    """A table or precision file: modes by operator type and by operator name."""
 
     by_type: Mapping[str, str]
     by_name: Mapping[str, str]
 
     @classmethod
     def read(cls, text: str) -> ModeTable:
-        """Read ``key=mode`` lines; of several lines for one key the first counts."""
+        """Parse ``key=mode`` lines. The first of several lines for a key wins."""
         by_type: dict[str, str] = {}
         by_name: dict[str, str] = {}
         target = by_type
@@ -45,23 +45,23 @@ class ModeTable:
         return cls(by_type, by_name)
 
     def mode(self, operator: OperatorSpec) -> str | None:
-        """What it says of an operator; its name goes before its type."""
+        """The mode of an operator, or ``None``. Its name takes precedence over its type."""
         return self.by_name.get(operator.name, self.by_type.get(operator.type))
 
 
 @dataclass(frozen=True)
 class ImplModeTables:
-    """The tables of one installation: modes ``offered`` to each type, and one table a mode."""
+    """The tables of an installation: the supported modes of each type, and one table per mode."""
 
     offered: Mapping[str, frozenset[str]]
     selected: Mapping[SelectMode, ModeTable]
 
     @classmethod
     def read(cls, texts: Mapping[str, str]) -> ImplModeTables:
-        """Read an installation's texts by file name without suffix.
+        """Parse an installation's tables, given by file name without suffix.
 
         Raises:
-            KeyError: for the name of a missing table.
+            KeyError: if a table is missing.
         """
         offered = ModeTable.read(texts[OFFERED_TABLE]).by_type
         return cls(
@@ -70,18 +70,20 @@ class ImplModeTables:
         )
 
     def has_two(self, operator: OperatorSpec) -> bool:
-        """Whether an operator has both implementations: its type is offered both modes, and an
-        input is float16, for document I tells modes apart by data type."""
+        """Whether an operator has two implementations.
+
+        It does if its type supports both modes and an input is float16: according to document I
+        the modes differ by data type.
+        """
         half = any(tensor.dtype.name == "float16" for tensor in operator.inputs)
         return half and self.offered.get(operator.type, frozenset()) >= BOTH
 
     def mode(self, options: CompileOptions, operator: OperatorSpec) -> str | None:
-        """The mode an operator is given, ``None`` for none: then it is compiled as its
-        implementation has it.
+        """The mode of an operator, or ``None`` if it is compiled in its implementation's default.
 
-        A precision file rules alone. A type list replaces the table of the two plain modes; of
-        a list beside the others the document says nothing. What ``all_ops_impl_mode.ini`` does
-        not list for the type is not supported, so it is no mode.
+        A precision file overrides all else. A list of types replaces the table of the two plain
+        modes; the document does not say what it does with the other two modes. A mode that
+        ``all_ops_impl_mode.ini`` does not list for the type is not supported and has no effect.
         """
         if options.precision_file is not None:
             mode = ModeTable.read(options.precision_file.content).mode(operator)
@@ -96,10 +98,10 @@ class ImplModeTables:
     def same_kernel(
         self, one: CompileOptions, other: CompileOptions, operator: OperatorSpec
     ) -> bool | None:
-        """Whether two sets of options select one kernel for an operator.
+        """Whether two sets of options select the same kernel for an operator.
 
-        ``None`` where the document does not say: where one of them selects a mode and the other
-        none, it depends on the mode the operator's implementation takes by itself.
+        ``None`` if the document does not say: if only one of them selects a mode, it depends on
+        the default of the operator's implementation.
         """
         if not self.has_two(operator):
             return True

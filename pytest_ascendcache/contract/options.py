@@ -1,6 +1,6 @@
-"""The documents' vocabulary of options.
+"""The options of a compile, in the documents' terms.
 
-``None`` always means "the option is not given", which is different from giving its default.
+``None`` always means that the option is not passed, which differs from passing its default.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ BOTH = frozenset({HIGH_PRECISION, HIGH_PERFORMANCE})
 
 
 class SelectMode(str, Enum):
-    """Values of ``--op_select_implmode`` (document I, parameter values). Each acts on the
-    operator types of the table of its own name."""
+    """Values of ``--op_select_implmode`` (document I, parameter values).
+
+    Each applies to the operator types in the table of its name.
+    """
 
     HIGH_PRECISION = HIGH_PRECISION
     HIGH_PERFORMANCE = HIGH_PERFORMANCE
@@ -42,7 +44,7 @@ DEFAULT_SELECT_MODE = SelectMode.HIGH_PERFORMANCE
 
 @dataclass(frozen=True)
 class PrecisionFile:
-    """Contents of the file ``--op_precision_mode`` names."""
+    """The content of the file that ``--op_precision_mode`` names."""
 
     content: str
 
@@ -50,17 +52,17 @@ class PrecisionFile:
     def of(
         cls, by_type: Mapping[str, str], by_name: Mapping[str, str] | None = None
     ) -> PrecisionFile:
-        """A file with a mode for each operator type and, in its own section, operator name."""
+        """A file that sets modes by operator type and, in a second section, by operator name."""
         lines = [f"{key}={mode}" for key, mode in by_type.items()]
         if by_name:
             lines += ["[ByNodeName]", *(f"{key}={mode}" for key, mode in by_name.items())]
         return cls("".join(line + "\n" for line in lines))
 
     def but(self, operator_type: str, mode: str) -> PrecisionFile:
-        """The same file with the line of one operator type changed.
+        """The same file with another mode for one operator type.
 
         Raises:
-            ValueError: where it has no such line.
+            ValueError: if it has no line for the type.
         """
         lines = self.content.splitlines(keepends=True)
         for number, line in enumerate(lines):
@@ -75,24 +77,24 @@ DEFAULT_SOC = "Ascend910B1"
 
 
 def other_soc(soc: str, wanted: str = "Ascend310P3") -> str:
-    """A chip beside ``soc``: the wanted one, unless it is that one itself."""
+    """A chip other than ``soc``, preferably ``wanted``."""
     return DEFAULT_SOC if wanted == soc else wanted
 
 
 @dataclass(frozen=True)
 class DebugConfig:
-    """Contents of the file ``--op_debug_config`` names (document C, parameter constraints).
+    """The content of the file that ``--op_debug_config`` names (document C, parameter constraints).
 
-    ``switches`` are the values of its line ``op_debug_config`` (``ccec_g``, ``dump_cce``, ...);
-    ``listed`` the items of its line ``op_debug_list``: a node's name, or ``OpType::Type``.
-    ``None`` leaves the line out.
+    ``switches`` are the values of its line ``op_debug_config`` (``ccec_g``, ``dump_cce``, ...).
+    ``listed`` are the items of its line ``op_debug_list``: node names, or ``OpType::Type``.
+    ``None`` omits the line.
     """
 
     switches: tuple[str, ...] | None = ("ccec_g",)
     listed: tuple[str, ...] | None = None
 
     def text(self) -> str:
-        """The file as ATC reads it."""
+        """The file's text, as ATC reads it."""
         lines = []
         if self.switches is not None:
             lines.append("op_debug_config = " + ",".join(self.switches))
@@ -102,19 +104,16 @@ class DebugConfig:
 
     def lists(self, operator_type: str, operator_name: str) -> bool:
         """Whether the list names this operator, by node name or by type."""
-        for item in self.listed or ():
-            kind, separator, rest = item.partition("::")
-            if separator:
-                if rest == operator_type:
-                    return True
-            elif kind == operator_name:
-                return True
-        return False
+        items = (item.partition("::") for item in self.listed or ())
+        return any(
+            of_type == operator_type if colons else name == operator_name
+            for name, colons, of_type in items
+        )
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What one compile is asked for, in the documents' terms."""
+    """The options of one compile."""
 
     cache_mode: CacheMode | None = None
     debug_level: int | None = None
@@ -130,10 +129,10 @@ class CompileOptions:
 
     @property
     def entry_choice(self) -> CompileOptions:
-        """What of these options chooses the entry of an operator that is not debugged."""
+        """The options that decide which entry an operator uses unless it is under debug."""
         return replace(self, cache_mode=None, debug_level=None, debug_config=None)
 
     @property
     def effective_mode(self) -> CacheMode:
-        """The mode that holds where no debug switch overrides it."""
+        """The cache mode that applies unless a debug switch overrides it."""
         return self.cache_mode or DEFAULT_CACHE_MODE

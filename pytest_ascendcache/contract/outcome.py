@@ -1,4 +1,4 @@
-"""What one compile delivered and what became of the operator's cache entry."""
+"""The outcome of one compile: where the kernel came from, and the fate of the cache entry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Delivered(str, Enum):
 
 
 class Fate(str, Enum):
-    """What became of an entry between two looks at the directory."""
+    """What happened to an entry between two snapshots."""
 
     ABSENT = "absent"
     STORED = "stored"
@@ -24,7 +24,7 @@ class Fate(str, Enum):
 
 
 class EntryState(str, Enum):
-    """What the directory held for the operator before the compile."""
+    """The state of the operator's entry before the compile."""
 
     NONE = "none"
     VALID = "valid"
@@ -33,7 +33,7 @@ class EntryState(str, Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One row of the central table: what was delivered, and what became of the entry."""
+    """Where the delivered kernel came from, and the fate of the entry."""
 
     delivered: Delivered
     entry: Fate

@@ -1,4 +1,4 @@
-"""What document M says of incremental build and ranks, as pure functions."""
+"""What document M promises about incremental build and ranks, as pure functions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import PurePath
 from pytest_ascendcache.operators import OperatorSpec
 
 TIMEOUT = "HCCL_CONNECT_TIMEOUT"
-"""The variable that says how long ranks wait for each other, in seconds."""
+"""The variable for the time that ranks wait for each other, in seconds."""
 
 SHORTEST_WAIT, LONGEST_WAIT = 120, 7200
-"""The vendor's range of it, in seconds. Source: facts ``mindspore-incremental`` section 1.8."""
+"""The range of this time in seconds. Source: facts ``mindspore-incremental`` section 1.8."""
 
 SUFFIXES = (".o", ".json", ".info")
-"""The files of one kernel (document M, overview)."""
+"""The suffixes of a kernel's files (document M, overview)."""
 
 
 class Phase(str, Enum):
-    """What a network is run for; caches of one are not those of the other."""
+    """Whether a network is run for training or inference. The two do not share kernels."""
 
     TRAINING = "training"
     INFERENCE = "inference"
@@ -28,15 +28,18 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Scenario:
-    """What document M says keeps caches apart: the cards, and what the network is run for."""
+    """The scenario of a run. According to document M, different scenarios do not share kernels."""
 
     several_cards: bool = False
     phase: Phase = Phase.TRAINING
 
 
 def kernel_meta(environment: Mapping[str, str], work: PurePath) -> PurePath:
-    """Where a rank's kernels are: ``rank_<RANK_ID>/kernel_meta``, ``rank_0`` where it is empty,
-    below ``MS_COMPILER_CACHE_PATH`` or, without it, the working directory."""
+    """The directory of a rank's kernels: ``rank_<RANK_ID>/kernel_meta``.
+
+    It is below ``MS_COMPILER_CACHE_PATH``, by default the working directory. An empty ``RANK_ID``
+    means rank 0.
+    """
     base = work / environment.get("MS_COMPILER_CACHE_PATH", "")
     return base / f"rank_{environment.get('RANK_ID') or '0'}" / "kernel_meta"
 
@@ -46,9 +49,10 @@ def expected_compiles(
     scenario: Scenario,
     kept: Collection[tuple[OperatorSpec, Scenario]],
 ) -> frozenset[OperatorSpec]:
-    """The different operators a run has to compile: those that are new or changed.
+    """The distinct operators that a run has to compile, because they are new or changed.
 
-    ``kept`` are operators with the scenario they were compiled in. Names decide nothing.
+    ``kept`` are the operators on disk, each with the scenario it was compiled in. Operators'
+    names do not matter.
     """
     known = {(operator.named(""), where) for operator, where in kept}
     wanted = {operator.named("") for operator in operators}
@@ -56,10 +60,10 @@ def expected_compiles(
 
 
 def is_rank_id(text: str, size: int | None = None) -> bool:
-    """Whether a text names a rank: a whole number of 0 or more, below ``size`` where known.
+    """Whether a text is a valid rank: a whole number from 0, below ``size`` if that is known.
 
-    Empty is the default, rank 0. A number has one spelling, without leading zeros, because it
-    becomes the name of a directory.
+    An empty text means rank 0. Leading zeros are invalid, because the text becomes part of a
+    directory's name.
     """
     if not text:
         return True
@@ -68,6 +72,9 @@ def is_rank_id(text: str, size: int | None = None) -> bool:
 
 
 def is_other_spelling(text: str) -> bool:
-    """Whether a text is a rank's number with leading zeros. Document M does not say whether that
-    is a rank; it may be refused or have a directory of its own name, but not the number's."""
+    """Whether a text is a number with leading zeros.
+
+    Document M does not say whether that is a valid rank. It may be refused, or get a directory of
+    exactly this name, but not the directory of the number.
+    """
     return text.isascii() and text.isdigit() and not is_rank_id(text)

@@ -1,13 +1,12 @@
-"""Former names of checks, so that files of earlier versions are still understood.
+"""Former names of checks, so that files from earlier versions remain usable.
 
-The names are data: ``renamed_checks.toml``.
+The names are listed in ``renamed_checks.toml``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from pytest_ascendcache.contract.toml import tomllib
@@ -16,42 +15,32 @@ _SUITE = "pytest_ascendcache/conformance/"
 _FILE = Path(__file__).with_name("renamed_checks.toml")
 
 
-@dataclass(frozen=True)
-class Renamed:
-    """``modules``: former path to present path, relative to the suite. ``checks``: former to
-    present ``path::function``, both in the present module."""
-
-    modules: Mapping[str, str]
-    checks: Mapping[str, str]
-
-    @classmethod
-    @lru_cache(maxsize=1)
-    def read(cls) -> Renamed:
-        """The names that come with the package."""
-        content = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-        return cls(content["modules"], content["checks"])
+@cache
+def renamed() -> Mapping[str, Mapping[str, str]]:
+    """``modules`` maps former to present paths, relative to the suite; ``checks`` maps former to
+    present ``path::function``, both with the present path."""
+    return tomllib.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def present_name(check: str) -> str:
-    """The node id a check of the suite has now; any other node id stays as it is."""
+    """The present node id of a check of the suite. Other node ids are returned unchanged."""
     if not check.startswith(_SUITE):
         return check
-    renamed = Renamed.read()
+    former = renamed()
     path, colons, name = check.removeprefix(_SUITE).partition("::")
     function, bracket, parameters = name.partition("[")
-    path = renamed.modules.get(path, path)
+    path = former["modules"].get(path, path)
     function = f"{path}{colons}{function}"
-    return f"{_SUITE}{renamed.checks.get(function, function)}{bracket}{parameters}"
+    return f"{_SUITE}{former['checks'].get(function, function)}{bracket}{parameters}"
 
 
 def names_in_module(check: str) -> tuple[str, ...]:
-    """What a check is called within its module, ``test_x[case]``: the present name, then former
-    ones."""
+    """A check's names within its module (``test_x[case]``): the present one, then former ones."""
     name = check.partition("::")[2] or check
     function, bracket, parameters = name.partition("[")
     former = [
         old.partition("::")[2]
-        for old, new in Renamed.read().checks.items()
+        for old, new in renamed()["checks"].items()
         if new.partition("::")[2] == function
     ]
     return (name, *(f"{each}{bracket}{parameters}" for each in former))

@@ -1,4 +1,4 @@
-"""The rules: one TOML file per document below ``rules/``, loaded and checked here."""
+"""The rules, loaded from one TOML file per document below ``rules/``."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from pytest_ascendcache.contract.toml import tomllib
 class Level(str, Enum):
     """How binding a rule is.
 
-    ``MUST``: a document states it. ``SHOULD``: a document recommends it, or no user could
-    accept the opposite. ``INFO``: the document leaves it open; observed, reported, never failed.
+    ``MUST``: a document states it. ``SHOULD``: a document recommends it, or no user could accept
+    the opposite. ``INFO``: the document leaves it open; it is observed and reported, but never
+    fails.
     """
 
     MUST = "must"
@@ -35,55 +36,55 @@ class Level(str, Enum):
 
 
 class Capability(str, Enum):
-    """What a toolchain can do beyond compiling; a rule that needs more is not applicable."""
+    """What a toolchain can do beyond compiling. A rule that needs more is not applicable.
 
-    OPERATOR_CACHE = "operator-cache"
-    CANN_LAYOUT = "cann-layout"
-    RUN_KERNELS = "run-kernels"
-    DEBUG_CONFIG = "debug-config"
-    SINGLE_OP_DEBUG = "single-op-debug"
-    KNOWLEDGE_BASE = "knowledge-base"
-    TOOLCHAIN_CHANGE = "toolchain-change"
-    IMPL_MODE_TABLES = "impl-mode-tables"
-    FAULT_POINTS = "fault-points"
-    VERSION_STAMP = "version-stamp"
-    INCREMENTAL_BUILD = "incremental-build"
-    REHEARSED_WAITS = "rehearsed-waits"
-    GANG_LAUNCHER = "gang-launcher"
-    OP_COMPILER = "op-compiler"
-    STATIC_KERNEL_CLIENT = "static-kernel-client"
+    ``lacking`` is the reason to report if a toolchain does not have it.
+    """
 
-    @property
-    def lacking(self) -> str:
-        """What to say where a toolchain does not have it."""
-        return {
-            Capability.OPERATOR_CACHE: "compiles no single operators into a cache",
-            Capability.CANN_LAYOUT: "does not lay its cache out as CANN does",
-            Capability.RUN_KERNELS: "kernels cannot be run on this machine",
-            Capability.DEBUG_CONFIG: "does not take --op_debug_config for single operators, and "
-            "models cannot be written: pip install pytest-ascendcache[onnx]",
-            Capability.SINGLE_OP_DEBUG: "does not take --op_debug_config for single operators",
-            Capability.KNOWLEDGE_BASE: "no way to change its tuning knowledge base is known",
-            Capability.TOOLCHAIN_CHANGE: "no way to change one of its dependencies is known",
-            Capability.IMPL_MODE_TABLES: "its implementation mode tables (opp/built-in/op_impl/"
-            "ai_core/tbe/impl_mode) are not found",
-            Capability.FAULT_POINTS: "its file operations cannot be watched: there is no strace, "
-            "or ptrace is refused here",
-            Capability.VERSION_STAMP: "no way to give it another version is known",
-            Capability.INCREMENTAL_BUILD: "runs no network with incremental build",
-            Capability.GANG_LAUNCHER: "has no launcher of its own that starts several ranks",
-            Capability.REHEARSED_WAITS: "cannot shorten the seconds it waits for other ranks; "
-            "--ascend-real-waits waits the two minutes",
-            Capability.OP_COMPILER: "has no op_compiler; --ascend-op-compiler names one",
-            Capability.STATIC_KERNEL_CLIENT: "runs no network with static kernels",
-        }[self]
+    lacking: str
+
+    def __new__(cls, value: str, lacking: str = "") -> Capability:
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.lacking = lacking
+        return member
+
+    OPERATOR_CACHE = "operator-cache", "compiles no single operators into a cache"
+    CANN_LAYOUT = "cann-layout", "does not lay its cache out as CANN does"
+    RUN_KERNELS = "run-kernels", "kernels cannot be run on this machine"
+    DEBUG_CONFIG = (
+        "debug-config",
+        "does not take --op_debug_config for single operators, and models cannot be written: "
+        "pip install pytest-ascendcache[onnx]",
+    )
+    SINGLE_OP_DEBUG = "single-op-debug", "does not take --op_debug_config for single operators"
+    KNOWLEDGE_BASE = "knowledge-base", "no way to change its tuning knowledge base is known"
+    TOOLCHAIN_CHANGE = "toolchain-change", "no way to change one of its dependencies is known"
+    IMPL_MODE_TABLES = (
+        "impl-mode-tables",
+        "its implementation mode tables (opp/built-in/op_impl/ai_core/tbe/impl_mode) are not found",
+    )
+    FAULT_POINTS = (
+        "fault-points",
+        "its file operations cannot be watched: there is no strace, or ptrace is refused here",
+    )
+    VERSION_STAMP = "version-stamp", "no way to give it another version is known"
+    INCREMENTAL_BUILD = "incremental-build", "runs no network with incremental build"
+    REHEARSED_WAITS = (
+        "rehearsed-waits",
+        "cannot shorten the seconds it waits for other ranks; --ascend-real-waits waits the two "
+        "minutes",
+    )
+    GANG_LAUNCHER = "gang-launcher", "has no launcher of its own that starts several ranks"
+    OP_COMPILER = "op-compiler", "has no op_compiler; --ascend-op-compiler names one"
+    STATIC_KERNEL_CLIENT = "static-kernel-client", "runs no network with static kernels"
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a promise is made: the document and its section.
+    """The source of a promise: a document and its section.
 
-    ``document_zh`` is its name in Chinese; ``address`` its page, where it is public.
+    ``document_zh`` is the document's name in Chinese; ``address`` is its page if it is public.
     """
 
     document: str
@@ -97,14 +98,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise. Titles are short sentences, statements whole ones, both in two languages.
+    """One promise of the documents, with a short title and a full statement in two languages.
 
-    ``rests_on`` is the id of a rule that explains this one where both are broken: what is not
-    where it has to be is not read either. ``product`` is the one whose documents make it, empty
-    for what no edition changes; ``differs`` says that its editions do not all say the same.
-    ``promised_by`` is the edition that promises it where the one that is judged by does not;
-    ``unread`` says that the page of the edition that is judged by was not found, or not its part
-    on this. The level is *info* in both cases.
+    ================  =============================================================================
+    ``rests_on``      the id of a rule whose breach explains a breach of this one: for example, an
+                      entry in a wrong place is not reused either
+    ``product``       the product whose documents promise it; empty if it has no editions
+    ``differs``       whether the editions differ in it
+    ``promised_by``   the edition that promises it, if the judging edition does not
+    ``unread``        whether the judging edition's page on it could not be read
+    ================  =============================================================================
+
+    The level is *info* if ``promised_by`` or ``unread`` is set.
     """
 
     id: str
@@ -123,26 +128,27 @@ class Rule:
 
 
 class RuleFileError(ValueError):
-    """A rule file that does not describe rules."""
+    """A rule file is invalid."""
 
 
 _SPREAD = {"since", "until", "unread", "edition"}
-"""What says that editions differ in a rule."""
+"""The fields that make a rule differ between editions."""
 _FIELDS = {"id", "level", "title_en", "title_zh", "statement", "section"}
 _OPTIONAL = {"capabilities", "statement_zh", "rests_on", "page", *_SPREAD}
 _DOCUMENT = {"document", "document_zh", "address", "product", "page", "unread"}
 _SPAN = {"from", "until"}
 _VARIED = _FIELDS - {"id"} | {"statement_zh"}
+_OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 
 @lru_cache(maxsize=32)
 def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
-    """Every rule by its id, in the order of the files, as editions of the documents have it.
+    """All rules by id, in the order of the files, in these editions of the documents.
 
-    A product of which no edition is given is judged by its default one.
+    Other products are judged by their default edition.
 
     Raises:
-        RuleFileError: for a missing or unknown field, or an id used twice.
+        RuleFileError: for a missing or unknown field, or a duplicate id.
     """
     editions = {product: default(product) for product in DEFAULT_NAMES}
     editions |= {each.product: each for each in judged_by}
@@ -165,13 +171,13 @@ def load_rules(*judged_by: Edition) -> Mapping[str, Rule]:
 
 @lru_cache(maxsize=32)
 def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
-    """The rules as they are for a toolchain's cache, by its name, in editions of the documents.
+    """The rules for a toolchain's cache, given by name, in these editions of the documents.
 
-    A cache that has documents of its own is judged by those: a file below ``other_caches/`` says
-    which level, statement and source a rule then has.
+    A cache with its own documents is judged by those: a file below ``other_caches/`` sets the
+    level, statement and source that rules then have.
 
     Raises:
-        RuleFileError: for a file that does not say that.
+        RuleFileError: if such a file is invalid.
     """
     rules = dict(load_rules(*judged_by))
     for path in sorted((Path(__file__).parent / "other_caches").glob("*.toml")):
@@ -180,7 +186,7 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
             continue
         for fields in content["rule"]:
             if fields.get("id") not in rules or set(fields) - {"statement_zh"} != _OTHER_FIELDS:
-                raise RuleFileError(f"{path.name}: {fields} describes no rule that there is.")
+                raise RuleFileError(f"{path.name}: {fields} does not describe a known rule.")
             rules[fields["id"]] = replace(
                 rules[fields["id"]],
                 level=Level(fields["level"]),
@@ -192,9 +198,6 @@ def rules_for(toolchain: str, *judged_by: Edition) -> Mapping[str, Rule]:
                 unread=False,
             )
     return MappingProxyType(rules)
-
-
-_OTHER_FIELDS = {"id", "level", "statement", "section"}
 
 
 def _rule(
@@ -230,7 +233,7 @@ def _rule(
 
 
 def _in_edition(fields: Mapping[str, Any], edition: Edition) -> Mapping[str, Any]:
-    """A rule's fields with what an edition says in other words, or on another level."""
+    """A rule's fields, with those that the edition words or ranks differently replaced."""
     for variant in fields.get("edition", ()):
         if unknown := set(variant) - _VARIED - _SPAN:
             raise ValueError(f"an edition has unknown {sorted(unknown)}")
@@ -247,7 +250,7 @@ def _within(first: str | None, last: str | None, edition: Edition) -> bool:
 
 
 def _unread(rule: Rule, edition: Edition) -> Rule:
-    """The rule as it is observed where nobody could read what an edition says of it."""
+    """The rule on level *info*, because the edition's page could not be read."""
     return replace(
         rule,
         level=Level.INFO,
@@ -258,29 +261,29 @@ def _unread(rule: Rule, edition: Edition) -> Rule:
 
 
 def _where_promised(rule: Rule, fields: Mapping[str, Any], edition: Edition) -> Rule:
-    """The rule as an edition has it that may not promise it: *info* then, and who does."""
+    """The rule, but on level *info* if this edition does not promise it."""
     since, until = fields.get("since"), fields.get("until")
     if _within(since, until, edition):
         return rule
     family = editions_of(edition.product)
     promising = next(each for each in family if _within(since, until, each))
     if not _within(since, None, edition):
-        said, said_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
+        phrase, phrase_zh = "promises this, {0} does not yet", "开始承诺，{0} 尚未承诺"
     else:
         promising = next(each for each in reversed(family) if _within(since, until, each))
-        said, said_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
+        phrase, phrase_zh = "promised this, {0} no longer does", "曾经承诺，{0} 不再承诺"
     then = load_rules(promising)[rule.id] if promising != default(edition.product) else rule
     return replace(
         rule,
         level=Level.INFO,
-        statement=f"{promising} {said.format(edition)}: {then.statement}",
-        statement_zh=f"{promising} {said_zh.format(edition)}：{then.statement_zh}",
+        statement=f"{promising} {phrase.format(edition)}: {then.statement}",
+        statement_zh=f"{promising} {phrase_zh.format(edition)}：{then.statement_zh}",
         promised_by=str(promising),
     )
 
 
 def _source(document: Mapping[str, Any], section: str, edition: Edition | None = None) -> Source:
-    """A section of the document that a file of rules is about, in an edition."""
+    """The source of a rule: a section of its file's document, in an edition."""
     names = [document.get(each, "") for each in ("document", "document_zh", "address")]
     if edition is not None:
         names = [each.replace("{edition}", str(edition)) for each in names]

@@ -1,10 +1,10 @@
-"""A simplified key, read back: what operator its text speaks of.
+"""Parsing simplified keys: the operator that a key stands for.
 
-``operators/simplified_key.py`` writes keys, for the reference and for the suite. This module reads
-them, from the vendor's grammar and without a line of the writer: what can be read back whole was
-written for one operator only, so no two operators share a key.
-Source: facts ``static-kernel`` section 2.5; ``tests/operators/simplified_keys.json`` holds what
-CANN 8.1 writes.
+``operators/simplified_key.py`` writes keys, for the reference and for the suite. This parser
+follows the vendor's grammar and shares no code with the writer. If every part of an operator can
+be read back from its key, no two operators share a key.
+Source: facts ``static-kernel`` section 2.5; ``tests/operators/simplified_keys.json`` contains keys
+that CANN 8.1 writes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ _HEAD = re.compile(r"d=([01]),p=([012])")
 _TENSOR = re.compile(r"([0-9a-f]+),([0-9a-f]+),\(([0-9a-f,]*)\)(?:,\[([0-9a-f,]*)\])?")
 _ABSENT = "_"
 PRECISIONS = ("", "high_performance", "high_precision")
-"""Implementation mode by the number after ``p=``."""
+"""The implementation modes, indexed by the number after ``p=``."""
 
 
 @dataclass(frozen=True)
 class KeyTensor:
-    """A tensor of a key. ``dtype`` and ``format`` are the graph engine's numbers, ``extents``
-    counts elements per dimension, ``values`` are the bits of the elements a kernel depends on."""
+    """A tensor in a key.
+
+    ``dtype`` and ``format`` are the graph engine's numbers, ``extents`` are elements per
+    dimension, and ``values`` are the bits of the elements that a kernel depends on.
+    """
 
     dtype: int
     format: int
@@ -32,9 +35,11 @@ class KeyTensor:
 
 @dataclass(frozen=True)
 class KeyReading:
-    """What a key says. ``parameters`` are the inputs and then the outputs of the prototype; one
-    that is not given, and a list of none, has no tensors. ``attributes`` are texts: their types
-    are the prototype's. No attribute and one empty text read alike, since CANN writes them alike.
+    """A parsed key.
+
+    ``parameters`` are the prototype's inputs, then its outputs; an absent one and an empty list
+    have no tensors. ``attributes`` are texts, whose types only the prototype knows. No attribute
+    and one empty text give equal readings, since CANN writes them alike.
     """
 
     type: str
@@ -45,10 +50,10 @@ class KeyReading:
 
 
 def read_key(key: str) -> KeyReading:
-    """Read a key.
+    """Parse a key.
 
     Raises:
-        ValueError: for a text that is no simplified key; says which part is not.
+        ValueError: if the text is not a simplified key, naming the wrong part.
     """
     kind, _, rest = key.partition("/")
     head, *parts = rest.split("/")
@@ -70,9 +75,9 @@ def read_key(key: str) -> KeyReading:
 
 
 def difference(first: str, second: str) -> str:
-    """The fields in which two keys differ, in words; empty for equal keys."""
+    """A description of the fields in which two keys differ; empty for equal keys."""
     one, other = read_key(first), read_key(second)
-    named = [
+    differences = [
         f"{name} {getattr(one, name)!r} and {getattr(other, name)!r}"
         for name in ("type", "deterministic", "impl_mode")
         if getattr(one, name) != getattr(other, name)
@@ -80,15 +85,14 @@ def difference(first: str, second: str) -> str:
     for name in ("parameters", "attributes"):
         here, there = getattr(one, name), getattr(other, name)
         if len(here) != len(there):
-            named.append(f"{len(here)} and {len(there)} {name}")
+            differences.append(f"{len(here)} and {len(there)} {name}")
             continue
-        word = name.removesuffix("s")
-        named += [
-            f"{word} {place}: {_said(a)} and {_said(b)}"
+        differences += [
+            f"{name.removesuffix('s')} {place}: {_shown(a)} and {_shown(b)}"
             for place, (a, b) in enumerate(zip(here, there, strict=True))
             if a != b
         ]
-    return "; ".join(named)
+    return "; ".join(differences)
 
 
 def _parameter(key: str, part: str) -> tuple[KeyTensor, ...]:
@@ -107,7 +111,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(each, 16) for each in text.split(",")) if text else ()
 
 
-def _said(part: tuple[KeyTensor, ...] | str) -> str:
+def _shown(part: tuple[KeyTensor, ...] | str) -> str:
     if isinstance(part, str):
         return part or "(empty)"
     tensors = [f"type {each.dtype} format {each.format} shape {each.extents}" for each in part]

@@ -1,4 +1,4 @@
-"""Python's reader of TOML; on Python 3.10, which has none, the backport."""
+"""Python's TOML parser, or its backport on Python 3.10, which has none."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The six verdicts, and how a check's result becomes one."""
+"""The six verdicts, and the verdict for a broken promise."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pytest_ascendcache.contract.rules import Level
 
 
 class Verdict(str, Enum):
-    """What a check says of a rule.
+    """The result of a check of a rule.
 
-    ``UNDECIDED``: the check could not tell, as the harness or the toolchain could not run, or what
-    the check rests on does not hold. It is never counted as a pass.
+    ``UNDECIDED``: the check could not tell, because the harness or the toolchain could not run, or
+    because the check's preconditions do not hold. It never counts as a pass.
     """
 
     PASS = "pass"
@@ -24,11 +24,11 @@ class Verdict(str, Enum):
 
 
 def broken_promise(level: Level, strict: bool, harm: Harm | None = None) -> Verdict:
-    """The verdict of a check that found its promise broken, and saw this harm.
+    """The verdict of a check that found its promise broken, and observed this harm.
 
-    Harm that fails (``Harm.fails``) fails whatever the level. Otherwise a broken *must* fails; a
-    broken *should* warns, and fails under ``--ascend-strict``; an *info* rule has no wrong answer:
-    what fits no reading of the document warns, and never fails.
+    Harm with ``Harm.fails`` fails at any level. Otherwise a broken *must* fails; a broken *should*
+    warns, or fails under ``--ascend-strict``. An *info* rule has no wrong answer: an observation
+    that fits no reading of the document warns, and never fails.
     """
     if level is Level.MUST or (harm is not None and harm.fails):
         return Verdict.FAIL

@@ -1,24 +1,150 @@
-"""What users read, in English and in Chinese: one catalogue, and nothing else of the package.
+"""What users read, in English and in Chinese. Nothing else of the package is needed for it.
 
-Fixed texts (headings, verdicts, kinds of harm) are looked up by key. Reasons and errors are made
-in English wherever they arise, so that records stay comparable; :func:`translated` recognises
-their fixed parts when they are shown and leaves names, numbers and paths as they are.
+Fixed texts (headings, verdicts, kinds of harm) are looked up by key in ``texts/*.toml``. Reasons
+and errors are written in English where they arise, so that records stay comparable. When they are
+shown, :func:`translated` recognises their fixed parts by ``sentences/*.toml``, and leaves names,
+numbers and paths as they are.
 """
 
-from pytest_ascendcache.language.catalogue import (
-    Language,
-    preferred_language,
-    templates,
-    text,
-    texts,
-    translated,
-)
+from __future__ import annotations
 
-__all__ = [
-    "Language",
-    "preferred_language",
-    "templates",
-    "text",
-    "texts",
-    "translated",
-]
+import re
+from collections.abc import Callable, Collection, Mapping
+from enum import Enum
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pytest_ascendcache.contract.toml import tomllib
+
+_HERE = Path(__file__).parent
+_LITTLE = 6
+"""Characters. A template with no more fixed text than this would match nearly anything."""
+_FRAMES = _HERE / "sentences" / "frames.toml"
+
+
+class Language(str, Enum):
+    """The languages of what users read."""
+
+    ENGLISH = "en"
+    CHINESE = "zh"
+
+
+def preferred_language(environment: Mapping[str, str]) -> Language:
+    """The language of the locale: Chinese for any Chinese locale, else English."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        if value := environment.get(name):
+            return Language.CHINESE if value.lower().startswith("zh") else Language.ENGLISH
+    return Language.ENGLISH
+
+
+@lru_cache(maxsize=1)
+def texts() -> Mapping[str, Mapping[str, str]]:
+    """All fixed texts by key, and then by language.
+
+    Raises:
+        ValueError: if two files define the same key.
+    """
+    return _merged(sorted((_HERE / "texts").glob("*.toml")), "a text")
+
+
+def text(key: str, language: Language, /, **values: object) -> str:
+    """A fixed text with its ``{name}`` fields filled in."""
+    return texts()[key][language.value].format(**values)
+
+
+@lru_cache(maxsize=1)
+def templates() -> Mapping[str, str]:
+    """Chinese sentences by English ones. ``{}`` stands for a part that differs from case to case.
+
+    A Chinese sentence with these parts in another order numbers them: ``{1} {0}``.
+
+    Raises:
+        ValueError: if two files translate the same sentence.
+    """
+    paths = sorted((_HERE / "sentences").glob("*.toml"), key=lambda path: path != _FRAMES)
+    return _merged(paths, "a translation")
+
+
+def _merged(paths: list[Path], noun: str) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for path in paths:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        if twice := set(content) & set(merged):
+            raise ValueError(f"{path.name}: {sorted(twice)[0]!r} has {noun} already.")
+        merged.update(content)
+    return merged
+
+
+def translated(sentence: str, language: Language) -> str:
+    """A sentence in a language. Parts that are not in the catalogue stay as they are.
+
+    Each line is translated separately, and so is each part in the place of a ``{}``.
+    """
+    if language is Language.ENGLISH or not sentence:
+        return sentence
+    return "\n".join(map(_chinese, sentence.split("\n")))
+
+
+@lru_cache(maxsize=4096)
+def _chinese(sentence: str) -> str:
+    bare = sentence.strip()
+    if not bare:
+        return sentence
+    chinese = _whole(bare) or _behind_a_colon(bare, _whole)
+    if not chinese and "; " in bare:
+        parts = bare.split("; ")
+        translations = [_chinese(part) for part in parts]
+        chinese = "；".join(translations) if translations != parts else ""
+    chinese = chinese or _behind_a_colon(bare, _changed)
+    return sentence.replace(bare, chinese or bare, 1)
+
+
+def _whole(sentence: str) -> str:
+    """The Chinese of a sentence that a single template matches, or ``""``."""
+    if exact := templates().get(sentence):
+        return exact
+    return next(filter(None, (_filled(each, sentence) for each in _patterns())), "")
+
+
+def _changed(sentence: str) -> str:
+    """The sentence with all known parts in Chinese, or ``""`` if no part is known."""
+    return chinese if (chinese := _chinese(sentence)) != sentence else ""
+
+
+def _behind_a_colon(sentence: str, translate: Callable[[str], str]) -> str:
+    """Translate a sentence whose end, after a colon, is known; as much as possible.
+
+    Returns ``""`` if no such end is known.
+    """
+    parts = sentence.split(": ")
+    for number in range(1, len(parts)):
+        if end := translate(": ".join(parts[number:])):
+            return f"{_chinese(': '.join(parts[:number]))}：{end}"
+    return ""
+
+
+def _filled(pattern: tuple[re.Pattern[str], str], sentence: str) -> str:
+    shape, chinese = pattern
+    match = shape.fullmatch(sentence)
+    return chinese.format(*map(_chinese, match.groups())) if match else ""
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Templates with a ``{}``, as patterns: frames first, then those with the most fixed text."""
+    frames = set(tomllib.loads(_FRAMES.read_text(encoding="utf-8")))
+    with_places = [item for item in templates().items() if "{}" in item[0]]
+    with_places.sort(key=lambda item: _rank(item[0], frames))
+    return tuple((_shape(english), chinese) for english, chinese in with_places)
+
+
+def _rank(english: str, frames: Collection[str]) -> tuple[bool, int, bool]:
+    """The sort key of a template. With equal fixed text, one that begins with it comes first."""
+    return english not in frames, -len(english.replace("{}", "")), english.startswith("{}")
+
+
+def _shape(english: str) -> re.Pattern[str]:
+    """The pattern of a template. With little fixed text, each ``{}`` matches only one word."""
+    part = r"(.+?)" if len(english.replace("{}", "")) > _LITTLE else r"(\S+)"
+    return re.compile(part.join(map(re.escape, english.split("{}"))))

@@ -1,4 +1,7 @@
-"""What shows that mounts do what their profile says, before anything is judged on them."""
+"""Positive controls of mounts: they check that mounts behave as their profile says.
+
+They run before anything is judged on the mounts.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,23 @@ from pathlib import Path
 from pytest_ascendcache.nodes.profile import NodeProfile
 
 GIVEN_PATIENCE = 130.0
-"""Seconds until a real mount has to show what another has made: NFS shows it after 60 s unless it
-is told otherwise."""
+"""Seconds until a real mount has to show a file that another mount created. NFS needs up to 60 s
+by default."""
 
 _LOOKS_EVERY = 0.2
 
 
 class NotShown(Exception):
-    """A mount does not do what its profile says: nothing that is seen on it tells anything."""
+    """A mount does not behave as its profile says, so nothing observed on it means anything."""
 
 
 def show(profile: NodeProfile, roots: Sequence[Path], again: Callable[[], None]) -> None:
-    """Show on the mounts ``roots`` of one directory, a root a node, what a profile promises.
+    """Check that the mounts ``roots`` of one directory, one per node, behave as the profile says.
 
-    ``again`` mounts anew. Files made here are removed.
+    ``again`` unmounts and mounts again. The files that this creates are removed.
 
     Raises:
-        NotShown: naming what could not be shown.
+        NotShown: naming what does not behave as promised.
     """
     if profile is NodeProfile.LOCAL:
         return
@@ -39,7 +42,10 @@ def show(profile: NodeProfile, roots: Sequence[Path], again: Callable[[], None])
         _same_directory(profile, here, there, made)
         if profile.early_names_stay:
             _early_names_stay(here, there, made, again)
-        _LOCKS.get(profile, _nothing)(here, there, made)
+        if profile is NodeProfile.NO_LOCKS:
+            _locks_refused(here, there, made)
+        elif profile in _LOCKS_SHARED:
+            _locks_shared(here, there, made, _LOCKS_SHARED[profile])
         if profile is NodeProfile.STALE_HANDLES:
             _goes_stale(here, there, made)
         if profile is NodeProfile.NO_HARDLINKS:
@@ -53,12 +59,12 @@ def show(profile: NodeProfile, roots: Sequence[Path], again: Callable[[], None])
 
 
 def seen_on(path: Path, patience: float) -> bool:
-    """Whether a name is seen, within so many seconds; nothing tells when another host's is."""
+    """Wait up to ``patience`` seconds for a path to appear. Returns whether it did."""
     deadline = time.monotonic() + patience
     while not path.exists():
         if time.monotonic() >= deadline:
             return False
-        time.sleep(_LOOKS_EVERY)  # no event crosses hosts
+        time.sleep(_LOOKS_EVERY)  # no event reports what another host creates
     return True
 
 
@@ -66,7 +72,9 @@ def _same_directory(profile: NodeProfile, here: Path, there: Path, made: list[Pa
     path = _write(here / "control-same", made)
     patience = GIVEN_PATIENCE if profile is NodeProfile.GIVEN else 0.0
     if not seen_on(there / path.name, patience) or (there / path.name).read_bytes() != b"control":
-        raise NotShown(f"{there} is not the directory that {here} is: a file made there is missing")
+        raise NotShown(
+            f"{there} is not the same directory as {here}: a file created in the latter is missing"
+        )
 
 
 def _early_names_stay(here: Path, there: Path, made: list[Path], again: Callable[[], None]) -> None:
@@ -74,7 +82,7 @@ def _early_names_stay(here: Path, there: Path, made: list[Path], again: Callable
     early.exists()
     _write(here / early.name, made)
     if early.name not in os.listdir(there):  # noqa: PTH208 - the listing, not paths
-        raise NotShown("a listing does not show what another node has made")
+        raise NotShown("a listing does not show a file that another node has created")
     if early.exists():
         raise NotShown("a name that was looked up too early is seen at once")
     again()
@@ -82,25 +90,26 @@ def _early_names_stay(here: Path, there: Path, made: list[Path], again: Callable
         raise NotShown("a name that was looked up too early is never seen")
 
 
-def _locks_shared(here: Path, there: Path, made: list[Path]) -> None:
-    if _both_locked(here, there, made):
-        raise NotShown("a lock that one node holds is granted to another")
+_LOCKS_SHARED = {
+    NodeProfile.ONE_MOUNT: True,
+    NodeProfile.NFS_DEFAULT: True,
+    NodeProfile.NFS_NOLOCK: False,
+}
+"""Whether a lock that one node holds excludes the others, for profiles that promise either."""
 
 
-def _locks_local(here: Path, there: Path, made: list[Path]) -> None:
-    if not _both_locked(here, there, made):
-        raise NotShown("a lock that one node holds is not granted to another")
-
-
-def _both_locked(here: Path, there: Path, made: list[Path]) -> bool:
+def _locks_shared(here: Path, there: Path, made: list[Path], shared: bool) -> None:
     path = _write(here / "control-lock", made)
     with path.open("rb") as first, (there / path.name).open("rb") as second:
         fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
             fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        return True
+            if not shared:
+                raise NotShown("a lock that one node holds is not granted to another") from None
+        else:
+            if shared:
+                raise NotShown("a lock that one node holds is granted to another")
 
 
 def _locks_refused(here: Path, there: Path, made: list[Path]) -> None:
@@ -145,15 +154,3 @@ def _write(path: Path, made: list[Path]) -> Path:
     path.write_bytes(b"control")
     made.append(path)
     return path
-
-
-def _nothing(*_: object) -> None:
-    """No lock is promised to be seen or not to be."""
-
-
-_LOCKS: dict[NodeProfile, Callable[[Path, Path, list[Path]], None]] = {
-    NodeProfile.ONE_MOUNT: _locks_shared,
-    NodeProfile.NFS_DEFAULT: _locks_shared,
-    NodeProfile.NFS_NOLOCK: _locks_local,
-    NodeProfile.NO_LOCKS: _locks_refused,
-}

@@ -1,4 +1,4 @@
-"""One mount of the backing directory: its daemon, from the mount to the end."""
+"""One mount of the backing directory, and the daemon that serves it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from pytest_ascendcache.processes.launch import ProcessLauncher, Running
 _DEVICE = Path("/dev/fuse")
 _REFUSING = Path(__file__).with_name("refusing.py")
 _PATIENCE = 30.0
-"""Seconds a daemon may take to mount on a busy machine, and to end."""
+"""Seconds that a daemon may take to mount on a busy machine, and to end."""
 _STEP_MS = 100
-"""Milliseconds after which a daemon that does not mount is asked whether it has ended."""
+"""Milliseconds between checks whether a daemon that has not mounted yet has ended."""
 
 
 class Mount:
-    """A mount of ``backing`` at ``point``, an empty directory. ``control`` is a directory in which
-    the daemon of a refusing file system takes wishes, see ``refusing.py``.
+    """A mount of ``backing`` at the empty directory ``point``.
+
+    ``control`` is the directory in which the daemon of a refusing file system looks for requests,
+    see ``refusing.py``.
 
     Raises:
-        Unavailable: where it cannot be mounted on this machine.
+        Unavailable: if it cannot be mounted on this machine.
     """
 
     def __init__(self, profile: NodeProfile, backing: Path, point: Path, control: Path) -> None:
@@ -40,11 +42,11 @@ class Mount:
 
     @property
     def is_there(self) -> bool:
-        """Whether what is found at ``point`` is the backing directory; a daemon may have ended."""
-        return _is_mounted(self.point)
+        """Whether the directory is mounted now. It is not after the daemon has ended."""
+        return os.path.ismount(self.point)
 
     def again(self) -> None:
-        """Unmount and mount anew: whatever the node remembered of names is forgotten."""
+        """Unmount and mount again, so that the node forgets all cached lookups."""
         self.close()
         self._mount()
 
@@ -65,22 +67,22 @@ class Mount:
         self._running = started
         with Path("/proc/self/mountinfo").open("rb") as table:
             poll = select.poll()
-            # The kernel tells of every change of the table of mounts.
+            # The kernel signals every change of the table of mounts.
             poll.register(table, select.POLLPRI | select.POLLERR)
             deadline = time.monotonic() + _PATIENCE
-            while not _is_mounted(self.point):
+            while not self.is_there:
                 if started.has_ended or time.monotonic() > deadline:
                     self._running = None
-                    said = started.wait(time.monotonic()).output.strip().splitlines()
-                    why = said[-1] if said else "it does not say why"
-                    raise Unavailable(f"{Path(program).name} cannot mount a directory: {why}")
+                    lines = started.wait(time.monotonic()).output.strip().splitlines()
+                    reason = lines[-1] if lines else "it printed no reason"
+                    raise Unavailable(f"{Path(program).name} cannot mount a directory: {reason}")
                 poll.poll(_STEP_MS)
 
 
 def lacking() -> str:
-    """What this machine lacks for mounts of every profile; empty where it has all.
+    """What this machine lacks for mounts of every profile; empty if it lacks nothing.
 
-    This process has mounts of its own from here on, where that is allowed.
+    Afterwards this process has a mount namespace of its own, where that is allowed.
     """
     nowhere = Path()
     try:
@@ -92,15 +94,11 @@ def lacking() -> str:
     return ""
 
 
-def _is_mounted(point: Path) -> bool:
-    return os.path.ismount(point)
-
-
 def _command(profile: NodeProfile, backing: Path, point: Path, control: Path) -> list[str]:
-    """What mounts as a profile says, and ends when it is unmounted.
+    """The command that mounts as the profile says. Its process ends when it is unmounted.
 
     Raises:
-        Unavailable: where the machine lacks what it takes.
+        Unavailable: if the machine lacks a device or program that it needs.
     """
     if not os.access(_DEVICE, os.R_OK | os.W_OK):
         raise Unavailable(f"{_DEVICE} is missing or closed to this user: no FUSE on this machine")
@@ -111,12 +109,12 @@ def _command(profile: NodeProfile, backing: Path, point: Path, control: Path) ->
             raise Unavailable(
                 "Python's mfusepy is not installed; pip install 'pytest-ascendcache[nodes]'"
             ) from None
-        except (OSError, AttributeError):  # it is missing, or too old
+        except (OSError, AttributeError):  # libfuse is missing or too old
             raise Unavailable(
                 "mfusepy finds no libfuse that it can use; apt-get install libfuse2"
             ) from None
-        wishes = [str(backing), str(point), str(control), profile.value]
-        return [sys.executable, "-I", str(_REFUSING), *wishes]
+        arguments = [str(backing), str(point), str(control), profile.value]
+        return [sys.executable, "-I", str(_REFUSING), *arguments]
     program = shutil.which("bindfs")
     if program is None:
         raise Unavailable("the program bindfs is not installed; apt-get install bindfs")
@@ -124,6 +122,6 @@ def _command(profile: NodeProfile, backing: Path, point: Path, control: Path) ->
     if profile.early_names_stay:
         times["negative_timeout"] = LOOKUPS_STAY
     options = ",".join(f"{name}={value}" for name, value in times.items())
-    # Without a lock of its own each mount's kernel side keeps its own table of locks.
+    # Without lock forwarding, each mount has its own table of locks in the kernel.
     locks = [] if profile is NodeProfile.NFS_NOLOCK else ["--enable-lock-forwarding"]
     return [program, "-f", "--multithreaded", *locks, "-o", options, str(backing), str(point)]

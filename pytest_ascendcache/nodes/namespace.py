@@ -1,7 +1,7 @@
-"""A mount namespace of this process's own: nobody else sees its mounts, and they end with it.
+"""A mount namespace for this process: no other process sees its mounts, and they end with it.
 
-The kernel unmounts what is mounted in a namespace when its last process ends, however it ends. So
-no mount is left behind whatever kills a test run, and none can cover a file of anybody else.
+The kernel removes the mounts of a namespace when its last process ends, however it ends. So a
+killed test run leaves no mount behind, and no mount can hide a file from other users.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _state = {"entered": False}
 
 
 class Unavailable(Exception):
-    """Why nodes of a kind cannot be had on this machine, in words."""
+    """The nodes cannot be imitated on this machine; the text is the reason."""
 
 
 def enter() -> None:
-    """Give this process, and what it starts from now on, mounts of its own; once is enough.
+    """Move this process, and all it starts from now on, into a mount namespace of its own.
 
-    Mounts made elsewhere still appear here, as before.
+    Later calls do nothing. Mounts that are made outside still appear in the namespace.
 
     Raises:
-        Unavailable: where the machine does not allow it.
+        Unavailable: if the machine does not allow it.
     """
     if _state["entered"]:
         return
@@ -43,12 +43,7 @@ def enter() -> None:
     _state["entered"] = True
 
 
-def has_entered() -> bool:
-    """Whether this process has mounts of its own; processes it forks have the same."""
-    return _state["entered"]
-
-
 def unmount(point: str) -> None:
-    """Take a mount of this namespace away; what still uses it keeps it until it is done."""
-    if has_entered():
+    """Unmount in this namespace. Processes that still use the mount can finish with it."""
+    if _state["entered"]:
         ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH)

@@ -1,4 +1,4 @@
-"""A file system that passes everything on to a directory but for what its profile refuses.
+"""A FUSE file system that passes operations on to a directory, except what its profile refuses.
 
 ``python -I refusing.py BACKING MOUNTPOINT CONTROL PROFILE``, in the foreground:
 
@@ -8,9 +8,9 @@ no-hardlinks   every link ends with EPERM, as on FAT and some object stores
 stale-handles  an open file that another node has replaced or removed reads as ESTALE
 ============== ===================================================================================
 
-To have a file replaced right behind its opening, a wish is put into CONTROL as the file ``hold``:
-a line with a directory that has the FIFOs of a gate (``faults.gate``), and a line with the end of a
-path. The next opening of such a file for reading stands at that gate.
+A test can stop the next opening of a file for reading, to replace the file right behind it: it
+puts a file ``hold`` into CONTROL, with a line that names the directory of a gate's FIFOs
+(``faults.gate``), and a line with the end of the file's path. The opening then waits at the gate.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHOWN = (
 
 
 class Passing(mfusepy.Operations):  # type: ignore[misc] # its base has no types
-    """Every operation on the same name below another directory."""
+    """Every operation acts on the same path below another directory."""
 
     use_ns = True
 
@@ -51,7 +51,6 @@ class Passing(mfusepy.Operations):  # type: ignore[misc] # its base has no types
         return {name.removesuffix("_ns"): getattr(state, name) for name in _SHOWN}
 
     def readdir(self, path: str, fh: int) -> Iterator[str]:
-        del fh
         yield from (".", "..", *os.listdir(self._at(path)))
 
     def statfs(self, path: str) -> dict[str, int]:
@@ -62,88 +61,71 @@ class Passing(mfusepy.Operations):  # type: ignore[misc] # its base has no types
     def readlink(self, path: str) -> str:
         return os.readlink(self._at(path))
 
-    def mkdir(self, path: str, mode: int) -> int:
+    def mkdir(self, path: str, mode: int) -> None:
         os.mkdir(self._at(path), mode)
-        return 0
 
-    def rmdir(self, path: str) -> int:
+    def rmdir(self, path: str) -> None:
         os.rmdir(self._at(path))
-        return 0
 
-    def unlink(self, path: str) -> int:
+    def unlink(self, path: str) -> None:
         os.unlink(self._at(path))
-        return 0
 
-    def rename(self, old: str, new: str) -> int:
+    def rename(self, old: str, new: str) -> None:
         os.rename(self._at(old), self._at(new))
-        return 0
 
-    def symlink(self, target: str, source: str) -> int:
+    def symlink(self, target: str, source: str) -> None:
         os.symlink(source, self._at(target))
-        return 0
 
-    def link(self, target: str, source: str) -> int:
+    def link(self, target: str, source: str) -> None:
         os.link(self._at(source), self._at(target))
-        return 0
 
-    def chmod(self, path: str, mode: int) -> int:
+    def chmod(self, path: str, mode: int) -> None:
         os.chmod(self._at(path), mode)
-        return 0
 
-    def chown(self, path: str, uid: int, gid: int) -> int:
+    def chown(self, path: str, uid: int, gid: int) -> None:
         os.chown(self._at(path), uid, gid, follow_symlinks=False)
-        return 0
 
-    def utimens(self, path: str, times: tuple[int, int] | None = None) -> int:
+    def utimens(self, path: str, times: tuple[int, int] | None = None) -> None:
         now = time.time_ns()
         os.utime(self._at(path), ns=times or (now, now), follow_symlinks=False)
-        return 0
 
-    def truncate(self, path: str, length: int, fh: int | None = None) -> int:
+    def truncate(self, path: str, length: int, fh: int | None = None) -> None:
         os.truncate(self._at(path) if fh is None else fh, length)
-        return 0
 
     def open(self, path: str, flags: int) -> int:
-        # What the kernel asks for is a name it has looked up: links were followed before.
+        # The kernel has already looked the name up and followed links.
         handle = os.open(self._at(path), flags & ~(os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW))
         if flags & os.O_ACCMODE == os.O_RDONLY:
             self._hold(path)
         return handle
 
     def create(self, path: str, mode: int, fi: Any = None) -> int:
-        del fi
         return os.open(self._at(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
 
     def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
-        del path
         return os.pread(fh, size, offset)
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
-        del path
         return os.pwrite(fh, data, offset)
 
-    def fsync(self, path: str, datasync: int, fh: int) -> int:
-        del path, datasync
+    def fsync(self, path: str, datasync: int, fh: int) -> None:
         os.fsync(fh)
-        return 0
 
-    def release(self, path: str, fh: int) -> int:
-        del path
+    def release(self, path: str, fh: int) -> None:
         os.close(fh)
-        return 0
 
     def _hold(self, path: str) -> None:
-        """Wait behind an opening that was wished for."""
-        wish = self._control / "hold"
+        """Wait at the gate if the file ``hold`` requests that for this path."""
+        request = self._control / "hold"
         with self._seeking:
             try:
-                gate, suffix = wish.read_text(encoding="utf-8").splitlines()
+                gate, suffix = request.read_text(encoding="utf-8").splitlines()
             except FileNotFoundError:
                 return
             if not path.endswith(suffix):
                 return
-            wish.unlink()
-        with contextlib.suppress(OSError):  # nobody wants to know any more
+            request.unlink()
+        with contextlib.suppress(OSError):  # the test no longer waits at the gate
             go = os.open(f"{gate}/go", os.O_RDONLY | os.O_NONBLOCK)
             try:
                 os.set_blocking(go, True)
@@ -156,7 +138,7 @@ class Passing(mfusepy.Operations):  # type: ignore[misc] # its base has no types
 
 
 class NoLocks(Passing):
-    """Locks cannot be had."""
+    """Every lock is refused."""
 
     def lock(self, path: str, fh: int, cmd: int, lock: Any) -> int:
         raise mfusepy.FuseOSError(errno.ENOLCK)
@@ -166,17 +148,16 @@ class NoLocks(Passing):
 
 
 class NoHardLinks(Passing):
-    """A file has one name."""
+    """Every hard link is refused."""
 
-    def link(self, target: str, source: str) -> int:
+    def link(self, target: str, source: str) -> None:
         raise mfusepy.FuseOSError(errno.EPERM)
 
 
 class StaleHandles(Passing):
-    """An open file is gone when its name is, if that was another node's doing.
+    """An open file becomes stale when another node removes or replaces it.
 
-    What this node itself removes while it is open is kept under a hidden name, by libfuse as by
-    NFS.
+    If this node itself removes an open file, libfuse keeps it under a hidden name, like NFS.
     """
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
@@ -198,7 +179,6 @@ _KINDS = {"no-locks": NoLocks, "no-hardlinks": NoHardLinks, "stale-handles": Sta
 
 
 def main() -> int:
-    """Mount and serve until unmounted."""
     backing, point, control, profile = sys.argv[1:]
     made = _KINDS[profile](Path(backing), Path(control))
     os.umask(0)

@@ -1,4 +1,4 @@
-"""Nodes that share a directory: mounted here, or mounts that a user names."""
+"""Nodes that share a directory: mounted by the suite, or real mounts that a user names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pytest_ascendcache.nodes.profile import NodeProfile
 
 @dataclass
 class Nodes:
-    """Nodes that share one directory. ``backing`` is the directory as no node sees it, the first
-    node's view of real mounts; ``roots`` has each node's view.
+    """Nodes that share one directory. Call :meth:`close` at the end.
 
-    To be closed at the end; that removes what is below ``backing``'s own directory.
+    ``backing`` is the directory outside of all nodes; for real mounts it is the first node's view.
+    ``roots`` are the nodes' views of it.
     """
 
     profile: NodeProfile
@@ -34,10 +34,10 @@ class Nodes:
     _numbers: count[int] = field(default_factory=count)
 
     def directory(self) -> tuple[Path, tuple[Path, ...]]:
-        """A new empty directory, as it is and as each node sees it.
+        """Create an empty shared directory. Returns its path in ``backing`` and on each node.
 
         Raises:
-            NotShown: where a node has lost its mount since the control.
+            NotShown: if a node has lost its mount since the control.
         """
         for mount in self.mounts:
             if not mount.is_there:
@@ -50,10 +50,10 @@ class Nodes:
         return self.backing / name, views
 
     def later(self) -> None:
-        """What is seen when nodes have forgotten what they remembered of names.
+        """Make all nodes forget cached lookups, as if some time had passed.
 
         Raises:
-            NotShown: where a real mount does not show what another does.
+            NotShown: if a real mount does not show a file that another one shows.
         """
         for mount in self.mounts:
             if self.profile.early_names_stay:
@@ -63,28 +63,30 @@ class Nodes:
             self._wait_for([root / each for root in self.roots for each in below])
 
     def hold_opening(self, node: int, gate: Path, suffix: str) -> None:
-        """Have a node's next opening of a path with this end stand at a gate (``faults.Gate``);
-        the profile has to be one whose file system is our own."""
+        """Stop a node's next opening of a path that ends with ``suffix`` at a gate.
+
+        The gate is a ``faults.Gate``. Only profiles that use ``refusing.py`` can do this.
+        """
         control = self.controls[node]
-        wish = control / "wish"
-        wish.write_text(f"{gate}\n{suffix}\n", encoding="utf-8")
-        wish.replace(control / "hold")
+        request = control / "request"
+        request.write_text(f"{gate}\n{suffix}\n", encoding="utf-8")
+        request.replace(control / "hold")
 
     def hold_nothing(self) -> None:
-        """Take back what :meth:`hold_opening` wished for, if it has not come true."""
+        """Cancel :meth:`hold_opening` if no such opening has happened yet."""
         for control in self.controls:
             (control / "hold").unlink(missing_ok=True)
 
     def show(self) -> None:
-        """Show what the profile says.
+        """Run the positive control of the profile.
 
         Raises:
-            NotShown: naming what could not be shown.
+            NotShown: naming what does not behave as promised.
         """
         show(self.profile, self.roots, self.later)
 
     def close(self) -> None:
-        """Unmount, and remove what is shared."""
+        """Unmount; for real mounts, remove the directory that was created in them."""
         self._on_close.close()
 
     def _wait_for(self, paths: Sequence[Path]) -> None:
@@ -94,11 +96,11 @@ class Nodes:
 
 
 def mounted_nodes(profile: NodeProfile, number: int, sandbox: Path) -> Nodes:
-    """So many nodes below ``sandbox``, an empty directory of the caller's.
+    """Mount ``number`` nodes below ``sandbox``, an empty directory.
 
     Raises:
-        Unavailable: where this machine cannot have them.
-        NotShown: where they do not do what the profile says.
+        Unavailable: if this machine cannot imitate them.
+        NotShown: if they do not behave as the profile says.
     """
     backing = sandbox / "backing"
     backing.mkdir()
@@ -122,11 +124,11 @@ def mounted_nodes(profile: NodeProfile, number: int, sandbox: Path) -> Nodes:
 
 
 def given_nodes(directories: Sequence[Path]) -> Nodes:
-    """Real mounts of one directory; everything happens in a directory of our own in it.
+    """Nodes by real mounts of one directory. Everything happens in a new directory inside it.
 
     Raises:
-        Unavailable: where nothing can be written there.
-        NotShown: where they are not mounts of one directory.
+        Unavailable: if the directory cannot be written.
+        NotShown: if they are not mounts of one directory.
     """
     try:
         own = Path(tempfile.mkdtemp(prefix="ascendcache-nodes-", dir=directories[0]))

@@ -1,28 +1,28 @@
-"""What several rooms say in the same words: counts, names that are nearly right, commands."""
+"""Wording that several rooms share: counts, suggestions for a mistyped name, command lines."""
 
 from __future__ import annotations
 
 import difflib
+import shutil
+import sys
 from collections.abc import Iterable
-
-from pytest_ascendcache.words.commands import pytest_command
-
-__all__ = ["count", "instead", "nearest", "pytest_command"]
+from functools import cache
+from pathlib import Path
 
 _SHOWN = 8
-"""Names a sentence still reads well with."""
+"""The most names that a sentence lists."""
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """A number and its noun: ``1 rule``, ``2 rules``."""
+    """A number with its noun: ``1 rule``, ``2 rules``."""
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name that is most like ``name``; empty where none is like it.
+    """The known name that is most similar to ``name``, or ``""``.
 
-    A name that differs in case or in the order of its letters only, or that is the last part of a
-    known one, is like it.
+    Names are similar if they differ only in case, in the order of letters or in few letters, or if
+    ``name`` is the last part of the known one.
     """
     names = list(known)
     folded = {each.casefold(): each for each in reversed(names)}
@@ -39,9 +39,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def instead(name: str, known: Iterable[str], where: str = "") -> str:
-    """What to write instead of a name that is not known: the nearest, or all of a few.
+    """A suggestion to write instead of an unknown name: the nearest one, or all of a few.
 
-    ``where`` says how to see the names when there are too many for a sentence.
+    ``where`` is the sentence to use if there are too many names to list them.
     """
     names = list(known)
     if near := nearest(name, names):
@@ -51,3 +51,17 @@ def instead(name: str, known: Iterable[str], where: str = "") -> str:
     if len(names) <= _SHOWN:
         return f"use {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
     return where or f"use one of {', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more."
+
+
+@cache
+def pytest_command() -> tuple[str, ...]:
+    """The command that starts pytest with the running interpreter, for users to paste.
+
+    It is ``pytest`` if PATH finds the one of this interpreter's environment, else
+    ``/path/to/python -m pytest``.
+    """
+    on_path = shutil.which("pytest")
+    ours = Path(sys.executable).with_name("pytest")
+    if on_path is not None and ours.exists() and Path(on_path).samefile(ours):
+        return ("pytest",)
+    return (sys.executable, "-m", "pytest")

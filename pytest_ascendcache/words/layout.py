@@ -1,4 +1,4 @@
-"""Text for a terminal: lines of a width, where a Chinese character takes two columns."""
+"""Text layout for a terminal, where a Chinese character takes two columns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 _CLOSING = "，。；：、！？）》”’"
 WIDTH = 80
-"""Columns of a terminal that nobody has made wider."""
+"""The default width of a terminal in columns."""
 
 
 def columns(text: str) -> int:
-    """How many columns a text takes."""
+    """The number of columns that a text takes."""
     return sum(
         0 if unicodedata.combining(each) else 1 + (unicodedata.east_asian_width(each) in "WF")
         for each in text
@@ -19,10 +19,10 @@ def columns(text: str) -> int:
 
 
 def wrapped(text: str, indent: int = 0, width: int = WIDTH) -> list[str]:
-    """A text in lines of at most ``width`` columns, each ``indent`` columns from the left.
+    """Wrap a text into lines of at most ``width`` columns, indented by ``indent`` columns.
 
-    Lines end at blanks, and between Chinese characters, though never before a closing mark; what
-    has neither and is too long is cut where the line is full.
+    Lines break at blanks and between Chinese characters, but not before a closing mark. Longer
+    words are cut where the line is full.
     """
     room, lines, line = width - indent, list[str](), ""
     for piece in _pieces(text):
@@ -38,14 +38,14 @@ def wrapped(text: str, indent: int = 0, width: int = WIDTH) -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """The text if it fits, else its beginning and an ellipsis."""
+    """The text, shortened with an ellipsis if it is wider than ``width`` columns."""
     if columns(text) <= width:
         return text
     return text[: _fitting(text, width - 1)].rstrip() + "…"
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """What is kept together on a line: words, and single Chinese characters; blanks follow."""
+    """The parts of a text that are not broken: words and single Chinese characters."""
     for word in text.split():
         piece = ""
         for character in word:
@@ -58,7 +58,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _fitting(line: str, room: int) -> int:
-    """How many characters of a line fit."""
+    """The number of characters of a line that fit into ``room`` columns, at least 1."""
     taken = 0
     for number, character in enumerate(line):
         taken += columns(character)

@@ -1,4 +1,4 @@
-"""Looking at cache directories: snapshots, entries, ELF objects, canaries, the file system."""
+"""Reading cache directories: snapshots, entries, ELF objects, canaries, the file system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pytest_ascendcache.caches import (
     read_entries,
     same_code,
 )
-from pytest_ascendcache.caches.elf import add_note, machine, object_size
+from pytest_ascendcache.caches.elf import add_note, object_size
 from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.reference.kernels import KernelOptions, build
@@ -60,7 +60,7 @@ def elf(request):
 
 @pytest.fixture
 def entry(tmp_path):
-    """A valid entry that nothing has read yet."""
+    """A valid entry that has not been read yet."""
     fields = {
         "binFileName": STEM,
         "binFileSuffix": ".o",
@@ -73,7 +73,7 @@ def entry(tmp_path):
 
 
 def edit(entry: Entry, **changes: object) -> None:
-    """Change metadata fields; ``...`` drops one."""
+    """Change metadata fields; ``...`` removes one."""
     fields = {**json.loads(entry.metadata_path.read_text()), **changes}
     kept = {key: value for key, value in fields.items() if value is not ...}
     entry.metadata_path.write_text(json.dumps(kept))
@@ -126,7 +126,7 @@ def test_a_moved_access_time_alone_is_a_read(tmp_path):
     before = Snapshot.take(tmp_path).files["file"]
     shift(path, atime=DAY_NS)
     after = Snapshot.take(tmp_path).files["file"]
-    # utime moves the change time as well; a read does not, and there is no way to set it back.
+    # utime also updates the change time, which a read does not and which cannot be set back.
     read = type(after)(**{**after.__dict__, "ctime_ns": before.ctime_ns})
     assert Snapshot({"file": before}).changes(Snapshot({"file": read})) == {"file": Change.READ}
     assert Snapshot({"file": before}).changes(Snapshot({"file": after})) == {"file": Change.TOUCHED}
@@ -169,7 +169,7 @@ def test_links_are_not_followed(tmp_path):
 def test_taking_a_snapshot_moves_no_access_time_of_a_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("text")
-    shift(path, atime=-DAY_NS)  # older than the change time: any read would renew it
+    shift(path, atime=-DAY_NS)  # older than the change time, so any read would update it
     before = path.stat().st_atime_ns
     Snapshot.take(tmp_path)
     assert path.stat().st_atime_ns == before
@@ -185,7 +185,7 @@ def test_two_looks_at_an_untouched_tree_agree(tmp_path):
 
 
 def test_looking_at_a_link_is_not_reading_it(tmp_path):
-    # readlink renews a link's access time where that is not newer than its change time.
+    # readlink updates a link's access time if that is not newer than its change time.
     (tmp_path / "link").symlink_to("sub")
     first = Snapshot.take(tmp_path)
     assert first.changes(Snapshot.take(tmp_path)) == {}
@@ -292,7 +292,7 @@ def test_operator_type(tmp_path, stem, expected):
 
 
 def sections(data: bytes) -> dict[str, bytes]:
-    """Name -> contents, read independently of the code under test."""
+    """The contents of the sections by name, read independently of the code under test."""
     offset = struct.unpack_from("<Q", data, 40)[0]
     _, count, names_index = struct.unpack_from("<HHH", data, 58)
     raw = [struct.unpack_from("<IIQQQQIIQQ", data, offset + 64 * index) for index in range(count)]
@@ -302,6 +302,11 @@ def sections(data: bytes) -> dict[str, bytes]:
         text = data[start + name : data.index(b"\0", start + name)].decode()
         found[text] = b"" if kind == 8 else data[where : where + size]
     return found
+
+
+def machine(data: bytes) -> int:
+    """The ``e_machine`` number of an object."""
+    return int.from_bytes(data[18:20], "little")
 
 
 def test_machines():
@@ -496,7 +501,7 @@ def test_a_directory_can_be_made_noatime_and_back(tmp_path):
 
 
 def sparse(path: Path, size: int, **data: bytes) -> None:
-    """A file that is a hole but for ``data``, given as at_<offset>."""
+    """A sparse file with some ``data``, passed as at_<offset>."""
     with path.open("wb") as file:
         file.truncate(size)
         for at, piece in data.items():
@@ -547,7 +552,7 @@ def test_layout(tmp_path):
     )
 
 
-# --- kernels that are the same code, files that were left alone ------------------------------
+# --- kernels with the same code, undisturbed files -------------------------------------------
 
 
 def _named(name: str, elements: int = 8, kind: str = "Abs") -> bytes:

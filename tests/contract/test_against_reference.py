@@ -1,4 +1,4 @@
-"""Two readings of one document: the contract's and the reference's, on texts nobody chose."""
+"""The contract and the reference read the same document alike, on generated texts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def test_cards_of_a_node(text, world):
         cards = WorldPolicy().local_size({"LOCAL_WORLD_SIZE": text}, World(size=world))
     except StaticKernelError:
         cards = None
-    if not text.startswith("0"):  # the document says natural number, and nothing of leading zeros
+    if not text.startswith(
+        "0"
+    ):  # the document says natural number, and does not mention leading zeros
         assert cards == local_world_size(text, world)
 
 

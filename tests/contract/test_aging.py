@@ -1,4 +1,4 @@
-"""Aging: the document's expectation, the reference's choice, and the reference at work."""
+"""Aging: what the document expects, what the reference chooses, and what its command does."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def names(directory):
 
 
 def left(atc, **given):
-    """What the SoC's directory holds after a run over a limit of 8 MB, but for ``abs``."""
+    """The files in the SoC's directory after a run with a limit of 8 MB, but not those of Abs."""
     atc(environ={SIZE: "8", RATIO: "50", **given})
     return [name for name in names(atc.soc()) if "te_abs_" not in name]
 
@@ -207,7 +207,7 @@ def test_a_hit_is_noted_unless_the_limit_is_minus_one(atc, environ, renewed):
 
 
 class Hooked(Fs):
-    """Does something right before an operation at a point."""
+    """Runs an action right before the operation at a point."""
 
     def __init__(self, point, action):
         self.point, self.action, self.points = point, action, []

@@ -1,4 +1,4 @@
-"""The contract: the central table, the documents' vocabulary, the rule files, the verdicts."""
+"""The contract: the central table, options, rule files and verdicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pytest_ascendcache.contract.verdict import broken_promise
 ENABLE, FORCE, DISABLE = CacheMode.ENABLE, CacheMode.FORCE, CacheMode.DISABLE
 NONE, VALID, DAMAGED = EntryState.NONE, EntryState.VALID, EntryState.DAMAGED
 
-# mode, under debug, entry before -> what the document allows, each as "delivered entry".
+# mode, under debug, entry before -> the outcomes that the document allows, as "delivered entry".
 CENTRAL_TABLE = {
     (ENABLE, False, NONE): {"compiled stored"},
     (ENABLE, False, VALID): {"reused kept"},
@@ -69,7 +69,7 @@ def test_central_table(mode, under_debug, before):
 @pytest.mark.parametrize("mode", CacheMode)
 @pytest.mark.parametrize("before", EntryState)
 def test_a_listed_operator_may_lose_its_entry_to_force_alone(mode, before):
-    """Force purges for the unlisted operators; a listed one's own entry may go with it."""
+    """Force purges the unlisted operators' entries, and may remove a listed one's entry too."""
     allowed = expected_outcomes(mode, True, before, listed=True)
     gone = "compiled removed" if mode is FORCE and before is not NONE else None
     found = {f"{each.delivered.value} {each.entry.value}" for each in allowed}
@@ -188,9 +188,8 @@ def test_an_outcome_reads_like_the_table():
     assert str(Outcome(Delivered.REUSED, Fate.KEPT)) == "reused, entry kept"
 
 
-# contract.md, "Cache mode and directory", "Debug switches", "Limits and aging" and
-# "Implementation mode"; all but
-# release-setting, which is a gate of its own.
+# The rules of contract.md, "Cache mode and directory", "Debug switches", "Limits and aging" and
+# "Implementation mode", except release-setting, which is a separate gate.
 DOCUMENTED = {
     "cache-mode/default-is-disable": "must",
     "cache-mode/enable-stores": "must",
@@ -292,7 +291,7 @@ RULE = {
 
 @pytest.fixture
 def rule_files(tmp_path, monkeypatch):
-    """Loads rules from files given as name -> text."""
+    """Loads rules from files, given as texts by name."""
     monkeypatch.setattr(rules, "__file__", str(tmp_path / "rules.py"))
     (tmp_path / "rules").mkdir()
 

@@ -1,4 +1,4 @@
-"""Known deviations: lists, what they match, and what a run makes of them."""
+"""Known deviations: lists, the faults they cover, and their effect on a run."""
 
 from __future__ import annotations
 
@@ -146,10 +146,10 @@ TYPOS = {
     "rule-a-number": (f"[[deviation]]\nrule = 1\n{REST}", "entry 1: 'rule' is 1; write"),
     "many-rules": (
         f'[[deviation]]\nrule = "debug/*"\n{REST}',
-        r"entry 1 \(rule 'debug/\*'\): no rule is called so; name one rule",
+        r"entry 1 \(rule 'debug/\*'\): there is no such rule; name one rule",
     ),
     "table": ('[[deviations]]\nrule = "debug/*"\n', "'deviations' is unknown"),
-    "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is no list"),
+    "one-table": ('[deviation]\nrule = "debug/*"\n', "'deviation' is not a list"),
     "cell-a-text": (ENTRY + 'cell = "force"\n', "'cell' is 'force'; write a table"),
     "factor-a-number": (ENTRY + "cell = {debug_level = 0}\n", "the factor 'debug_level' is 0"),
     "factor-without-value": (ENTRY + "cell = {mode = []}\n", r"the factor 'mode' is \[\]"),
@@ -194,12 +194,12 @@ NEW = (
     "a wrong kernel was delivered",
     "outcome differs\n  observed: reused, entry removed\n  expected: compiled, entry stored",
 )
-"""What checks say of faults that no list is about."""
+"""Messages of faults that no list covers."""
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda each: each.origin)
 def test_an_entry_of_a_list_knows_its_fault_and_no_new_one(entry: Deviation) -> None:
-    """The same check of the same rule: what it observes decides, and the harm."""
+    """For the same check of the same rule, the observation and the harm decide."""
     cell = {factor: values[0] for factor, values in entry.cell}
     check = f"test_any.py::{entry.check.replace('*', 'any').replace('?', 'x')}"
 
@@ -227,7 +227,7 @@ PROFILE = ("--ascend-profile=cann", "--ascend-rule=aging/creates-ini")
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A directory without tests; options are given by each test."""
+    """A directory without tests. Each test passes its own options."""
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider\n")
     return pytester
 
@@ -257,7 +257,7 @@ def test_a_list_gives_exactly_what_breaks_its_reason(suite: pytest.Pytester) -> 
             "1 rule: 0 pass, 0 fail, 0 warn, 1 known deviation, 0 not applicable, 0 undecided",
         ]
     )
-    # Of a part of the suite it is not said what no longer occurs.
+    # A run of a part of the suite does not report which deviations no longer occur.
     assert "listed deviations that are none" not in green.stdout.str()
     instead = {"fail": "known deviation"}
     assert _verdicts(listed) == {
@@ -295,7 +295,7 @@ MINE = """
     @pytest.mark.parametrize("factor", ["damaged", "valid"])
     def test_mine(ascend_evidence, factor):
         ascend_evidence.factors["before"] = factor
-        ascend_evidence.starts += 1  # a run in which nothing is started has judged nothing
+        ascend_evidence.starts += 1  # a run without any start judges nothing
         assert factor == "valid"
 """
 LIST = """
@@ -326,9 +326,8 @@ WHOLE = "--ascend-suite=whole"
 
 @pytest.fixture
 def whole(suite: pytest.Pytester) -> pytest.Pytester:
-    """Runs of the whole suite that take no time: each of its files has one check, which is
-    skipped."""
-    # A plugin, for the hooks of a conftest.py see items of its own directory only.
+    """Runs the whole suite quickly: each of its files has one check, which is skipped."""
+    # This is a plugin, because the hooks of a conftest.py see only items of its directory.
     suite.makepyfile(
         at_rest="""
         import pytest
@@ -429,7 +428,7 @@ def test_bad_options_end_the_run_before_it_begins(
 
 
 def test_a_new_fault_of_a_listed_check_fails(suite: pytest.Pytester) -> None:
-    """CANN's list has this check, which leaves the damage; here the damaged kernel is served."""
+    """CANN's list covers a damaged entry that stays, but not a damaged kernel that is reused."""
     check = (
         "pytest_ascendcache.conformance.robustness.test_robust"
         "::test_an_entry_as_it_was_written_heals[object-code-flipped]"

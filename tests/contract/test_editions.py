@@ -1,4 +1,4 @@
-"""Editions of the documents: which one judges a version, and what differs between them."""
+"""Editions of the documents: which edition judges a version, and how editions differ."""
 
 from __future__ import annotations
 
@@ -115,11 +115,11 @@ def test_the_reference_plays_every_edition() -> None:
 
 @pytest.mark.parametrize("edition", editions_of(CANN), ids=lambda each: each.name)
 def test_contract_and_reference_read_the_same_names(edition: Edition) -> None:
-    """Two readings of the documents: what they share is checked, not imported."""
+    """The two readings share no code, so their agreement is checked here."""
     played = RELEASES[edition.name]
     assert (played.levels, played.ini) == (edition.debug_levels, edition.ini)
     assert (played.variables, played.share_unit) == (edition.variables, edition.ratio_unit)
-    if edition.idle or not edition.ini:  # of 7.0 the contract leaves it open
+    if edition.idle or not edition.ini:  # the contract leaves it open for 7.0
         assert played.idle_ns == edition.idle * 10**9
     assert played.cache_path == edition.cache_path
     if edition.debug_list != "open":

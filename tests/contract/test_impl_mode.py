@@ -1,4 +1,4 @@
-"""Implementation modes: two readings of document I, table by table, and the reference's errors."""
+"""Implementation modes: both readings of document I agree, and the reference's errors."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_bad_line_is_one_sentence(tmp_path, content, said):
 
 
 def test_a_file_may_be_missing_table_by_table(tmp_path):
-    """Below ASCEND_OPP_PATH each table counts by itself; a missing one is the built-in one."""
+    """Each table below ASCEND_OPP_PATH takes effect on its own, else the built-in one."""
     directory = tmp_path / TABLES
     directory.mkdir(parents=True)
     (directory / "high_precision.ini").write_text("Tanh=high_performance")
@@ -237,7 +237,7 @@ def test_a_missing_table_is_named():
 
 @pytest.fixture
 def command(tmp_path, capsys):
-    """Runs the command on float16 Exp, Sqrt and Tanh under force; what it printed."""
+    """Runs the command on float16 Exp, Sqrt and Tanh under force. Returns its output."""
     write_single_op(tmp_path / "operators.json", (EXP, SQRT, TANH))
 
     def run(code: int, *options: str, mode: str = "force", environ: dict[str, str] | None = None):

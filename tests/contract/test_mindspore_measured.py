@@ -1,4 +1,4 @@
-"""What was measured by hand of MindSpore 2.10.0 is known to the list, and nothing else is accused.
+"""The list of MindSpore 2.10.0 covers exactly the deviations that were measured by hand.
 
 ``docs/findings/mindspore-measured.md`` names the checks of each cell of that measurement.
 """
@@ -21,7 +21,7 @@ SUITE = Path(pytest_ascendcache.__file__).parent / "conformance/mindspore"
 
 
 def _cells() -> list[tuple[str, str, str, str]]:
-    """Cache, question, what was seen by hand, and a check of it."""
+    """Cache, question, manual observation, and a check of it, for each cell."""
     rows = [
         [each.strip() for each in line.strip("|").split("|")]
         for line in PAGE.read_text(encoding="utf-8").splitlines()

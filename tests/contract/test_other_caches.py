@@ -1,4 +1,4 @@
-"""Caches that documents of their own judge."""
+"""Caches that are judged by their own documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Former names of checks are understood: in journals, baselines and lists of deviations."""
+"""Former names of checks still work in journals, baselines and lists of deviations."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_ascendcache import conformance
-from pytest_ascendcache.contract import Verdict
+from pytest_ascendcache.contract import Verdict, renamed
 from pytest_ascendcache.contract.deviations import Deviation, Fault
-from pytest_ascendcache.contract.renamed import Renamed, names_in_module, present_name
+from pytest_ascendcache.contract.renamed import names_in_module, present_name
 from pytest_ascendcache.reports.baseline import Baseline
 from pytest_ascendcache.reports.journal import Journal
 from pytest_ascendcache.reports.json_report import as_json
@@ -27,10 +27,10 @@ def functions(path: str) -> set[str]:
 
 
 def test_every_present_name_exists_and_no_former_one() -> None:
-    renamed = Renamed.read()
-    assert [path for path in renamed.modules.values() if not (SUITE / path).is_file()] == []
-    assert [path for path in renamed.modules if (SUITE / path).exists()] == []
-    for former, present in renamed.checks.items():
+    modules, checks = renamed.renamed()["modules"], renamed.renamed()["checks"]
+    assert [path for path in modules.values() if not (SUITE / path).is_file()] == []
+    assert [path for path in modules if (SUITE / path).exists()] == []
+    for former, present in checks.items():
         path, _, function = present.partition("::")
         assert function in functions(path)
         assert former.partition("::")[2] not in functions(former.partition("::")[0])
@@ -51,10 +51,10 @@ def test_a_former_name_becomes_the_present_one(check: str, present: str) -> None
 
 @pytest.fixture
 def renamed_function(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A list in which ``test_a`` is called ``test_b`` now; returns the present node id."""
+    """A list in which ``test_a`` was renamed to ``test_b``. Returns the present node id."""
     path = "cache_mode/test_aging.py"
-    names = Renamed({"test_aging.py": path}, {f"{path}::test_a": f"{path}::test_b"})
-    monkeypatch.setattr(Renamed, "read", lambda: names)
+    names = {"modules": {"test_aging.py": path}, "checks": {f"{path}::test_a": f"{path}::test_b"}}
+    monkeypatch.setattr(renamed, "renamed", lambda: names)
     return f"pytest_ascendcache/conformance/{path}::test_b[case]"
 
 

@@ -1,4 +1,4 @@
-"""Two readings of simplified keys, one that writes and one that reads, agree on every operator."""
+"""The writer and the parser of simplified keys agree on every operator."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def operators(draw):
 
 
 def said(parameter):
-    """What a key has to say of a parameter, by the tables of numbers alone."""
+    """The expected reading of a parameter, made only with the tables of numbers."""
     members = parameter if isinstance(parameter, tuple) else (parameter,)
     return tuple(
         KeyTensor(

@@ -1,4 +1,4 @@
-"""Files that users name: nothing but a file is ever replaced, and nothing is read for ever."""
+"""Files that users name: only regular files are replaced, and no read blocks forever."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ OLD = "what was there"
 
 
 def _node(path: Path) -> None:
-    """A null device of the test's own."""
+    """A null device of this test."""
     try:
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         path.chmod(0o666)
         path.open("wb").close()
-    except OSError as error:  # an ordinary user may not, and a mount may forbid it
+    except OSError as error:  # not permitted to ordinary users, nor on some mounts
         pytest.skip(f"no device node can be made here: {error.strerror}")
 
 
@@ -49,13 +49,13 @@ NOT_FILES: dict[str, Callable[[Path], None]] = {
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A name in a directory of its own, which nothing has yet."""
+    """A path that does not exist yet, in a directory of its own."""
     (tmp_path / "place").mkdir()
     return tmp_path / "place/file"
 
 
 def kept(place: Path) -> list[tuple[str, int]]:
-    """Names and types of what is in the directory."""
+    """The names and types of the directory's entries."""
     return sorted((each.name, stat.S_IFMT(each.lstat().st_mode)) for each in place.parent.iterdir())
 
 
@@ -128,7 +128,7 @@ def test_a_fifo_that_somebody_reads_is_written(place: Path) -> None:
             parts.append(file.read())
 
     thread = threading.Thread(target=reader)
-    write = os.open(place, os.O_WRONLY)  # keeps the reader waiting until all is written
+    write = os.open(place, os.O_WRONLY)  # the reader waits until everything is written
     thread.start()
     write_output(place, "x" * 200_000)
     os.close(write)
@@ -181,7 +181,7 @@ def test_an_end_in_the_middle_leaves_the_old_file(place: Path, error: BaseExcept
 
 @pytest.fixture
 def small_disk() -> Iterator[None]:
-    """No file may grow beyond a page, as on a disk that is full."""
+    """Limit the size of files to one page, like a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
     yield
@@ -286,7 +286,7 @@ def test_a_script_of_ones_own_is_not_replaced_by_a_plan(pytester: pytest.Pyteste
     result.stderr.fnmatch_lines(["ERROR: --ascend-audit-fix=*plan.sh exists and is no removal *"])
     assert plan.read_text() == "#!/bin/sh\nmake\n"
     plan.unlink()
-    for _ in range(2):  # a plan is replaced by a newer one
+    for _ in range(2):  # a newer plan replaces the older one
         result = pytester.runpytest_subprocess(*arguments)
         assert result.ret != pytest.ExitCode.USAGE_ERROR
         assert plan.read_text().startswith("#!/bin/sh\n# Removals suggested by pytest")

@@ -1,4 +1,4 @@
-"""Both languages are complete, and a sentence is recognised with what differs in it."""
+"""Both languages are complete, and sentences are recognised whatever their variable parts."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ ZH = Language.CHINESE
 CHINESE = re.compile("[\u4e00-\u9fff]")
 PLACES = re.compile(r"\{(\w*)\}")
 NOTHING_TO_SAY = 7
-"""Letters of fixed text below which a message is only what differs, an operator's name perhaps."""
+"""Letters. A message with less fixed text is only a value, such as an operator's name."""
 
 
 def test_every_fixed_text_has_both_languages_and_the_same_values() -> None:
     for key, told in texts().items():
         assert set(told) == {"en", "zh"}, key
         assert all(told.values()), key
-        if key not in ("in_rules",):  # English counts the other rules, Chinese all of them
+        if key not in ("in_rules",):  # English counts the other rules, Chinese counts all
             assert set(PLACES.findall(told["en"])) == set(PLACES.findall(told["zh"])), key
 
 
@@ -83,7 +83,7 @@ def test_a_template_and_its_translation_have_as_many_places() -> None:
 
 
 def _messages(folder: str) -> Iterator[str]:
-    """Messages of failed checks and reasons for none, with {} where a value stands."""
+    """Messages of failed checks and reasons for skips, with {} for values."""
     for path in sorted((PACKAGE / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Assert) and node.msg is not None:
@@ -97,18 +97,18 @@ def _messages(folder: str) -> Iterator[str]:
 
 
 SAID = {"saw": 1, "Sighting": 1, "NotDecidable": 0, "Undecided": 0, "HistoryError": 0, "_add": 2}
-"""Calls whose text reaches reports, by name, and the place of it among their arguments."""
+"""Calls whose text reaches reports: their names, and the position of the text argument."""
 NOTED = ("notes", "readings")
-"""Lists of the evidence that reports show."""
+"""The lists of evidence that reports show."""
 ROOMS = ("observation", "faults", "stress", "audit", "conformance", "toolchains")
 
 
 SENTENCES = ("detail", "problem", "wanted")
-"""Variables of audits that hold what is said."""
+"""Variables of audits that contain messages."""
 
 
 def _said() -> Iterator[str]:
-    """Harm that was seen, notes, readings, violations, and what could not be told."""
+    """Texts about harm, notes, readings, violations, and undecided checks."""
     for path in (each for room in ROOMS for each in sorted((PACKAGE / room).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.AugAssign) and ast.unparse(node.target).endswith(NOTED):
@@ -125,7 +125,7 @@ def _said() -> Iterator[str]:
 
 
 def _found() -> Iterator[str]:
-    """What audits and the release gate say of a file or a setting."""
+    """Messages of audits and the release gate about a file or a setting."""
     for path in (each for room in ("audit", "release") for each in (PACKAGE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             told: Sequence[ast.expr | None] = ()
@@ -142,13 +142,13 @@ def _found() -> Iterator[str]:
 
 
 def _helps() -> Iterator[str]:
-    """Help of the options and its headings."""
+    """The help texts of the options and their headings."""
     yield from (group.value for group in Group)
     yield from (option.help for option in OPTIONS.values())
 
 
 def _errors() -> Iterator[str]:
-    """Usage errors, with {} where a value stands."""
+    """Usage errors, with {} for values."""
     for path in sorted((PACKAGE / "plugin").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.UsageError":
@@ -184,7 +184,7 @@ def test_every_message_is_in_the_catalogue(found: Iterator[str]) -> None:
 
 
 ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
-"""Three English words or more; commands and fields stay as they are."""
+"""Three English words or more. Commands and fields are not translated."""
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ ENGLISH = re.compile(r"(?<![-\w./])[a-z]{2,}(?: [a-z]{2,}){2,}(?![-\w./])")
     ids=["reasons", "usage errors", "harm, notes and undecided", "help", "audits and releases"],
 )
 def test_no_half_of_a_message_stays_english(found: Iterator[str]) -> None:
-    """A short sentence of the catalogue may fit the beginning of a longer one."""
+    """A short template may match the beginning of a longer sentence."""
     left = {
         each: told
         for each in found

@@ -1,4 +1,4 @@
-"""Nodes as mounts: each profile does what it says, a control can fail, and nothing stays."""
+"""Nodes as mounts: each profile has its effect, controls can fail, and no mount is left."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATIENCE = 60.0
 
 
 def _nothing() -> None:
-    """A mount that forgets nothing."""
+    """Mounting again without forgetting anything."""
 
 
 @pytest.mark.parametrize("profile", profiles(), ids=lambda each: each.value)
@@ -71,7 +71,7 @@ def test_a_plain_directory_does_not_pass_for_a_node(profile: NodeProfile, tmp_pa
 def test_two_directories_do_not_pass_for_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    with pytest.raises(NotShown, match="is not the directory that"):
+    with pytest.raises(NotShown, match="is not the same directory as"):
         show(NodeProfile.ONE_MOUNT, [tmp_path / "a", tmp_path / "b"], _nothing)
     assert sorted(tmp_path.rglob("*")) == [tmp_path / "a", tmp_path / "b"]
 
@@ -155,7 +155,7 @@ def test_a_killed_run_leaves_no_mount_and_no_daemon(tmp_path: Path) -> None:
 
 
 def _mounting(directory: Path) -> list[int]:
-    """Processes of bindfs that mount something below a directory."""
+    """The bindfs processes that mount something below a directory."""
     found = []
     for each in Path("/proc").iterdir():
         try:

@@ -64,7 +64,7 @@ def test_header_totals_and_report_say_the_edition(
 @pytest.mark.parametrize(
     ("toolkit", "opp", "why"),
     [
-        ("", "", "the version of CANN cannot be told (nothing)"),
+        ("", "", "the version of CANN is not known (nothing)"),
         ("4.1.0", "", "CANN 4.1.0 is older than the oldest edition known, 5.0"),
         (
             "8.0.0",

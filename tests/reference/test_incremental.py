@@ -1,4 +1,4 @@
-"""Looking at incremental build from outside: expectations, kernels on disk, impostors."""
+"""Observing incremental build from outside: expectations, kernels on disk, impostors."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def with_defect(name, tmp_path):
 
 
 def test_who_never_reuses_is_found_out_by_files(tmp_path):
-    """It runs no impostor, so outputs tell nothing; but it writes every kernel again."""
+    """It never runs an impostor, so outputs prove nothing, but it rewrites every kernel."""
     toolchain, network = with_defect("rank-never-reuses", tmp_path)
     with closing(toolchain):
         network.run(SQUARE)

@@ -1,4 +1,4 @@
-"""Limits of the reference: where they come from, what is valid, and what is said otherwise."""
+"""The reference's limits: their sources, valid values, and warnings about others."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_parsing(text, values, stray):
 
 @pytest.fixture
 def find(tmp_path):
-    """Limits and warnings for texts of the two files, document's place first."""
+    """Limits and warnings for the texts of the two files, the document's path first."""
 
     def find(*texts, **environ):
         kernel_cache = tmp_path / "kernel_cache"

@@ -83,7 +83,7 @@ def test_a_card_that_was_killed_before_it_came_is_named(capsys, way):
                     host.exchange({}, MEETING)
                 host.close()
                 told = str(raised.value)
-    assert "waited 180 s for rank[2]; check why they do not come." in told
+    assert "waited 180 s for rank[2]; check why they did not arrive." in told
 
 
 def test_a_message_that_fills_the_line_arrives_whole():

@@ -1,4 +1,4 @@
-"""The command ascendcache-op-compiler: what it makes, and that its exit status tells the truth."""
+"""The command ascendcache-op-compiler: its packages, errors and exit status."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run(*arguments, cwd=None, **environment):
 
 
 def compile_here(dump, out, *arguments, policies=None, jobs=1):
-    """Run the command in this process; the one package it has made."""
+    """Run the command in this process. Returns the one package it has made."""
     argv = ["-p", str(dump), "-v", "Ascend910B1", "-o", str(out), "-j", str(jobs), *arguments]
     assert op_compiler.run(argv, {}, policies) == 0
     return max(out.glob("*.run"), key=lambda path: path.stat().st_mtime_ns)
@@ -76,7 +76,7 @@ def manifest(package):
 
 
 def kernels(package):
-    """Object and metadata by path, without the package's own files."""
+    """Objects and metadata by path, without the package's other files."""
     archive = zipfile.ZipFile(package)
     paths = [each for each in manifest(package)["files"] if each.endswith(".o")]
     return {
@@ -212,11 +212,11 @@ def test_output_names_a_directory_or_a_package(dump, tmp_path):
     assert len(list((tmp_path / "a").glob("static_kernel_*.run"))) == 1
 
 
-# What is refused.
+# Refused command lines.
 
 
 def refused(ended, *words):
-    """One run that made nothing, and said why in one sentence."""
+    """Check that a run made nothing and printed the reason in one sentence."""
     assert ended.returncode == 1
     assert ended.stdout == ""
     lines = ended.stderr.splitlines()
@@ -236,12 +236,12 @@ def refused(ended, *words):
         (["--op"], ["--op not a unique prefix"]),
         (["-p"], ["-p requires argument"]),
         (["-p", "{dump}"], ["Option -v is missing"]),
-        (["-p", "{dump}", "-v", "Ascend999"], ["[Ascend999] is no known chip", "Ascend910B1"]),
+        (["-p", "{dump}", "-v", "Ascend999"], ["[Ascend999] is not a known chip", "Ascend910B1"]),
         (["-v", "Ascend910B1"], ["Option -p is missing"]),
         (["--count"], ["Option -p is missing"]),
-        (["-p", "{out}/none", "-v", "Ascend910B1"], ["none] is no directory"]),
+        (["-p", "{out}/none", "-v", "Ascend910B1"], ["none] is not a directory"]),
         (["-p", "{out}", "-v", "Ascend910B1"], ["holds no *.json"]),
-        (["-p", "{dump}", "-v", "Ascend910B1", "-j", "x"], ["-j [x] is no number"]),
+        (["-p", "{dump}", "-v", "Ascend910B1", "-j", "x"], ["-j [x] is not a number"]),
         (["-p", "{dump}", "-v", "Ascend910B1", "-l", "loud"], ["-l [loud] is not known", "debug"]),
         (["-p", "{dump}", "-v", "Ascend910B1", "-m", "abc"], ["-m [abc] is not known"]),
         (["-p", "{dump}", "-v", "Ascend910B1", "-m", "tune"], ["-m [tune] is not known"]),
@@ -312,7 +312,7 @@ def test_every_file_that_is_wrong_is_named(dump, out):
 
 
 def test_what_can_be_compiled_is_packed_if_asked_for(dump, out):
-    """One file is broken and one operator has no kernel."""
+    """One file is damaged, and one operator cannot be compiled."""
     bad = dump / relu(8).file_name(1)
     bad.write_text(bad.read_text().replace("Relu", "NoSuchOperator"))
     (dump / "broken.json").write_text("{")
@@ -354,11 +354,11 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_compiled(
     refused(ended, "No package is made: ", "[/proc/.static_kernel_")
 
 
-# Names.
+# Names of packages.
 
 
 class Stuck(PackagePolicy):
-    """A clock that does not move for a while."""
+    """A clock that stands still for a while."""
 
     def __init__(self):
         self.asked = 0
@@ -431,7 +431,7 @@ def blocks(_, x):
 
 @pytest.fixture
 def blocking(tmp_path, out):
-    """A compile that stands still in a worker; gives the command's process and the worker's id."""
+    """A compile that blocks in a worker. Yields the command's process and the worker's pid."""
     reached, go = tmp_path / "reached", tmp_path / "go"
     os.mkfifo(reached)
     os.mkfifo(go)
@@ -443,8 +443,8 @@ def blocking(tmp_path, out):
     write_opinfo(dump / "blocks.json", relu(4, kind="Blocks"))
     command = [*COMMAND, "-p", str(dump), "-v", "Ascend910B1", "-j", "2", "-o", str(out)]
     environment = {**os.environ, "ASCEND_CUSTOM_OPP_PATH": str(tmp_path / "custom")}
-    # Where tests run in the background, SIGINT is ignored, and a command inherits that; a handler
-    # of the tests' own it does not: it starts with the default action.
+    # If tests run in the background, SIGINT is ignored, and a child process inherits that. It does
+    # not inherit a handler, so with one it starts with the default action.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(

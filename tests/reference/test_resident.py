@@ -1,4 +1,4 @@
-"""Packages that are forked: only those whose every byte is known, with the same end as executed."""
+"""Packages that run in a fork: only those whose code is loaded, with the same results."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def package(made, tmp_path):
 
 @pytest.fixture(scope="module")
 def toolchains():
-    """The reference, which forks what it knows, and the one that executes everything."""
+    """Two reference toolchains: one forks known packages, the other executes all of them."""
     both = {start: reference_toolchain(start) for start in ("fork", "process")}
     yield both
     for each in both.values():

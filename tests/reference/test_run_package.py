@@ -1,4 +1,4 @@
-"""Static kernel packages: what installing, uninstalling and failing to leaves behind."""
+"""Static kernel packages: what a successful or failed (un)installation leaves behind."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ def packages(tmp_path_factory):
 
 @pytest.fixture
 def opp(tmp_path):
-    """An operator package's directory with something in it."""
+    """An operator package's directory that is not empty."""
     (tmp_path / "opp/built-in").mkdir(parents=True)
     (tmp_path / "opp/version.info").write_text("Version=1.0\n")
     return tmp_path / "opp"
 
 
 def do(package, opp, *arguments):
-    """Run a package in this process; its exit status."""
+    """Run a package in this process. Returns its exit status."""
     return install.run([str(package), "--quiet", *arguments], by_hand(opp))
 
 
 def by_hand(opp):
-    """The environment of an install for no process."""
+    """The environment of an installation without a holder."""
     return {"ASCEND_OPP_PATH": str(opp), VARIABLE: "0"}
 
 
@@ -98,7 +98,7 @@ def index(opp):
 
 
 def kernels(opp):
-    """Which package each shape's kernel (deterministic off) comes from, by the index."""
+    """The package of each shape's kernel (deterministic off), according to the index."""
     found = {}
     for entry in index(opp)["Relu"]["staticList"]:
         head, shape = entry["simplifiedKey"].split("/")[:2]
@@ -120,7 +120,7 @@ def test_a_reader_who_has_heard_enough_is_no_failure(packages, opp):
 
 @pytest.mark.parametrize("quiet", ["-q", "--quiet"])
 def test_a_process_installs_for_itself_alone(packages, opp, tmp_path, quiet):
-    """As npugraph_ex does for CANN 9.1, and the directory is all there is to remove."""
+    """As npugraph_ex does for CANN 9.1. Removing the directory removes everything."""
     before = contents(opp)
     own = tmp_path / "static_kernel_install/20261122_1"
     own.mkdir(parents=True)
@@ -156,7 +156,7 @@ def test_an_installed_package_uninstalls_itself(packages, opp, shell):
     before = contents(opp)
     assert do(packages["pk"], opp) == 0
     script = opp / AI_CORE / "pk/uninstall.sh"
-    # ASCEND_OPP_PATH may have changed since.
+    # ASCEND_OPP_PATH may have changed in the meantime.
     ended = run([*shell, script], opp.parent)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert contents(opp) == before
@@ -270,7 +270,7 @@ def recorded(opp, log, package, *arguments):
 
 
 def consistent(opp):
-    """The index names only kernels that are there, whole."""
+    """Whether the index names only complete kernels."""
     if not (opp / INDEX).exists():
         return True
     directory = opp / AI_CORE
@@ -283,7 +283,7 @@ def consistent(opp):
 
 
 def worthwhile(states):
-    """The first, second and last state at each point: files of a package are all alike."""
+    """The first, second and last state at each point, since a package's files are all alike."""
     by_point = {}
     for state in states:
         by_point.setdefault(re.search(r"\((\S+) of|$", state.when)[1], []).append(state)
@@ -336,11 +336,11 @@ def test_a_client_whose_install_was_cut_short_leaves_nothing(packages, opp, tmp_
     log = tmp_path / "log"
     options = json.dumps({"log": str(log)})
     installs = [sys.executable, "-c", CUT_SHORT, options, packages["pk"], "--quiet"]
-    assert run(installs, opp).returncode == 0  # by a process that is dead afterwards
+    assert run(installs, opp).returncode == 0  # its holder is dead afterwards
     for state in worthwhile(crash_states(before, read_log(log, opp), CrashKind.KILLED)):
         state.tree.write(opp)
         for script in opp.glob("static_kernel/ai_core/pk/uninstall.sh"):
-            script.chmod(0o750)  # which a log of operations does not have
+            script.chmod(0o750)  # the log does not record modes
         assert PackagePolicy().uninstall(opp, packages["pk"], by_hand(opp)) == "", state
         assert contents(opp) == before.content, state
 
@@ -402,7 +402,7 @@ def test_a_failing_disk_is_told_and_leaves_no_half_of_a_package(
 
 
 def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
-    """Sixteen installers at once, and a reader that looks at every moment it gets."""
+    """Sixteen installers run at once, and a reader reads the index all the time."""
     names = ["pk", "pk2", "pk.3", "other"]
     started = [
         subprocess.Popen([packages[name], "--quiet"], env={**os.environ, **by_hand(opp)})
@@ -429,7 +429,7 @@ def test_a_reader_never_sees_a_broken_index_while_others_install(packages, opp):
     ("point", "there"), [("install.file.fsync", {"pk2"}), ("install.config.rename", {"pk", "pk2"})]
 )
 def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, point, there):
-    """A package that was whole is in the next index; of another one nothing is left."""
+    """The next index contains a package that was complete; of another one nothing is left."""
     plan = {"log": str(tmp_path / "log"), "point": point, "nth": 0, "do": "kill"}
     module = "pytest_ascendcache.reference.faulty"
     argv = [sys.executable, "-m", module, "installer", json.dumps(plan), packages["pk"]]
@@ -443,7 +443,7 @@ def test_what_a_killed_installer_left_blocks_nobody(packages, opp, tmp_path, poi
     assert sorted(path.name for path in opp.iterdir()) == ["built-in", "version.info"]
 
 
-# What others have put there.
+# Files of other installers.
 
 FOREIGN = {
     "Relu": {
@@ -468,7 +468,7 @@ FOREIGN = {
 
 @pytest.fixture
 def vendor(opp):
-    """A package CANN's installer has made, and its index with white space of its own."""
+    """A package that CANN's installer installed, with its differently formatted index."""
     directory = opp / AI_CORE / "vendor/ascend910b/Relu"
     directory.mkdir(parents=True)
     for name in ("a.o", "b.o"):
@@ -504,7 +504,7 @@ def test_kernels_of_a_package_that_keeps_no_index_stay(packages, vendor):
 
 def test_what_another_installer_removed_does_not_come_back(packages, vendor):
     do(packages["pk"], vendor)
-    # It leaves the entry of 4 alone, which is not its own any more.
+    # It leaves the entry of 4, which now belongs to another package.
     document = index(vendor)
     document["Relu"]["staticList"] = [
         each for each in document["Relu"]["staticList"] if "vendor" not in each["binPath"]
@@ -545,11 +545,11 @@ def test_a_broken_index_is_made_anew(packages, opp):
     assert contents(opp) == whole
 
 
-# Beside CANN's installer.
+# Together with CANN's installer.
 
 
 def cann_installs(opp, name):
-    """What CANN 8.1's installer does to the files all packages share."""
+    """What CANN 8.1's installer does to the files that all packages share."""
     directory, own = opp / AI_CORE / name, json.loads(json.dumps(FOREIGN).replace("vendor", name))
     (directory / "ascend910b/Relu").mkdir(parents=True)
     for kernel in ("a.o", "b.o"):
@@ -575,7 +575,7 @@ def cann_installs(opp, name):
 
 
 def cann_uninstalls(opp, name):
-    """What its uninstaller does: the index is made of what the packages in the list keep."""
+    """What its uninstaller does: it rebuilds the index from the listed packages' own indexes."""
     config = opp / AI_CORE / "config.ini"
     names = config.read_text().partition("=")[2].split(",")
     names.remove(name)
@@ -609,7 +609,7 @@ def test_packages_of_cann_and_ours_come_and_go_in_any_order(packages, opp, added
             else:
                 assert do(packages[name], opp, *(["--uninstall"] if step < 0 else [])) == 0
             left = [each for each in left if each != name] + [name] * (step > 0)
-            if not left:  # CANN's leaves a directory that is empty
+            if not left:  # CANN's leaves an empty directory
                 empty = {("static_kernel", None, None)} if name == "real" else set()
                 assert contents(opp) == before | empty
                 continue
@@ -636,7 +636,7 @@ def test_canns_command_for_all_packages_finds_ours(packages, opp):
 
 
 def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
-    """An earlier release ended the line, and CANN's installer appended to it."""
+    """An earlier release wrote a line end, and CANN's installer appended to the file."""
     do(packages["pk"], opp)
     cann_installs(opp, "real")
     (opp / AI_CORE / "config.ini").write_text("load_priority=pk\n,real\n")
@@ -646,7 +646,7 @@ def test_a_list_with_a_line_end_in_it_is_read(packages, opp):
 
 @pytest.fixture
 def vendors_installer(tmp_path):
-    """A process as CANN's installer shows in ``ps``, which ends when it is told."""
+    """A process that looks like CANN's installer in ``ps`` and ends on request."""
     script = tmp_path / "unpacked/static_kernel/ai_core/real/scripts/install.py"
     script.parent.mkdir(parents=True)
     script.write_text("print(flush=True)\ninput()\nprint('ended', flush=True)")
@@ -671,7 +671,7 @@ def test_ours_waits_for_canns(packages, opp, vendors_installer):
 
 
 def test_canns_sees_ours_at_work_and_not_afterwards(packages, opp, tmp_path):
-    """Its installer looks for such a line in ``ps -ef`` before it begins."""
+    """CANN's installer looks for such a line in ``ps -ef`` before it begins."""
     reached, go = tmp_path / "reached", tmp_path / "go"
     for fifo in (reached, go):
         os.mkfifo(fifo)
@@ -692,7 +692,7 @@ def test_canns_sees_ours_at_work_and_not_afterwards(packages, opp, tmp_path):
 
 
 def holding(package, opp):
-    """A process that has a package install itself and uninstalls it when it is told."""
+    """A process that installs a package, and uninstalls it on request."""
     code = (
         "import subprocess, sys\n"
         "subprocess.run([sys.argv[1]], check=True, stdout=subprocess.DEVNULL)\n"
@@ -741,7 +741,7 @@ def test_force_and_a_person_need_not_wait_for_holders(packages, opp):
     process.communicate()
 
 
-# Packages that are none.
+# Invalid packages.
 
 
 def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tmp_path):
@@ -763,7 +763,7 @@ def test_damage_anywhere_is_refused_before_anything_is_touched(packages, opp, tm
 
 
 def forged(packages, tmp_path, change):
-    """A package whose archive was changed."""
+    """A package with a changed archive."""
     path = tmp_path / "forged.run"
     with zipfile.ZipFile(packages["pk"]) as source, zipfile.ZipFile(path, "w") as target:
         members = {each: source.read(each) for each in source.namelist()}
@@ -833,7 +833,7 @@ def test_contents_that_do_not_fit_are_refused(packages, opp, tmp_path, what):
         (["extra"], "extra"),
         (["--install-path"], "--install-path"),
         (["--install-path="], "--install-path is not set"),
-        (["--install-path=/does/not/exist"], "[/does/not/exist], which is no directory"),
+        (["--install-path=/does/not/exist"], "[/does/not/exist], which is not a directory"),
     ],
 )
 def test_a_bad_command_line_is_refused_in_one_sentence(packages, opp, arguments, words):
@@ -854,7 +854,7 @@ def test_without_a_place_nothing_is_installed(packages, opp):
 
 
 def test_nothing_is_asked_on_a_terminal(packages, opp):
-    """CANN's installer waits for y or n where the package is installed already."""
+    """CANN's installer prompts for y or n if the package is already installed."""
     for _ in range(2):
         terminal, end = pty.openpty()
         words = [packages["pk"]]

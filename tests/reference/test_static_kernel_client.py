@@ -1,4 +1,4 @@
-"""The client of static kernels: the script of the document, its errors, and what stays behind."""
+"""The client of static kernels: the document's script, errors, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ REFUSED = {
     "tree": ({"output_tree": "newest"}, {}, "output_tree is 'newest'; set it to document or later"),
     "compiler": ({"op_compiler": "no-such-command"}, {}, "op_compiler is 'no-such-command'"),
     "opp-unset": ({}, {"ASCEND_OPP_PATH": ""}, "ASCEND_OPP_PATH is not set; set it"),
-    "opp-missing": ({}, {"ASCEND_OPP_PATH": "/nowhere"}, "'/nowhere', which is no directory"),
+    "opp-missing": ({}, {"ASCEND_OPP_PATH": "/nowhere"}, "'/nowhere', which is not a directory"),
     "rank": ({}, {"WORLD_SIZE": "2", "RANK": "2"}, "RANK is '2'; set it to a number of 0 to 1"),
     "world": ({}, {"WORLD_SIZE": "many"}, "WORLD_SIZE is 'many'; set it to a number"),
     "port": ({}, {"MASTER_PORT": "0"}, "MASTER_PORT is '0'"),
@@ -238,7 +238,7 @@ def test_each_chip_has_static_kernels_of_its_own(tmp_path, build):
 
 
 def test_a_call_that_failed_is_tried_again(tmp_path, opp, build):
-    """The first op_compiler is none that works; what is left then is only what was recorded."""
+    """The first op_compiler fails. It leaves only the recorded operators behind."""
     from pytest_ascendcache.operators.network import read_network
 
     session = Session(Policies(), os.environ, tmp_path)
@@ -300,7 +300,7 @@ def test_a_card_that_comes_alone_names_the_missing_one(tmp_path, build, monkeypa
 
 
 def cards(place, size, *changes):
-    """Start a command for each card, with the arguments and variables of its own; their ends."""
+    """Run a command for each card with its own arguments and variables. Returns the results."""
     common = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_PORT": str(place)}
     started = [
         subprocess.Popen(

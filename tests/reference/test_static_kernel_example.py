@@ -54,7 +54,7 @@ def test_three_shapes_for_four_cards_in_one_package(tmp_path):
     (package,) = build.rglob("*.run")
     assert list(opp.iterdir()) == [], "nothing stays installed"
 
-    # Another package is there before: its index is what must come back.
+    # Another package is installed before, whose index must be restored.
     other = tmp_path / "other"
     other.mkdir()
     run(
@@ -66,7 +66,7 @@ def test_three_shapes_for_four_cards_in_one_package(tmp_path):
         f"--build-dir={other}",
     )
     run(next(other.rglob("*.run")), "--quiet")
-    # The one processes read; each package keeps its own beside its kernels.
+    # Processes read this index; each package also keeps its own next to its kernels.
     (index,) = opp.glob("static_kernel/ai_core/config/*/binary_info_config.json")
     before = index.read_bytes()
     run(package)

@@ -151,7 +151,7 @@ def test_a_kernel_is_replaced_digests_included(tmp_path: Path) -> None:
 
     impostor, victim = build("Fused_A_1", "impostor_kernel"), build("Fused_Square_2", "square")
     assert "the metadata's sha256 is not that of the .so file" in victim.problems()
-    with pytest.raises(ValueError, match="is no whole kernel"):
+    with pytest.raises(ValueError, match="is not a valid kernel"):
         victim.put_object(impostor.object or b"", "impostor_kernel")
     from pytest_ascendcache.caches.entry import sha256
 

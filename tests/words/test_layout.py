@@ -1,4 +1,4 @@
-"""Lines of a width, for terminals and for two languages."""
+"""Wrapping text for terminals, in two languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and names in the sentences of every room."""
+"""Counts and suggested names in sentences."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pytest_ascendcache.reference.cache.fs import Act, Fs, LockUnavailable
 from pytest_ascendcache.reference.errors import AtcError
 from pytest_ascendcache.reference.incremental.store import KernelMetaPolicy
 from pytest_ascendcache.reference.static_kernel.archive import MANIFEST, Manifest
-from pytest_ascendcache.reference.static_kernel.client.cards import Alone
+from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.packages import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.client.programs import run
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, LOCK_NAME, RegistryPolicy
@@ -263,7 +263,7 @@ def _(self, right, opp, environ):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             script = opp / AI_CORE / record.parent.name / "uninstall.sh"
             if script.is_file():
-                run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Alone())
+                run([str(script), "--force"], {**environ, "ASCEND_OPP_PATH": str(opp)}, Cards())
             self.forget(record)
         os.close(descriptor)
     return []

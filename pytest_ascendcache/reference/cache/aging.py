@@ -1,10 +1,10 @@
-"""Aging: which entries go when a SoC's cache has passed its limit.
+"""Aging: which entries are removed when a SoC's cache exceeds its limit.
 
 Source: document C, section on ``op_cache.ini``; facts ``cann-operator-cache`` section 4.
 
-Access times are the reference's own bookkeeping: a hit sets them, and looking for what may go
-takes names and states of files only, never contents. So it does not matter whether the mount
-renews access times (relatime, strictatime) or not (noatime).
+The reference keeps access times itself: a hit sets them, and the scan only lists and stats files,
+it never reads them. Therefore the mount's own access-time policy (relatime, strictatime, noatime)
+does not matter.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pytest_ascendcache.reference.cache.limits import Limits
 from pytest_ascendcache.reference.edition import HALF_AN_HOUR_NS, PRESENT, Played
 
 IDLE_NS = HALF_AN_HOUR_NS
-"""Nanoseconds without an access after which an entry may go: half an hour."""
+"""Nanoseconds without an access after which an entry may be removed: half an hour."""
 
 _PARTS = (".json", ".o", ".h")
-"""Ends of the names of one entry's files; in this order they are removed."""
+"""Suffixes of an entry's files, in the order in which they are removed."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One file as the scan saw it; a link is seen itself and has no bytes that count."""
+    """The state of one file during the scan. A symbolic link is not followed and counts 0 bytes."""
 
     path: Path
     size: int
@@ -38,45 +38,44 @@ class Seen:
 
 @dataclass(frozen=True)
 class Unit:
-    """What goes together: an entry with all its files, or a file that belongs to none.
+    """The files that age together: all files of one entry, or a single file of no entry.
 
-    Paired by name alone, so a half, an entry whose metadata cannot be read and a temporary
-    file whose writer has died are units like others, and the cache cannot stay over its limit
-    because of them.
+    Files are grouped by name only. Half an entry, an entry with unreadable metadata and the
+    temporary file of a dead writer are units too, so they cannot keep the cache over its limit.
     """
 
     files: tuple[Seen, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """The total size of its files in bytes."""
         return sum(each.size for each in self.files)
 
     @property
     def accessed_ns(self) -> int:
-        """When any of its files was last accessed, in nanoseconds since the epoch."""
+        """The latest access time of its files, in nanoseconds since the epoch."""
         return max(each.accessed_ns for each in self.files)
 
 
 class AgingPolicy:
-    """Removes what was not used for long, oldest first, once a SoC's cache passes its limit.
+    """Removes idle entries, least recently used first, once a SoC's cache exceeds its limit.
 
-    It runs when the cache is opened, before anything is looked up. What a run stores itself is
-    never in question, for it is new; so there is nothing to do after stores that the next
-    opening does not do, and no compile is held up or refused.
+    Aging runs when the cache is opened, before the first lookup. It need not run after a store:
+    new entries are not idle, and the next run ages the cache when it opens it. So aging never
+    delays or refuses a compile.
     """
 
     edition: Played = PRESENT
 
     def renews(self, limits: Limits) -> bool:
-        """Whether a hit notes the access."""
+        """Whether a hit updates the entry's access times."""
         return not limits.off
 
     def age(self, fs: Fs, directory: Path, limits: Limits, now_ns: int) -> list[Unit]:
-        """Make room in one SoC's directory; what went.
+        """Age one SoC's directory. Returns the units that were removed.
 
-        Under the writers' lock, and only where there is something to do. Not being able to
-        remove anything is no error: the limit is a soft one.
+        Takes the writers' lock, but only if something has to be removed. A failure to remove is
+        not an error, because the limit is soft.
         """
         gone: list[Unit] = []
         try:
@@ -91,8 +90,11 @@ class AgingPolicy:
         return gone
 
     def choose(self, units: Sequence[Unit], limits: Limits, now_ns: int) -> list[Unit]:
-        """What has to go, in order: nothing below the limit; else the least recently used of
-        what is idle, until the retained share of the limit is reached."""
+        """The units to remove, in order of removal.
+
+        Empty unless the cache exceeds its limit; otherwise the least recently used idle units,
+        until the rest fits into the retained share of the limit.
+        """
         size = sum(unit.size for unit in units)
         if not self.is_passed(size, limits):
             return []
@@ -106,24 +108,30 @@ class AgingPolicy:
         return chosen
 
     def is_passed(self, size: int, limits: Limits) -> bool:
-        """Whether the cache is over its limit. The document says "exceeds" of the file and
-        "reaches" of the variable; this is the first."""
+        """Whether the cache exceeds its limit.
+
+        The document says "exceeds" where it describes ``op_cache.ini`` and "reaches" where it
+        describes the environment variable. The reference implements "exceeds".
+        """
         return size > limits.size
 
     def is_idle(self, unit: Unit, now_ns: int) -> bool:
-        """Whether a unit was not accessed for more than half an hour, where that matters."""
+        """Whether the unit's last access is more than half an hour ago.
+
+        Always true for an edition of the document that has no idle time.
+        """
         return not self.edition.idle_ns or now_ns - unit.accessed_ns > self.edition.idle_ns
 
     def order(self, units: Sequence[Unit]) -> list[Unit]:
-        """Least recently used first."""
+        """The units, least recently used first."""
         return sorted(units, key=lambda unit: (unit.accessed_ns, unit.files[0].path))
 
     def retained(self, size: int, limits: Limits) -> int:  # noqa: ARG002 - for subclasses
-        """Bytes that may stay: the ratio is one of the limit, not of the present ``size``."""
+        """Bytes to retain. The ratio applies to the limit, not to the current ``size``."""
         return limits.size * limits.ratio // 100
 
     def scan(self, fs: Fs, directory: Path) -> list[Unit]:
-        """Everything below a SoC's directory that counts, as units; locks are empty and stay."""
+        """The units below a SoC's directory. Lock files are empty and are never removed."""
         parts: dict[Path, list[Seen]] = {}
         for seen in self.walk(fs, directory):
             parts.setdefault(self.belongs_to(seen.path), []).append(seen)
@@ -133,11 +141,11 @@ class AgingPolicy:
         ]
 
     def belongs_to(self, path: Path) -> Path:
-        """What a file is a part of: an entry, named by its stem, or itself."""
+        """The key that groups files into units: the entry's stem, or the path of a lone file."""
         return path.with_suffix("") if path.suffix in _PARTS else path
 
     def walk(self, fs: Fs, directory: Path) -> Iterator[Seen]:
-        """Files below a directory, but for locks; links are not followed."""
+        """The files below a directory except lock files. Symbolic links are not followed."""
         for entry in fs.entries("aging.list", directory):
             path = Path(entry.path)
             if entry.is_dir(follow_symlinks=False):
@@ -146,11 +154,11 @@ class AgingPolicy:
                 try:
                     info = fs.state("aging.stat", path)
                 except FileNotFoundError:
-                    continue  # gone since the directory was listed
+                    continue  # removed since the directory was listed
                 yield _seen(path, info)
 
     def is_unused(self, fs: Fs, unit: Unit) -> bool:
-        """Whether nobody has used the unit since it was seen: hits do not wait for the lock."""
+        """Whether the unit is unchanged since the scan. Hits do not wait for the writers' lock."""
         try:
             return all(
                 _seen(each.path, fs.state("aging.stat", each.path)) == each for each in unit.files
@@ -159,7 +167,7 @@ class AgingPolicy:
             return False
 
     def removes(self, fs: Fs, unit: Unit) -> bool:
-        """Remove a unit; whether that was allowed. The next one may be, if this one is not."""
+        """Remove a unit. Returns False if that fails; later units may still be removable."""
         try:
             self.remove(fs, unit)
         except OSError:
@@ -167,7 +175,7 @@ class AgingPolicy:
         return True
 
     def remove(self, fs: Fs, unit: Unit) -> None:
-        """Withdraw the metadata, then the rest: at no time is there half an entry that counts."""
+        """Remove the metadata first, so that no partly removed entry is ever valid."""
         for each in unit.files:
             fs.remove("aging.remove", each.path)
 

@@ -1,4 +1,4 @@
-"""Where the cache is: option, then environment, then home.
+"""The cache directory: from the option, else the environment, else the home directory.
 
 Source: document C, related parameters; facts ``cann-operator-cache`` section 1.1.
 """
@@ -23,7 +23,7 @@ class DirectoryPolicy:
     edition: Played = PRESENT
 
     def origin(self, option: str, environ: Mapping[str, str]) -> str:
-        """What names the directory: the option, else the environment, else the home."""
+        """The name of the setting that decides the directory: option, else variable, else HOME."""
         if option:
             return "--op_compiler_cache_dir"
         named = self.edition.cache_path and environ.get("ASCEND_CACHE_PATH", "").strip(" \t")
@@ -34,7 +34,7 @@ class DirectoryPolicy:
         ``$HOME/atc_data``.
 
         Raises:
-            AtcError: E40023 for characters ATC does not take, naming where they came from.
+            AtcError: E40023 for a character that ATC does not accept, naming the setting.
         """
         origin = self.origin(option, environ)
         if origin == "HOME":
@@ -51,7 +51,7 @@ class DirectoryPolicy:
         return Path(text).absolute()
 
     def kernel_cache(self, root: Path) -> Path:
-        """The directory of all SoCs."""
+        """The directory that holds one directory per SoC."""
         return root / "kernel_cache"
 
     def soc(self, root: Path, soc: str) -> Path:
@@ -59,12 +59,12 @@ class DirectoryPolicy:
         return self.kernel_cache(root) / soc
 
     def prepare(self, fs: Fs, root: Path, soc: str, origin: str) -> None:
-        """Create what is missing: the SoC's directory and ``op_cache.ini``.
+        """Create the SoC's directory and ``op_cache.ini`` if they are missing.
 
-        A directory that exists but cannot be written is fine: it can still give hits.
+        An existing directory that is read-only is accepted, because it can still serve hits.
 
         Raises:
-            AtcError: E40023 where the directory cannot be created.
+            AtcError: E40023 if the directory cannot be created.
         """
         directory = self.soc(root, soc)
         try:
@@ -77,9 +77,9 @@ class DirectoryPolicy:
                 temporary = fs.write_temporary("open.ini", ini, _INI.encode())
                 fs.replace("open.ini.rename", temporary, ini)
             except OSError:
-                return  # a cache that may only be read
+                return  # the cache is read-only
 
     def cannot_create(self, directory: Path, origin: str, error: OSError) -> AtcError:
-        """The error for a directory that cannot be created; ``origin`` is what named it."""
+        """The error for a directory that cannot be created. ``origin`` is the setting behind it."""
         reason = f"the directory cannot be created ({error.strerror}); name one that can"
         return invalid_path(directory, origin, reason)

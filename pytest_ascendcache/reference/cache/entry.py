@@ -1,9 +1,9 @@
-"""Serving and publishing entries: what may be served, and how one is replaced.
+"""Looking up and publishing cache entries.
 
-An entry is ``<stem>.o`` and ``<stem>.json``. The metadata is the commit point: it carries the
-object's digest, is published last and withdrawn first, so that whatever happens in between is
-seen as no entry or as a damaged one, never as another kernel. That holds in whatever order
-renames reach the disk, so directories need no sync of their own.
+An entry is ``<stem>.o`` and ``<stem>.json``. The metadata is the commit point: it contains the
+object's digest, is published last and removed first. A crash in between leaves a missing or a
+damaged entry, never a wrong kernel. That holds in whatever order the renames reach the disk, so
+the directory is not synced.
 """
 
 from __future__ import annotations
@@ -21,43 +21,41 @@ LOCK_NAME = ".op_cache.lock"
 
 @dataclass(frozen=True)
 class EntryFiles:
-    """Where one entry is."""
+    """The paths of one entry."""
 
     directory: Path
     stem: str
 
     @property
     def object(self) -> Path:
-        """The object file."""
         return self.directory / f"{self.stem}.o"
 
     @property
     def metadata(self) -> Path:
-        """The metadata file."""
         return self.directory / f"{self.stem}.json"
 
     @property
     def lock(self) -> Path:
-        """The lock of all writers of this SoC; it is never removed."""
+        """The lock that all writers of this SoC share. It is never removed."""
         return self.directory / LOCK_NAME
 
 
 class LookupPolicy:
-    """Serves an entry only when every byte of it is accounted for.
+    """Reuses an entry only if its metadata is as expected and its object has the right digest.
 
-    Whether a use is then noted (:meth:`renew`) is for the limits to say: -1 asks for none.
+    The limits decide whether a hit then updates access times (:meth:`renew`): -1 turns that off.
     """
 
     def find(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-        """The verified object, or ``None`` where the entry is missing or damaged.
+        """The verified object, or ``None`` if the entry is missing or damaged.
 
-        ``expected`` is the metadata a fresh compile would write, without the digest. What is
-        returned is what was verified: the file is read once.
+        ``expected`` is the metadata that a new compile would write, without the digest. The
+        object is read only once, so the returned bytes are the verified ones.
         """
         return self.verified(fs, entry, expected)
 
     def verified(self, fs: Fs, entry: EntryFiles, expected: dict[str, Any]) -> bytes | None:
-        """Read and check both files."""
+        """Read and verify both files. Returns the object, or ``None``."""
         try:
             metadata = json.loads(fs.read("lookup.metadata", entry.metadata))
             data = fs.read("lookup.object", entry.object)
@@ -71,15 +69,15 @@ class LookupPolicy:
         return data
 
     def metadata_matches(self, metadata: dict[str, Any], expected: dict[str, Any]) -> bool:
-        """Whether the metadata is what this toolchain writes for this key."""
+        """Whether the metadata equals what this toolchain writes for this key."""
         return metadata == expected
 
     def digest_matches(self, data: bytes, digest: object) -> bool:
-        """Whether the object is the one the metadata was written for."""
+        """Whether the object has the digest that the metadata records."""
         return digest == hashlib.sha256(data).hexdigest()
 
     def renew(self, fs: Fs, entry: EntryFiles) -> None:
-        """Note the use for aging; a cache that may only be read gives hits all the same."""
+        """Update the access times for aging. A read-only cache still serves hits."""
         for path in (entry.metadata, entry.object):
             try:
                 fs.renew_access_time("lookup.renew", path)
@@ -88,15 +86,15 @@ class LookupPolicy:
 
 
 class StorePolicy:
-    """Publishes entries whole, as one pair, durably."""
+    """Publishes entries: object and metadata together, complete and synced to disk."""
 
     def publish(
         self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any], keep: bool
     ) -> bool:
-        """Write an entry; whether it is there afterwards.
+        """Write an entry. Returns whether a valid entry exists afterwards.
 
-        ``keep`` leaves a valid entry of the same key alone, so that of many writers only the
-        first writes. Not being able to store is no error: the compile has succeeded.
+        ``keep`` keeps a valid entry of the same key, so that only the first of many concurrent
+        writers writes. A failure to store is not an error, because the compile has succeeded.
         """
         try:
             with fs.lock("store.lock", entry.lock):
@@ -108,13 +106,13 @@ class StorePolicy:
         return True
 
     def is_current(self, fs: Fs, entry: EntryFiles, metadata: dict[str, Any]) -> bool:
-        """Whether another process published a valid entry meanwhile."""
+        """Whether another process has published a valid entry in the meantime."""
         return LookupPolicy().verified(fs, entry, metadata) is not None
 
     def replace_pair(
         self, fs: Fs, entry: EntryFiles, data: bytes, metadata: dict[str, Any]
     ) -> None:
-        """Publish object and metadata, whatever stands in their place."""
+        """Publish object and metadata in place of whatever has their names."""
         text = self.metadata_text(data, metadata)
         new_object = fs.write_temporary("store.object", entry.object, data)
         try:
@@ -133,12 +131,12 @@ class StorePolicy:
             raise
 
     def metadata_text(self, data: bytes, metadata: dict[str, Any]) -> bytes:
-        """The metadata file with the object's digest, as CANN writes it."""
+        """The content of the metadata file, with the object's digest, in CANN's format."""
         fields = {**metadata, "sha256": hashlib.sha256(data).hexdigest()}
         return json.dumps(fields, indent=4, sort_keys=True).encode()
 
     def clear(self, fs: Fs, path: Path) -> None:
-        """Withdraw what stands at a name; a directory in its place goes if it is empty."""
+        """Remove what has this name: a file, a link, or an empty directory."""
         if path.is_dir() and not path.is_symlink():
             fs.remove_directory("store.clear", path)
         else:

@@ -1,8 +1,8 @@
-"""Every file operation of the cache, each at a named point.
+"""All file operations of the cache, each at a named point.
 
-Seeded defects, crash points and injected errors hook in here and nowhere else: override
-:meth:`Fs.at`, which is called with the point's name right before the operation, or set
-:attr:`Fs.watch`, which is told what is about to be done.
+Seeded defects, crash points and injected errors hook in here and nowhere else. Override
+:meth:`Fs.at`, which is called with the point's name right before each operation, or set
+:attr:`Fs.watch`, which is called with a description of each operation.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from enum import Enum
 from pathlib import Path
 
 LOCK_PATIENCE = 10.0
-"""Seconds a writer waits for a lock; a stopped holder must not stop everybody for ever."""
+"""Seconds a writer waits for a lock. A stopped holder must not block all others forever."""
 
 _TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.(?P<where>[0-9a-f]{8})[0-9a-f]{8}\.temp")
 _NEVER_SO_LONG = 24 * 3600.0
-"""Seconds that nobody is at work on one file; a node's clock may be wrong by minutes."""
+"""Seconds after which a temporary file of another node counts as abandoned: longer than any write
+takes, and long enough that clocks which differ by minutes do not matter."""
 
 
 def numbered_at() -> str:
-    """Where process numbers count: a digest of this boot and its namespace of them, in hex."""
+    """The scope in which a pid is unique: a hex digest of the boot id and the pid namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         where = f"{boot} {Path('/proc/self/ns/pid').stat().st_ino}"
@@ -40,11 +41,11 @@ def numbered_at() -> str:
 
 
 class LockUnavailable(OSError):
-    """Another process held the lock for too long, or the directory allows none."""
+    """Another process held the lock for too long, or no lock can be taken in the directory."""
 
 
 class Act(str, Enum):
-    """What one operation does to the file system."""
+    """The kind of a file operation."""
 
     READ = "read"
     LIST = "list"
@@ -63,10 +64,10 @@ class Act(str, Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """One operation that is about to be done, at a named point.
+    """A file operation that is about to happen, at a named point.
 
-    ``data`` is what a write writes, from byte ``offset`` of the file on; ``target`` a rename's
-    new name.
+    ``data`` is what a write writes from byte ``offset`` of the file on; ``target`` is the new
+    name of a rename.
     """
 
     point: str
@@ -78,15 +79,15 @@ class Step:
 
 
 class Fs:
-    """Plain POSIX file operations. Links below the cache are never followed."""
+    """Plain POSIX file operations. Symbolic links in the cache are never followed."""
 
     file_mode = 0o640
     directory_mode = 0o750
     watch: Callable[[Step], None] | None = None
-    """Told of each operation right before it; what it raises is raised by the operation."""
+    """Called right before each operation. If it raises, the operation raises the same exception."""
 
     def at(self, point: str) -> None:
-        """Called before each operation; ``point`` is ``<phase>.<operation>``."""
+        """Hook that is called before each operation. ``point`` is ``<phase>.<operation>``."""
 
     def step(
         self,
@@ -97,42 +98,42 @@ class Fs:
         offset: int = 0,
         target: Path | None = None,
     ) -> None:
-        """Say what comes next; every operation begins with it."""
+        """Announce an operation to :meth:`at` and :attr:`watch`. Every operation starts with it."""
         self.at(point)
         if self.watch is not None:
             self.watch(Step(point, act, path, data, offset, target))
 
     def read(self, point: str, path: Path) -> bytes:
-        """Whole contents of a regular file.
+        """The content of a regular file.
 
-        Reading is no use: where the kernel allows it, it leaves the access time alone.
+        Reading does not count as an access for aging: where the kernel allows it, the access
+        time is left alone.
 
         Raises:
-            OSError: where it is missing, unreadable, a link, or no regular file.
+            OSError: if the path is missing, unreadable, a symbolic link, or not a regular file.
         """
         self.step(point, Act.READ, path)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             descriptor = os.open(path, flags | os.O_NOATIME)
         except PermissionError:
-            descriptor = os.open(path, flags)  # O_NOATIME is for the file's owner only
+            descriptor = os.open(path, flags)  # only a file's owner may use O_NOATIME
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", str(path))
             return file.read()
 
     def write_temporary(self, point: str, target: Path, data: bytes) -> Path:
-        """A new synced file beside ``target``, to be renamed over it; removed on failure."""
+        """Write and sync a temporary file next to ``target``. It is removed on failure."""
         path = self.temporary_path(target)
         self.write_new(point, path, data)
         return path
 
     def write_new(self, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
-        """A synced file where none was; removed on failure. Its mode is ``file_mode``, or
-        another.
+        """Create and sync a new file. It is removed on failure. ``mode`` is ``file_mode`` if None.
 
         Raises:
-            FileExistsError: where something has the name.
+            FileExistsError: if the path exists.
         """
         self.step(f"{point}.create", Act.CREATE, path)
         descriptor = os.open(
@@ -154,13 +155,17 @@ class Fs:
             raise
 
     def temporary_path(self, target: Path) -> Path:
-        """A name no other writer uses, on this node or another; see :meth:`is_abandoned`."""
+        """A name that no other writer on any node uses. See :meth:`is_abandoned`."""
         token = numbered_at()[:8] + secrets.token_hex(4)
         return target.with_name(f".{target.name}.{os.getpid()}.{token}.temp")
 
     def is_abandoned(self, entry: os.DirEntry[str]) -> bool:
-        """Whether what has a temporary name is nobody's any more: its process was one of this
-        node and is gone, or it is a day old. This process itself must not be at work on any."""
+        """Whether a temporary file has lost its writer.
+
+        True if the writer was a process of this node that has ended, or if the file comes from
+        another node and is more than a day old. Call it only while this process itself writes no
+        temporary file: its own count as abandoned.
+        """
         found = _TEMPORARY.fullmatch(entry.name)
         if found is None:
             return False
@@ -172,12 +177,12 @@ class Fs:
             return False
 
     def replace(self, point: str, source: Path, target: Path) -> None:
-        """Rename over, as one step."""
+        """Rename ``source`` to ``target`` atomically, replacing what has that name."""
         self.step(point, Act.RENAME, source, target=target)
         source.replace(target)
 
     def remove(self, point: str, path: Path) -> None:
-        """Remove a file or a link (never its target); nothing where it is gone already."""
+        """Remove a file or a link, never the link's target. A missing path is not an error."""
         self.step(point, Act.REMOVE, path)
         path.unlink(missing_ok=True)
 
@@ -187,7 +192,7 @@ class Fs:
         path.rmdir()
 
     def sync_directory(self, point: str, path: Path) -> None:
-        """Make renames and removals in a directory survive a power loss."""
+        """Sync a directory, so that renames and removals in it survive a power loss."""
         self.step(point, Act.SYNC_DIRECTORY, path)
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -196,14 +201,14 @@ class Fs:
             os.close(descriptor)
 
     def make_directories(self, point: str, path: Path) -> None:
-        """Create a directory and its parents, closed to others."""
+        """Create a directory and its parents, with no access for other users."""
         for each in (*reversed(path.parents), path):
             if not each.is_dir():
                 self.step(point, Act.MAKE_DIRECTORY, each)
                 each.mkdir(self.directory_mode, exist_ok=True)
 
     def entries(self, point: str, path: Path) -> list[os.DirEntry[str]]:
-        """What a directory holds; nothing where there is none."""
+        """The entries of a directory, sorted by name. Empty if there is no such directory."""
         self.step(point, Act.LIST, path)
         try:
             with os.scandir(path) as entries:
@@ -212,7 +217,7 @@ class Fs:
             return []
 
     def state(self, point: str, path: Path) -> os.stat_result:
-        """Size, times and kind of a file or of a link itself; contents are not touched."""
+        """The ``lstat`` of a file or link: size, times and kind, without reading the content."""
         self.step(point, Act.STATE, path)
         return path.lstat()
 
@@ -223,22 +228,22 @@ class Fs:
         os.utime(path, ns=(time.time_ns(), modified), follow_symlinks=False)
 
     def see(self, point: str, path: Path) -> None:
-        """Have this node see a name that it looked up before another node made it.
+        """Refresh a stale negative lookup of a name that another node has created.
 
-        NFS and FUSE go on saying that it is missing, though the directory lists it, until they
-        are told otherwise: by refusing to make what is there.
+        After a failed lookup, NFS and FUSE keep reporting the name as missing although the
+        directory lists it. An attempt to create it, which they refuse, corrects that.
         """
         self.step(point, Act.MAKE_DIRECTORY, path)
         with suppress(FileExistsError):
             path.mkdir(self.directory_mode)
-            path.rmdir()  # it is gone by now
+            path.rmdir()  # mkdir worked, so the name is really gone by now
 
     @contextmanager
     def lock(self, point: str, path: Path, patience: float = LOCK_PATIENCE) -> Iterator[None]:
-        """Hold a lock that the kernel releases with its holder, however the holder ends.
+        """Hold an exclusive ``flock``. The kernel releases it when the holder ends, even by a kill.
 
         Raises:
-            LockUnavailable: where it cannot be had within ``patience`` seconds.
+            LockUnavailable: if the lock cannot be taken within ``patience`` seconds.
         """
         self.step(point, Act.LOCK, path)
         deadline = time.monotonic() + patience
@@ -269,12 +274,12 @@ class Fs:
                     raise LockUnavailable(
                         errno.EAGAIN, "held by another process", str(path)
                     ) from None
-                time.sleep(0.002)  # flock has no bounded wait of its own
+                time.sleep(0.002)  # flock has no timeout
             except OSError as error:
                 raise LockUnavailable(error.errno, error.strerror, str(path)) from None
 
     def _is(self, descriptor: int, path: Path) -> bool:
-        """Whether a name still stands for an open file: its last holder may have removed it."""
+        """Whether the path still names the open file. Its last holder may have removed it."""
         try:
             return os.path.samestat(os.fstat(descriptor), path.lstat())
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The key: what two compiles must have in common to share an entry.
+"""The cache key: what two compiles must have in common to share an entry.
 
 Source: document C ("same compile parameters and operator parameters"); facts
 ``cann-operator-cache`` sections 1.3 to 1.6.
@@ -17,9 +17,9 @@ from pytest_ascendcache.reference.debug import DebugRequest
 
 @dataclass(frozen=True)
 class KeyInputs:
-    """Everything a kernel is compiled from, but for the knowledge base and operator sources.
+    """Everything that decides a kernel, except the knowledge base and operator sources.
 
-    Those two are left out as documented: after changing them a user runs ``force``.
+    The document leaves those two out of the key: users run with ``force`` after changing them.
     """
 
     operator: OperatorSpec
@@ -31,10 +31,13 @@ class KeyInputs:
 
 
 class KeyPolicy:
-    """Names an entry after everything that decides its kernel. Names decide nothing."""
+    """Derives an entry's name from everything that decides its kernel.
+
+    Names of operators and tensors do not.
+    """
 
     def stem(self, inputs: KeyInputs) -> str:
-        """File name of the entry without suffix: ``te_<optype>_<sha256 of the key>``."""
+        """The entry's file name without suffix: ``te_<optype>_<sha256 of the key>``."""
         text = json.dumps(self.fields(inputs), sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()
         return f"te_{inputs.operator.type}_{digest}".lower().replace("-", "_")
@@ -56,11 +59,11 @@ class KeyPolicy:
         }
 
     def attributes(self, operator: OperatorSpec) -> list[Any]:
-        """Attributes by name, so that their order in the file does not matter."""
+        """The attributes sorted by name, so that their order in the file does not matter."""
         return sorted([each.name, each.type, each.value] for each in operator.attributes)
 
     def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-        """What of a tensor decides the kernel; its name does not."""
+        """The fields of a tensor that decide the kernel. Its name does not."""
         return {
             "shape": tensor.shape,
             "dtype": tensor.dtype.name,

@@ -1,4 +1,4 @@
-"""How large one SoC's cache may grow, and how much of that stays when it ages.
+"""The size limit of one SoC's cache, and the share of it that aging retains.
 
 Source: document C, section on ``op_cache.ini`` and the two environment variables; facts
 ``cann-operator-cache`` section 4.4.
@@ -15,7 +15,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 from pytest_ascendcache.reference.edition import PRESENT, Played
 
 MEGABYTE = 1024 * 1024
-"""Bytes of what the document calls MB."""
+"""Bytes in one MB, as the document uses the unit."""
 
 SECTION = "op_compiler_cache"
 SIZE_KEY, RATIO_KEY = PRESENT.ini
@@ -29,19 +29,19 @@ _RATIOS = "a whole number of percent from 1 to 100"
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run goes by: megabytes (-1: no aging) and the retained share in percent."""
+    """The limits of one run: size in MB (-1 turns aging off) and retained share in percent."""
 
     megabytes: int
     ratio: int
 
     @property
     def off(self) -> bool:
-        """Whether nothing ages, and no access is noted."""
+        """Whether aging is off. Then access times are not updated either."""
         return self.megabytes == -1
 
     @property
     def size(self) -> int:
-        """Bytes the cache may have before it ages."""
+        """The size limit in bytes."""
         return self.megabytes * MEGABYTE
 
     def __str__(self) -> str:
@@ -50,29 +50,31 @@ class Limits:
 
 @dataclass(frozen=True)
 class Found:
-    """The limits of a run, and what has to be said of settings that do not count."""
+    """The limits of a run, and warnings about settings that were ignored."""
 
     limits: Limits
     warnings: tuple[str, ...] = ()
 
 
 class LimitPolicy:
-    """Reads the limits: ``op_cache.ini``, then the environment, then the default.
+    """Reads the limits from ``op_cache.ini``, else the environment, else the default.
 
-    The file counts only if both of its values are valid; each of the two variables counts on
-    its own. A value that does not count is never taken for another one.
+    The file takes effect only if both of its values are valid. Each of the two variables takes
+    effect on its own. An invalid value is ignored, never replaced by a nearby valid one.
     """
 
     default = Limits(500, 50)
     edition: Played = PRESENT
 
     def places(self, root: Path, kernel_cache: Path) -> tuple[Path, ...]:
-        """Where ``op_cache.ini`` is looked for: where the document puts it, then where CANN
-        does. The first one that counts wins."""
+        """The paths of ``op_cache.ini``: first the document's, then the one CANN uses.
+
+        The first file with valid values takes effect.
+        """
         return (root / "op_cache.ini", kernel_cache / "op_cache.ini")
 
     def find(self, fs: Fs, root: Path, kernel_cache: Path, environ: Mapping[str, str]) -> Found:
-        """The limits for one run."""
+        """The limits of one run, with warnings about ignored settings."""
         said: list[str] = []
         for path in self.places(root, kernel_cache) if self.edition.ini else ():
             limits = self.of_file(fs, path, said)
@@ -83,7 +85,7 @@ class LimitPolicy:
         return Found(limits, tuple(f"{each}; [{limits}] are used" for each in said))
 
     def of_file(self, fs: Fs, path: Path, said: list[str]) -> Limits | None:
-        """What one file sets, or ``None`` where it does not count."""
+        """The limits that one file sets, or ``None`` if it is ignored. Warnings go to ``said``."""
         try:
             data = fs.read("limits.read", path)
         except (FileNotFoundError, NotADirectoryError):
@@ -97,7 +99,7 @@ class LimitPolicy:
         return self.of_values(values, path, said) if values else None
 
     def of_values(self, values: Mapping[str, str], path: Path, said: list[str]) -> Limits | None:
-        """What a file's values are worth together: both valid, or nothing."""
+        """The limits from a file's values, or ``None`` unless both are valid."""
         wrong = []
         size_key, ratio_key = self.edition.ini
         for key, valid in ((size_key, self.size), (ratio_key, self.ratio)):
@@ -116,7 +118,7 @@ class LimitPolicy:
         return Limits(megabytes, percent)
 
     def of_environment(self, environ: Mapping[str, str], said: list[str]) -> Limits:
-        """What the two variables set, each on its own, else the default."""
+        """The limits from the two variables, each with its default if unset or invalid."""
         megabytes, ratio = self.default.megabytes, self.default.ratio
         size_name, ratio_name = self.edition.variables
         if size_name in environ:
@@ -134,32 +136,35 @@ class LimitPolicy:
         return Limits(megabytes, ratio)
 
     def bad_variable(self, name: str, value: str, valid: str) -> str:
-        """What is said of a variable that does not count, in the manner of CANN's W40012."""
+        """The warning about an invalid variable, worded like CANN's W40012."""
         return (
             f"W40012: value [{value}] for environment variable {name} is invalid; it takes {valid}"
         )
 
     def size(self, text: str) -> int | None:
-        """Megabytes, or ``None`` for what is no size."""
+        """The size in MB, or ``None`` if the text is not a valid size."""
         number = self.number(text)
         return number if number == -1 or (number and 1 <= number <= _LARGEST) else None
 
     def ratio(self, text: str) -> int | None:
-        """Percent, or ``None`` for what is no share."""
+        """The share in percent, or ``None`` if the text is not a valid share."""
         number = self.number(text)
         return number if number is not None and 1 <= number <= 100 else None
 
     def number(self, text: str) -> int | None:
-        """A whole number in decimal digits, blanks around it aside; nothing else counts."""
+        """The integer that the text spells in decimal digits, or ``None``.
+
+        Surrounding blanks are allowed.
+        """
         text = text.strip(" \t\r")
         return int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
 
 
 def parse_ini(text: str, keys: tuple[str, ...] = PRESENT.ini) -> tuple[dict[str, str], str]:
-    """The values of the section, and the first known key outside of it.
+    """Parse ``op_cache.ini``. Returns the section's values, and the first known key outside it.
 
-    Tolerant, since people write this file: comments, blanks around names, CRLF, a section
-    opened twice. The last of two equal keys wins; keys the document does not know are nothing.
+    Tolerant, since users write this file by hand: comments, blanks around names, CRLF and a
+    repeated section are accepted. The last of two equal keys wins; unknown keys are ignored.
     """
     values: dict[str, str] = {}
     section, stray = "", ""

@@ -1,4 +1,4 @@
-"""Purging: what force removes, and what a changed toolchain makes void.
+"""Purging: what ``force`` removes, and what an upgrade of the toolchain invalidates.
 
 Source: document C, parameter values (force); rule robust/upgrade-stamp.
 """
@@ -13,12 +13,12 @@ from pytest_ascendcache.reference.cache.fs import Fs, LockUnavailable
 
 
 class PurgePolicy:
-    """Removes entries of whole SoCs. Links go, their targets stay; locks stay."""
+    """Removes all entries of a SoC. Links are removed, their targets and lock files are not."""
 
     def force(self, fs: Fs, soc_directory: Path) -> bool:
-        """Remove everything one SoC has; whether nothing of it is left.
+        """Remove all entries of one SoC. Returns whether that succeeded.
 
-        Held under the writers' lock: an entry is purged whole or not at all.
+        It holds the writers' lock, so no writer publishes an entry meanwhile.
         """
         try:
             with fs.lock("purge.lock", soc_directory / LOCK_NAME):
@@ -29,14 +29,14 @@ class PurgePolicy:
         return True
 
     def empty(self, fs: Fs, directory: Path) -> None:
-        """Remove what a SoC's directory holds, but for its lock; metadata before objects."""
+        """Remove everything in a SoC's directory except its lock; metadata before objects."""
         entries = fs.entries("purge.list", directory)
         for entry in sorted(entries, key=lambda each: not each.name.endswith(".json")):
             if entry.name != LOCK_NAME:
                 self.remove(fs, entry)
 
     def remove(self, fs: Fs, entry: os.DirEntry[str]) -> None:
-        """Remove one thing found in a purged directory, whatever it is."""
+        """Remove a file, a link, or a directory with its content."""
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
             for below in fs.entries("purge.list", path):
@@ -46,10 +46,10 @@ class PurgePolicy:
             fs.remove("purge.remove", path)
 
     def upgrade(self, fs: Fs, kernel_cache: Path, stamp: str) -> bool:
-        """Make entries of another toolchain void, for every SoC; whether the cache is current.
+        """Remove all SoCs' entries if another version of the toolchain made them.
 
-        The stamp is written when the purge is complete, so that a purge that was cut short is
-        taken up again by the next process.
+        Returns whether the cache is valid for this version. The stamp is written after the purge
+        is complete, so the next process resumes an interrupted purge.
         """
         stamp_path = kernel_cache / "version.info"
         if self.stamp(fs, stamp_path) == stamp:
@@ -69,7 +69,7 @@ class PurgePolicy:
         return True
 
     def stamp(self, fs: Fs, path: Path) -> str | None:
-        """The toolchain the cache was last purged for."""
+        """The stamp of the toolchain version that last purged the cache, or ``None``."""
         try:
             return fs.read("upgrade.read", path).decode(errors="replace")
         except OSError:

@@ -1,4 +1,4 @@
-"""One run of a rank: find or compile every kernel, meet the others, run the network."""
+"""One rank's run: find or compile every kernel, wait for the other ranks, run the network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What is run: a network, for a chip, in training or for inference. ``origin`` is its file."""
+    """The network to run, the chip, and training or inference. ``origin`` is the network's file."""
 
     network: Network
     origin: Path
@@ -58,10 +58,10 @@ class IncrementalBuild:
         self._log = log
 
     def run(self, meeting: Meeting) -> Any:
-        """The network's outputs by name.
+        """Run the network. Returns its outputs by name.
 
         Raises:
-            AtcError: for the first thing that cannot be done.
+            AtcError: for the first problem.
         """
         self.check()
         gang, base = self._surroundings.gang, self._surroundings.base
@@ -74,10 +74,11 @@ class IncrementalBuild:
             return self._execute(kernels)
 
     def check(self) -> None:
-        """See that every operator can be compiled, before any file is touched.
+        """Check that every operator can be compiled, before any file is touched.
 
         Raises:
-            AtcError: E40021 for one that cannot, naming it and its place in the network file.
+            AtcError: E40021, naming the first operator that cannot be compiled and its index in
+                the network file.
         """
         for index, operator in enumerate(self._request.network.operators):
             try:
@@ -97,7 +98,7 @@ class IncrementalBuild:
         )
 
     def _kernels(self, directory: Path | None) -> Mapping[OperatorSpec, tuple[str, bytes]]:
-        """Symbol and object of every different operator; equal ones are looked up once."""
+        """Symbol and object by nameless operator. Equal operators are looked up only once."""
         kernels: dict[OperatorSpec, tuple[str, bytes]] = {}
         for index, operator in enumerate(self._request.network.operators):
             if operator.named("") not in kernels:
@@ -128,7 +129,7 @@ class IncrementalBuild:
         return symbol, data
 
     def inputs(self, operator: OperatorSpec) -> InfoInputs:
-        """What decides an operator's kernel in this run."""
+        """Everything that decides an operator's kernel in this run."""
         several = self._surroundings.gang.several
         return InfoInputs(
             operator=operator,

@@ -1,4 +1,4 @@
-"""Running a network: its kernels, one after the other. Only for a process that may die."""
+"""Running a network's kernels in sequence. A bad kernel may crash the process that does this."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 
 class ExecutionPolicy:
-    """Runs the operators of a network, each with its own kernel, in the order they need."""
+    """Runs the operators of a network, each with its own kernel, in the order of their data."""
 
     def run(
         self, network: Network, kernels: Mapping[OperatorSpec, tuple[str, bytes]]
     ) -> dict[str, NDArray[Any]]:
-        """The network's outputs by name; ``kernels`` are symbol and object by nameless operator.
+        """Run the network. Returns its outputs by name.
+
+        ``kernels`` maps each operator, without its name, to symbol and object of its kernel.
 
         Raises:
-            KernelError: where a kernel cannot be loaded or does not run.
+            KernelError: if a kernel cannot be loaded or run.
         """
         from pytest_ascendcache.operators.evaluation import network_constants, network_outputs
         from pytest_ascendcache.reference.kernels.execute import LoadedKernel
@@ -37,5 +39,5 @@ class ExecutionPolicy:
         return network_outputs(network, values)
 
     def order(self, network: Network) -> tuple[Node, ...]:
-        """The operators one after the other."""
+        """The operators, each after those whose outputs it needs."""
         return network.in_order

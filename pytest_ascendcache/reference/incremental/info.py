@@ -1,4 +1,4 @@
-"""What ``.info`` says of a kernel. It alone decides whether the kernel can be used again.
+"""The ``.info`` file of a kernel. Its content alone decides whether the kernel is reused.
 
 Source: document M (``.info`` records everything about the operator: name, attributes, formats and
 data types of inputs and outputs, ...; it is used to find the ``.o`` and to decide whether that is
@@ -20,7 +20,7 @@ from pytest_ascendcache.reference.cache.fs import Fs
 
 
 class Phase(str, Enum):
-    """What a network is run for."""
+    """Whether a network is run for training or for inference."""
 
     TRAINING = "training"
     INFERENCE = "inference"
@@ -28,7 +28,10 @@ class Phase(str, Enum):
 
 @dataclass(frozen=True)
 class Scenario:
-    """What separates caches beside the operator: one card or several, training or inference."""
+    """The scenario of a run: one card or several, training or inference.
+
+    Kernels of different scenarios are not shared.
+    """
 
     several_cards: bool
     phase: Phase
@@ -36,7 +39,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class InfoInputs:
-    """Everything a kernel is compiled from and for. ``target`` names machine and compiler."""
+    """Everything that decides a kernel. ``target`` is the SoC, architecture and compiler."""
 
     operator: OperatorSpec
     scenario: Scenario
@@ -45,10 +48,10 @@ class InfoInputs:
 
 
 class InfoPolicy:
-    """What is recorded of a kernel, and when a record matches a request."""
+    """Decides what ``.info`` records about a kernel, and when a record matches a request."""
 
     def fields(self, inputs: InfoInputs) -> dict[str, Any]:
-        """The content of ``.info``, but for the kernel's own name."""
+        """The content of ``.info`` without the kernel's name."""
         operator = inputs.operator
         return {
             "op_name": operator.type,
@@ -61,14 +64,14 @@ class InfoPolicy:
         }
 
     def attributes(self, operator: OperatorSpec) -> list[Any]:
-        """By name, so that their order in the network does not matter."""
+        """The attributes sorted by name, so that their order in the network does not matter."""
         return [
             {"name": each.name, "type": each.type, "value": each.value}
             for each in sorted(operator.attributes, key=lambda each: each.name)
         ]
 
     def tensor(self, tensor: TensorDesc) -> dict[str, Any]:
-        """What of a tensor decides the kernel; its name does not."""
+        """The fields of a tensor that decide the kernel. Its name does not."""
         return {
             "dtype": tensor.dtype.name,
             "format": tensor.format,
@@ -79,16 +82,16 @@ class InfoPolicy:
         }
 
     def scenario(self, scenario: Scenario) -> dict[str, str]:
-        """What separates the caches of different scenarios."""
+        """The scenario as it is recorded."""
         return {
             "cards": "several" if scenario.several_cards else "one",
             "phase": scenario.phase.value,
         }
 
     def stem(self, inputs: InfoInputs) -> str:
-        """File name without suffix: ``<operator>_<64-bit hash>_<device>``, as MindSpore's.
+        """The file name without suffix: ``<operator>_<64-bit hash>_<device>``, as in MindSpore.
 
-        The hash is the same on every card, so that ranks can be compared.
+        The hash does not depend on the card, so that ranks can be compared.
         """
         hashed = {key: value for key, value in self.fields(inputs).items() if key != "device_id"}
         text = json.dumps(hashed, sort_keys=True, separators=(",", ":"))
@@ -96,12 +99,12 @@ class InfoPolicy:
         return f"{_plain(inputs.operator.type)}_{number}_{inputs.device}"
 
     def text(self, inputs: InfoInputs) -> bytes:
-        """The file."""
+        """The content of the ``.info`` file."""
         content = {"kernel_name": self.stem(inputs), **self.fields(inputs)}
         return json.dumps(content, indent=4, sort_keys=True).encode()
 
     def allows_reuse(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs) -> bool:
-        """Whether the ``.info`` at the entry's place records exactly what is asked for."""
+        """Whether the entry's ``.info`` records exactly the requested kernel."""
         try:
             found = json.loads(fs.read("meta.lookup.info", info_path(entry)))
         except (OSError, ValueError, RecursionError):
@@ -109,16 +112,15 @@ class InfoPolicy:
         return self.matches(found, json.loads(self.text(inputs)))
 
     def matches(self, found: Any, wanted: Any) -> bool:
-        """Whether a record is the one this request would write."""
+        """Whether a record equals the one that this request would write."""
         return bool(found == wanted)
 
 
 def info_path(entry: EntryFiles) -> Path:
-    """The ``.info`` file of an entry."""
     return entry.directory / f"{entry.stem}.info"
 
 
 def _plain(operator_type: str) -> str:
-    """An operator type as part of a file name, whatever a network file calls it."""
+    """An operator type as part of a file name: at most 64 safe characters, in lower case."""
     kept = "".join(each if each.isascii() and each.isalnum() else "_" for each in operator_type)
     return kept.lower()[:64]

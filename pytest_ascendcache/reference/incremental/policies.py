@@ -1,4 +1,4 @@
-"""The rules of behaviour of incremental build, gathered. See ``reference.policies``."""
+"""All policies of incremental build in one object. See ``reference.policies``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ascendcache.reference.incremental.surroundings import SurroundingsPo
 
 @dataclass(frozen=True)
 class IncrementalPolicies:
-    """One decision-maker for each kind of decision."""
+    """One policy for each kind of decision."""
 
     surroundings: SurroundingsPolicy = field(default_factory=SurroundingsPolicy)
     directory: RankDirectoryPolicy = field(default_factory=RankDirectoryPolicy)

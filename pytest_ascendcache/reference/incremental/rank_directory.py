@@ -1,4 +1,4 @@
-"""Where a rank keeps its kernels: ``rank_<RANK_ID>/kernel_meta``. Source: document M."""
+"""The directory of a rank's kernels: ``rank_<RANK_ID>/kernel_meta``. Source: document M."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from pytest_ascendcache.reference.incremental.surroundings import Gang, invalid_
 
 
 class RankDirectoryPolicy:
-    """Finds, prepares and claims the directory of one rank."""
+    """Finds, creates and claims the directory of one rank."""
 
     def rank_directory(self, base: Path, gang: Gang) -> Path:
-        """The rank's own directory."""
         return base / f"rank_{gang.rank}"
 
     def kernel_meta(self, base: Path, gang: Gang) -> Path:
-        """Where the rank's kernels are."""
         return self.rank_directory(base, gang) / "kernel_meta"
 
     def prepare(self, fs: Fs, base: Path, gang: Gang) -> Path | None:
-        """Create what is missing; ``None`` where a link stands in the way and is not followed.
+        """Create the rank's directories. Returns the one for kernels.
 
-        A directory that may only be read is fine: it can still give kernels.
+        Returns ``None`` if one of them is a symbolic link, which is not followed. A read-only
+        directory is accepted, because its kernels can still be reused.
 
         Raises:
-            AtcError: E40023 where the directory cannot be created.
+            AtcError: E40023 if the directory cannot be created.
         """
         directory = self.kernel_meta(base, gang)
         if self.rank_directory(base, gang).is_symlink() or directory.is_symlink():
@@ -46,13 +45,13 @@ class RankDirectoryPolicy:
 
     @contextmanager
     def claimed(self, fs: Fs, base: Path, gang: Gang) -> Iterator[None]:
-        """Keep other processes of several cards out of this rank's directory.
+        """Hold the rank's directory against other ranks of the gang for the duration of a run.
 
-        Two of them with one ``RANK_ID`` would merge their kernels. A card on its own takes
-        nobody's directory: entries are published whole.
+        Two ranks with the same ``RANK_ID`` would mix their kernels. A run on a single card takes
+        no lock: entries are published atomically, so runs can share the directory.
 
         Raises:
-            AtcError: EI0001 where another process has it.
+            AtcError: EI0001 if another process holds the directory.
         """
         if not gang.several:
             yield
@@ -69,5 +68,5 @@ class RankDirectoryPolicy:
                         f"another process has [{lock.parent}]; give each process a RANK_ID of "
                         "its own",
                     ) from None
-                # Where nothing can be locked nothing can be written either.
+                # A directory that allows no lock cannot be written either: go on without one.
             yield

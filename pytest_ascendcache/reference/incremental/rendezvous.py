@@ -1,9 +1,10 @@
-"""The ranks meet: nobody runs the network before everybody has its kernels.
+"""The meeting of a gang's ranks: no rank runs the network before all ranks have their kernels.
 
-Rank 0 listens at the address of the gang; the others connect when their kernels are there and say
-which rank they are. Every line is a JSON object. Rank 0 answers each arrival with who is still
-waited for, and ends with ``go``, or with why the gang fails, so that all ranks end and all name
-the same ranks. Each rank waits ``HCCL_CONNECT_TIMEOUT`` seconds from its own arrival.
+Rank 0 listens at the gang's address. Each other rank connects once its kernels are ready, and
+sends its rank. Every message is a JSON object on one line. Rank 0 answers each arrival with the
+ranks that are still missing, and finally sends ``go``, or the reason why the gang fails, so that
+all ranks end and all name the same ranks. Each rank waits ``HCCL_CONNECT_TIMEOUT`` seconds from
+its own arrival.
 
 Source: document M, last questions; facts ``mindspore-incremental`` section 1.8 (error EI0006).
 """
@@ -31,14 +32,14 @@ def failure_message(error: AtcError) -> Message:
 
 
 class Meeting(Protocol):
-    """One rank's part in the meeting. A rank that fails before or at it says so afterwards."""
+    """One rank's part in the meeting. A rank that fails before or in it calls :meth:`abandon`."""
 
     def meet(self) -> None:
-        """Return when every rank has arrived.
+        """Wait until every rank has arrived.
 
         Raises:
-            AtcError: EI0006 where some do not arrive in time, naming them; EI0001 where two
-                have one number; EI0014 where one failed or was lost.
+            AtcError: EI0006, naming them, if ranks do not arrive in time; EI0001 if two
+                processes have the same rank; EI0014 if a rank failed or died.
         """
 
     def abandon(self, reason: str) -> None:
@@ -46,13 +47,13 @@ class Meeting(Protocol):
 
 
 class RendezvousPolicy:
-    """How ranks meet, and what they say of one that does not come."""
+    """Decides how ranks meet, how long they wait, and which errors they report."""
 
     def open(self, gang: Gang) -> Meeting:
-        """Rank 0 of several listens from the start; the others have nothing to open.
+        """Create this rank's part. Rank 0 of a gang starts to listen right away.
 
         Raises:
-            AtcError: EI0020 where the address cannot be used.
+            AtcError: EI0020 if the address cannot be used.
         """
         if not gang.several:
             return Alone()
@@ -70,11 +71,11 @@ class RendezvousPolicy:
             ) from None
 
     def patience(self, gang: Gang) -> float:
-        """True seconds a rank waits from its arrival."""
+        """Real seconds that a rank waits from its arrival."""
         return gang.timeout * gang.second
 
     def too_late(self, gang: Gang, missing: Iterable[int]) -> AtcError:
-        """The error for ranks that were waited for in vain."""
+        """The error for ranks that did not arrive in time."""
         names = ", ".join(f"rank[{each}]" for each in sorted(missing))
         return AtcError(
             "EI0006",
@@ -85,7 +86,7 @@ class RendezvousPolicy:
 
 
 class Alone:
-    """The meeting of a card on its own."""
+    """The meeting of a single card, which waits for nobody."""
 
     def meet(self) -> None:
         """See :class:`Meeting`."""
@@ -95,7 +96,7 @@ class Alone:
 
 
 class Host:
-    """Rank 0's part: it hears everybody, and says when all go or why nobody does."""
+    """Rank 0's part: it hears from all ranks, and sends ``go`` or the reason of the failure."""
 
     def __init__(self, policy: RendezvousPolicy, gang: Gang, listening: socket.socket) -> None:
         self._policy = policy
@@ -107,7 +108,6 @@ class Host:
         self._deadline: float | None = None
 
     def meet(self) -> None:
-        """See :class:`Meeting`."""
         try:
             while self._missing:
                 if not self._listen():
@@ -120,8 +120,7 @@ class Host:
         self._hub.close()
 
     def abandon(self, reason: str) -> None:
-        """See :class:`Meeting`."""
-        # What ended the meeting is told to those who come late as well.
+        # Ranks that arrive only now are sent the error that ended the meeting.
         answer = self._failed or failure_message(
             gang_failed(f"rank[{self._gang.rank}] failed: {reason}")
         )
@@ -140,7 +139,7 @@ class Host:
         return self._gang.others - self._gone - frozenset(self._ranks.values())
 
     def _listen(self) -> bool:
-        """Take in whatever comes next; whether it came before the deadline."""
+        """Handle the next messages. Returns False if none came before the deadline."""
         if self._deadline is None:
             self._deadline = time.monotonic() + self._policy.patience(self._gang)
         ready = self._hub.ready(self._deadline)
@@ -153,7 +152,7 @@ class Host:
         messages = self._hub.lines[descriptor].receive()
         if messages is None:
             self._hub.lines.pop(descriptor).close()
-            # A later connection may get the same descriptor.
+            # A later connection may get the same descriptor number.
             rank = self._ranks.pop(descriptor, None)
             if rank is not None:
                 self._gone.add(rank)
@@ -164,9 +163,9 @@ class Host:
     def _arrive(self, descriptor: int, message: Message) -> None:
         rank, size = message.get("rank"), message.get("size")
         if not isinstance(rank, int) or not isinstance(size, int):
-            return  # none of our ranks
+            return  # not a rank of this toolchain
         if "failed" in message or size != self._gang.size:
-            self._ranks[descriptor] = rank  # it will be told, and is not waited for
+            self._ranks[descriptor] = rank  # it gets the answer, and is not missing any more
         if "failed" in message:
             raise gang_failed(f"rank[{rank}] failed: {message['failed']}")
         if size != self._gang.size:
@@ -175,9 +174,9 @@ class Host:
                 f"{self._gang.size}; set it alike"
             )
         if rank not in range(size):
-            return  # no rank of ours checks so badly
+            return  # not a rank of this toolchain: those check their numbers
         if "late" in message:
-            # It came first, so it is the first to lose patience.
+            # The rank that arrived first is the first to run out of time.
             raise self._policy.too_late(self._gang, self._missing)
         if rank not in self._missing:
             raise invalid_variable(
@@ -188,7 +187,7 @@ class Host:
 
 
 class Guest:
-    """The part of every other rank: it comes, and waits to be told."""
+    """Every other rank's part: it connects to rank 0 and waits for the answer."""
 
     def __init__(self, policy: RendezvousPolicy, gang: Gang) -> None:
         self._policy = policy
@@ -197,11 +196,10 @@ class Guest:
         self._came = False
 
     def meet(self) -> None:
-        """See :class:`Meeting`."""
         self._come({})
 
     def abandon(self, reason: str) -> None:
-        """See :class:`Meeting`; at the meeting, leaving it says the same."""
+        """See :class:`Meeting`. In the meeting, the lost connection already tells rank 0."""
         if not self._came:
             with contextlib.suppress(AtcError):
                 self._come({"failed": reason})

@@ -1,8 +1,8 @@
-"""Kernels on disk: ``.o``, ``.json`` and ``.info``, published whole.
+"""Kernels on disk: ``.o``, ``.json`` and ``.info``, published atomically.
 
-``.info`` is the commit point: it decides reuse, so it is withdrawn first and published last.
-``.json`` carries the object's digest, which is checked before a kernel is loaded. So whatever
-interrupts a compile, the next run finds a whole kernel or none. (MindSpore writes all three in
+``.info`` is the commit point: it decides reuse, so it is removed first and published last.
+``.json`` contains the object's digest, which is checked before a kernel is loaded. So whatever
+interrupts a compile, the next run finds a complete kernel or none. (MindSpore writes all three in
 place; a half-written ``.json`` then makes later runs fail. Facts section 1.4.)
 """
 
@@ -21,28 +21,28 @@ LOCK_NAME = ".kernel_meta.lock"
 
 
 class ReusePolicy:
-    """Which kernels on disk are used again."""
+    """Decides which kernels on disk are reused."""
 
     def find(self, fs: Fs, entry: EntryFiles, inputs: InfoInputs, info: InfoPolicy) -> bytes | None:
-        """The kernel's object, or ``None`` where ``.info`` does not allow it or it is damaged."""
+        """The kernel's object, or ``None`` if ``.info`` does not match or the object is damaged."""
         if not info.allows_reuse(fs, entry, inputs):
             return None
         return self.verified(fs, entry, inputs.operator)
 
     def verified(self, fs: Fs, entry: EntryFiles, operator: OperatorSpec) -> bytes | None:
-        """The object, where it is the one ``.json`` was written for."""
+        """The object, or ``None`` if ``.json`` does not describe it."""
         return LookupPolicy().verified(fs, entry, kernel_json(operator, entry.stem))
 
 
 class KernelMetaPolicy:
-    """Publishes kernels whole and durably."""
+    """Publishes kernels atomically and synced to disk."""
 
     def publish(
         self, fs: Fs, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
     ) -> bool:
-        """Write the three files; whether they are there afterwards.
+        """Write the three files. Returns whether that succeeded.
 
-        Not being able to is no error: the compile has succeeded, and the network can run.
+        A failure is not an error: the compile has succeeded, and the network can run.
         """
         try:
             with fs.lock("meta.store.lock", entry.directory / LOCK_NAME):
@@ -54,7 +54,7 @@ class KernelMetaPolicy:
     def contents(
         self, entry: EntryFiles, data: bytes, inputs: InfoInputs, info: InfoPolicy
     ) -> dict[Path, bytes]:
-        """The three files, in the order they are published."""
+        """Path and content of the three files, in the order in which they are published."""
         fields = kernel_json(inputs.operator, entry.stem)
         return {
             entry.object: data,
@@ -63,7 +63,7 @@ class KernelMetaPolicy:
         }
 
     def replace_files(self, fs: Fs, contents: Mapping[Path, bytes]) -> None:
-        """Publish in the order given, whatever stands at the three names."""
+        """Publish the files in this order, in place of whatever has their names."""
         written: dict[Path, Path] = {}
         try:
             for path, data in contents.items():
@@ -79,17 +79,17 @@ class KernelMetaPolicy:
             raise
 
     def clear(self, fs: Fs, path: Path) -> None:
-        """Withdraw what stands at a name; a directory in its place goes if it is empty."""
+        """Remove what has this name: a file, a link, or an empty directory."""
         StorePolicy().clear(fs, path)
 
 
 def kernel_name(stem: str) -> str:
-    """Symbol of the kernel in its object."""
+    """The kernel's symbol in its object."""
     return f"{stem}__kernel0"
 
 
 def kernel_json(operator: OperatorSpec, stem: str) -> dict[str, Any]:
-    """The ``.json`` but for the digest. Source: facts ``mindspore-incremental`` section 1.3."""
+    """The ``.json`` without the digest. Source: facts ``mindspore-incremental`` section 1.3."""
     return {
         "binFileName": stem,
         "binFileSuffix": ".o",

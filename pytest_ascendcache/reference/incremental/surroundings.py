@@ -1,8 +1,8 @@
-"""What the environment says of a run: which rank it is, of how many, where to meet and to keep.
+"""A run's settings from the environment: rank, number of ranks, meeting address, directory.
 
 Source: document M, common questions; facts ``mindspore-incremental`` sections 1.1 and 1.8. Size and
-address are set as MindSpore's users set them: ``RANK_SIZE`` beside a rank table, ``MS_WORKER_NUM``
-for a dynamic cluster, whose ``MS_SCHED_HOST`` and ``MS_SCHED_PORT`` say where to meet.
+address are set as MindSpore's users set them: ``RANK_SIZE`` with a rank table, ``MS_WORKER_NUM``
+with a dynamic cluster, whose ranks meet at ``MS_SCHED_HOST`` and ``MS_SCHED_PORT``.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from pathlib import Path
 from pytest_ascendcache.reference.errors import AtcError
 
 DEFAULT_TIMEOUT = 120
-"""Seconds the ranks wait for each other where ``HCCL_CONNECT_TIMEOUT`` does not say otherwise."""
+"""Seconds that the ranks wait for each other unless ``HCCL_CONNECT_TIMEOUT`` is set."""
 
 TIMEOUTS = (120, 7200)
-"""Lowest and highest ``HCCL_CONNECT_TIMEOUT`` in seconds, both allowed."""
+"""Lowest and highest valid ``HCCL_CONNECT_TIMEOUT`` in seconds."""
 
 SECOND = "ASCENDCACHE_TRAIN_SECOND"
-"""Names the variable for the true length in seconds of one second of waiting, to rehearse in a
-moment what takes minutes. It is this project's own."""
+"""The variable that scales waiting: the real length in seconds of one second. With a small value
+tests rehearse waits of minutes in a moment. MindSpore has no such variable."""
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Gang:
-    """This rank among its others, and where they meet.
+    """This rank's gang: its size, and the address where its ranks meet.
 
-    ``size`` is ``None`` where nothing says it: a card on its own. ``timeout`` is in seconds,
-    each of which lasts ``second`` true seconds.
+    ``size`` is ``None`` if no variable sets it: a single card. ``timeout`` is in seconds, each of
+    which lasts ``second`` real seconds.
     """
 
     rank: int
@@ -45,18 +45,18 @@ class Gang:
 
     @property
     def several(self) -> bool:
-        """Whether there is anybody to meet."""
+        """Whether the gang has more than one rank."""
         return self.size is not None and self.size > 1
 
     @property
     def others(self) -> frozenset[int]:
-        """Every rank but this one."""
+        """All ranks except this one."""
         return frozenset(range(self.size or 1)) - {self.rank}
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Everything a run takes from its environment; ``device`` is the card's number."""
+    """All settings of a run from its environment. ``device`` is the card's number."""
 
     gang: Gang
     base: Path
@@ -67,10 +67,10 @@ class SurroundingsPolicy:
     """Reads and checks the environment."""
 
     def read(self, environ: Mapping[str, str]) -> Surroundings:
-        """What the environment says.
+        """Read all settings.
 
         Raises:
-            AtcError: EI0001 for a value that cannot be used, naming the variable.
+            AtcError: EI0001 for an invalid value, naming the variable.
         """
         rank, size = self.rank(environ), self.size(environ)
         if size is not None and rank >= size:
@@ -89,15 +89,15 @@ class SurroundingsPolicy:
         return Surroundings(gang, self.base(environ), device)
 
     def rank(self, environ: Mapping[str, str]) -> int:
-        """``RANK_ID``; unset or empty is 0.
+        """``RANK_ID``; 0 if it is unset or empty.
 
         Raises:
-            AtcError: EI0001 for anything but a plain number: it becomes part of a path.
+            AtcError: EI0001 unless it is a plain number, because it becomes part of a path.
         """
         return _number(environ, "RANK_ID", 0, 0, 65535)
 
     def size(self, environ: Mapping[str, str]) -> int | None:
-        """How many ranks there are, where anything says so."""
+        """The number of ranks, or ``None`` if no variable sets it."""
         said = {
             name: _number(environ, name, 1, 1, 65536)
             for name in ("RANK_SIZE", "MS_WORKER_NUM")
@@ -118,7 +118,7 @@ class SurroundingsPolicy:
             return DEFAULT_TIMEOUT
         lowest, highest = TIMEOUTS
         if not _NUMBER.fullmatch(text) or not lowest <= int(text) <= highest:
-            # The vendor's words. Source: HCCL's documentation of EI0001.
+            # The vendor's wording. Source: HCCL's documentation of EI0001.
             raise invalid_variable(
                 "HCCL_CONNECT_TIMEOUT",
                 text,
@@ -128,7 +128,7 @@ class SurroundingsPolicy:
         return int(text)
 
     def second(self, environ: Mapping[str, str]) -> float:
-        """How long a second of waiting lasts, in true seconds."""
+        """The real length of one second of waiting, in seconds."""
         text = environ.get(SECOND, "") or "1"
         try:
             second = float(text)
@@ -139,7 +139,7 @@ class SurroundingsPolicy:
         return second
 
     def base(self, environ: Mapping[str, str]) -> Path:
-        """The directory of all ranks: ``MS_COMPILER_CACHE_PATH``, else the working directory."""
+        """The parent of all rank directories: ``MS_COMPILER_CACHE_PATH``, else the current one."""
         return Path(environ.get("MS_COMPILER_CACHE_PATH", "")).absolute()
 
 
@@ -153,7 +153,7 @@ def _number(environ: Mapping[str, str], name: str, default: int, lowest: int, hi
 
 
 def invalid_variable(name: str, value: object, reason: str) -> AtcError:
-    """EI0001, the vendor's error for an environment variable; the value is shown as given."""
+    """EI0001, the vendor's error for an environment variable. Long values are shortened."""
     shown = str(value) if len(str(value)) <= 60 else f"{str(value)[:57]}..."
     return AtcError(
         "EI0001", f"Environment variable [{name}] is invalid. Value [{shown}]. Reason: {reason}."

@@ -1,6 +1,6 @@
-"""Static kernels: one binary for each shape, packages of them, and what finds them at run time.
+"""Static kernels: one binary per shape, packages that install them, and their lookup at run time.
 
-``op_compiler`` is the command, ``installer`` what a package carries with it, ``selection`` the
-reader. What a package carries needs nothing but Python's own library: ``installer``, ``registry``,
-``index``, ``archive`` and ``cache.fs``.
+``op_compiler`` is the command that makes packages, ``installer`` is the program inside each
+package, and ``selection`` looks kernels up. The modules inside a package need only Python's
+standard library; ``package`` lists them.
 """

@@ -1,7 +1,7 @@
-"""What is installed: a package as a ``.run`` file carries it, or as it stands in a directory.
+"""The content of a package: its manifest, and the files in a ``.run`` file.
 
-A ``.run`` file is a shell script with a ZIP archive behind it. ``package.json`` in it names every
-file of the package with its digest; a path that would lead elsewhere is refused.
+A ``.run`` file is a shell script followed by a ZIP archive. ``package.json`` in the archive lists
+every file of the package with its digest. Paths that lead out of the package are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 MANIFEST = "package.json"
 PAYLOAD = "payload/"
 CARRIED = "installer.pyz"
-"""The installer in an installed package, for its ``uninstall.sh``."""
+"""The installer inside an installed package, which its ``uninstall.sh`` starts."""
 EXECUTABLES = ("uninstall.sh", "scripts/uninstall.py")
 FORMAT = "ascendcache-static-kernel"
 VERSION = 1
@@ -28,15 +28,16 @@ _UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeErro
 
 
 class PackageError(ValueError):
-    """A package that is damaged, or that is none."""
+    """The file is damaged, or is not a package."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a package says of itself.
+    """The manifest of a package.
 
-    ``directory`` is the SoC's short name, by which kernels and index are filed; ``index`` the
-    package's own part of the index; ``files`` maps each path below the package to its sha256.
+    ``directory`` is the SoC's short name, which names the directory of kernels and index;
+    ``index`` is the package's part of the index; ``files`` maps each path in the package to its
+    sha256.
     """
 
     name: str
@@ -47,10 +48,10 @@ class Manifest:
 
     @classmethod
     def parse(cls, data: bytes) -> Manifest:
-        """Read ``package.json``.
+        """Parse ``package.json``.
 
         Raises:
-            PackageError: where it is damaged, or names a path outside the package.
+            PackageError: if it is damaged, or names a path outside the package.
         """
         try:
             fields = json.loads(data)
@@ -71,7 +72,7 @@ class Manifest:
         return manifest
 
     def check_index(self) -> None:
-        """See that the index names files of this package and nothing else."""
+        """Check that the index names only files of this package."""
         for listed in self.index.values():
             for entry in listed["staticList"]:
                 package, _, path = str(entry["binPath"]).partition("/")
@@ -79,16 +80,16 @@ class Manifest:
                     raise PackageError(f"its index names [{entry['binPath']}], which it lacks")
 
     def to_bytes(self) -> bytes:
-        """The file :meth:`parse` reads; equal manifests give equal bytes."""
+        """The content of ``package.json``. Equal manifests give equal bytes."""
         fields = {"format": FORMAT, "version": VERSION, **self.__dict__}
         return (json.dumps(fields, sort_keys=True, indent=1) + "\n").encode()
 
 
 def checked_name(name: object) -> str:
-    """A name that is one directory's name, and no entry of a list in ``config.ini``.
+    """Check that a name can be a directory's name and an item of the list in ``config.ini``.
 
     Raises:
-        PackageError: for anything else.
+        PackageError: if it cannot.
     """
     if not isinstance(name, str) or not _NAME.match(name) or name == "config" or len(name) > 200:
         raise PackageError(
@@ -99,10 +100,10 @@ def checked_name(name: object) -> str:
 
 
 def checked_path(path: str) -> str:
-    """A relative path that stays below where it starts.
+    """Check that a relative path does not lead out of its directory.
 
     Raises:
-        PackageError: for anything else.
+        PackageError: if it does.
     """
     parts = path.split("/")
     if any(part in ("", ".", "..") or "\\" in part or "\0" in part for part in parts):
@@ -112,18 +113,17 @@ def checked_path(path: str) -> str:
 
 @dataclass(frozen=True)
 class Package:
-    """A package whose every byte was checked."""
+    """A package whose files all have the digests in its manifest."""
 
     manifest: Manifest
     files: Mapping[str, bytes]
 
     @classmethod
     def read(cls, path: Path) -> Package:
-        """Open a ``.run`` file and check everything it carries.
+        """Read a ``.run`` file and check all its files.
 
         Raises:
-            PackageError: where anything is missing, damaged, more than the manifest says, or
-                neither file nor directory.
+            PackageError: if a file is missing, damaged, not in the manifest, or a link or device.
         """
         try:
             with zipfile.ZipFile(path) as archive:
@@ -136,7 +136,7 @@ class Package:
         except PackageError:
             raise
         except (*_UNREADABLE, zipfile.BadZipFile, zlib.error) as error:
-            raise PackageError(f"it is no whole package ({error})") from None
+            raise PackageError(f"it is not a complete package ({error})") from None
         for name, data in files.items():
             if hashlib.sha256(data).hexdigest() != manifest.files[name]:
                 raise PackageError(f"its file [{name}] is damaged")
@@ -148,7 +148,7 @@ def _is_payload(name: str) -> bool:
 
 
 def _refuse_links(archive: zipfile.ZipFile) -> None:
-    """Members that say they are links or devices; all of ours say that they are files."""
+    """Refuse an archive with a link or device. The members of our packages are plain files."""
     for member in archive.infolist():
         if (member.external_attr >> 28) not in (0o00, 0o04, 0o10):
-            raise PackageError(f"its member [{member.filename}] is no plain file")
+            raise PackageError(f"its member [{member.filename}] is not a plain file")

@@ -1,4 +1,4 @@
-"""Static kernels: which are compiled, how, and what is filed of them."""
+"""Compiling static kernels: which operators, how, and which files and index entries result."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pytest_ascendcache.operators.simplified_key import simplified_key, value_de
 from pytest_ascendcache.reference.static_kernel.options import OpCompilerError
 
 DETERMINISTIC = (False, True)
-"""The setting's two values, in the order of the suffixes ``_d0`` and ``_d1``."""
+"""The values of the deterministic setting, in the order of the suffixes ``_d0`` and ``_d1``."""
 _CORE_TYPES = {"MIX": 0, "AiCore": 1, "VectorCore": 2}
 
 
 @dataclass(frozen=True)
 class Job:
-    """One kernel to compile; ``source`` is the first file that asks for it."""
+    """One kernel to compile. ``source`` is the first file that requests it."""
 
     info: OperatorInfo
     key: str
@@ -32,7 +32,7 @@ class Job:
 
 @dataclass(frozen=True)
 class KernelFile:
-    """One compiled kernel with its place, relative to the package, and its line of the index."""
+    """One compiled kernel: its path in the package, object, metadata and index entry."""
 
     path: str
     data: bytes
@@ -43,15 +43,18 @@ class KernelFile:
 
 
 class StaticKernelPolicy:
-    """Which kernels are compiled, how, and under which names."""
+    """Decides which kernels are compiled, how, and under which names."""
 
     def files(self, directory: Path) -> list[Path]:
-        """Every operator-information file, also in directories below, in a fixed order."""
+        """All operator-information files in a directory tree, sorted."""
         return sorted(path for path in directory.rglob("*.json") if path.is_file())
 
     def read(self, files: Sequence[Path]) -> tuple[list[tuple[Path, OperatorInfo]], list[str]]:
-        """The operators static kernels are asked for; and files that cannot be used, every one
-        with its reason."""
+        """Read operator-information files.
+
+        Returns the operators whose tune mode requests a static kernel, each with its file, and a
+        message for each unusable file.
+        """
         found, problems = [], []
         for path in files:
             try:
@@ -65,7 +68,7 @@ class StaticKernelPolicy:
         return found, problems
 
     def jobs(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[Job]:
-        """One job for each key: equal operators are compiled once, whatever their files' names."""
+        """One job per key: equal operators are compiled once, whatever their files are called."""
         jobs: dict[str, Job] = {}
         stems: set[tuple[str, str]] = set()
         for path, info in operators:
@@ -82,19 +85,19 @@ class StaticKernelPolicy:
         return list(jobs.values())
 
     def key(self, info: OperatorInfo) -> str:
-        """What two operators have in common that share a kernel."""
+        """The simplified key. Operators with the same key share a kernel."""
         return simplified_key(info, deterministic=False)
 
     def symbol(self, job: Job) -> str:
-        """Name of the kernel in its object; it follows from the key alone."""
+        """The kernel's symbol in its object. It depends on the key alone."""
         kind = re.sub(r"\W", "_", job.info.type, flags=re.ASCII).lower()
         return f"static_{kind}_{hashlib.sha256(job.key.encode()).hexdigest()}__kernel0"
 
     def compile(self, job: Job, soc: str, tuning: Mapping[str, int]) -> bytes:
-        """The kernel's object.
+        """Compile the kernel. Returns its object.
 
         Raises:
-            KernelError: where it cannot be compiled.
+            KernelError: if it cannot be compiled.
         """
         from pytest_ascendcache.reference.kernels import Implementation, KernelOptions, build
 
@@ -104,8 +107,11 @@ class StaticKernelPolicy:
         return build(job.info.operator(), self.symbol(job), options).object
 
     def views(self, operators: Sequence[tuple[Path, OperatorInfo]]) -> list[str]:
-        """What to say of tensors that are views: their kernels are those of whole tensors, which
-        the runtime takes where it finds none with strides."""
+        """A message for each operator that has a view as a tensor.
+
+        Its kernel is compiled for the whole tensor, which the runtime uses if it finds no kernel
+        with strides.
+        """
         return [
             f"{path}: {info.type} has a view; its kernel is compiled for a whole tensor"
             for path, info in operators
@@ -115,10 +121,10 @@ class StaticKernelPolicy:
     def whole(
         self, compiled: list[tuple[Job, bytes]], failures: Sequence[str]
     ) -> list[tuple[Job, bytes]]:
-        """What is packed: everything, or nothing.
+        """The kernels to pack, provided that none failed.
 
         Raises:
-            OpCompilerError: where an operator has no kernel; every one is named.
+            OpCompilerError: if operators have no kernel; it lists all of them.
         """
         if failures:
             head = f"{len(failures)} of {len(failures) + len(compiled)} operators have no kernel:"
@@ -126,7 +132,7 @@ class StaticKernelPolicy:
         return compiled
 
     def kernel_files(self, job: Job, data: bytes, package: str, soc: str) -> list[KernelFile]:
-        """The pair for the deterministic setting; our kernels are the same either way."""
+        """The kernel's files for both values of the deterministic setting, with equal objects."""
         return [
             self.kernel_file(job, data, package, soc, deterministic)
             for deterministic in DETERMINISTIC
@@ -135,9 +141,9 @@ class StaticKernelPolicy:
     def kernel_file(
         self, job: Job, data: bytes, package: str, directory: str, deterministic: bool
     ) -> KernelFile:
-        """A kernel for one value of the deterministic setting.
+        """The kernel's files and index entry for one value of the deterministic setting.
 
-        Metadata as facts ``static-kernel`` section 2.5 has it, with the object's digest.
+        The metadata is that of facts ``static-kernel`` section 2.5, plus the object's digest.
         """
         stem = f"{job.stem}_d{int(deterministic)}"
         path = f"{directory}/{job.info.type}/{stem}.o"

@@ -1,7 +1,7 @@
 """The index ``binary_info_config.json``: which kernel file belongs to which simplified key.
 
-An index is a pure function of the packages and their order: of two kernels for one key the
-package that comes later has its way. Source: facts ``static-kernel`` sections 2.5 and 3.2.
+An index is a pure function of the packages and their load order: if two packages have a kernel
+for the same key, the later one wins. Source: facts ``static-kernel`` sections 2.5 and 3.2.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, cast
 INDEX_NAME = "binary_info_config.json"
 
 Index = Mapping[str, Mapping[str, Any]]
-"""Operator type -> ``simplifiedKeyMode``, ``staticList``, and ``valueDependIndex`` if any."""
+"""Maps an operator type to ``simplifiedKeyMode``, ``staticList`` and, if the type has any,
+``valueDependIndex``."""
 
 
 def merged(indexes: Iterable[Index]) -> dict[str, dict[str, Any]]:
-    """The index of several packages, in load order."""
+    """Merge the indexes of several packages, given in load order."""
     kernels: dict[str, dict[str, Any]] = {}
     depends: dict[str, set[int]] = {}
     for index in indexes:
@@ -38,7 +39,7 @@ def merged(indexes: Iterable[Index]) -> dict[str, dict[str, Any]]:
 
 
 def render(index: Index) -> bytes:
-    """The index file: equal indexes give equal bytes; a line for each kernel."""
+    """The index file's content, one line per kernel. Equal indexes give equal bytes."""
     kinds = []
     for kind, listed in index.items():
         fields = {key: value for key, value in listed.items() if key != "staticList"}
@@ -50,10 +51,10 @@ def render(index: Index) -> bytes:
 
 
 def parse(data: bytes) -> dict[str, dict[str, Any]]:
-    """An index file's content.
+    """Parse an index file.
 
     Raises:
-        ValueError: where it is not JSON or not an index.
+        ValueError: if the data is not JSON or not an index.
     """
     try:
         document = json.loads(data)
@@ -69,7 +70,7 @@ def parse(data: bytes) -> dict[str, dict[str, Any]]:
 
 
 def entries_by_key(index: Index) -> dict[tuple[str, str], dict[str, Any]]:
-    """Every entry by operator type and simplified key."""
+    """All index entries by operator type and simplified key."""
     return {
         (kind, entry["simplifiedKey"]): entry
         for kind, listed in index.items()
@@ -78,7 +79,7 @@ def entries_by_key(index: Index) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def of_entries(index: Index, chosen: Mapping[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
-    """The part of an index that has the chosen operator types and keys."""
+    """The part of an index with the chosen operator types and simplified keys."""
     parts: dict[str, dict[str, Any]] = {}
     for kind, listed in index.items():
         kept = [each for each in listed["staticList"] if (kind, each["simplifiedKey"]) in chosen]
@@ -88,5 +89,5 @@ def of_entries(index: Index, chosen: Mapping[tuple[str, str], Any]) -> dict[str,
 
 
 def package_of(entry: Mapping[str, Any]) -> str:
-    """The package a kernel belongs to: the first part of its path."""
+    """The name of an index entry's package: the first part of the kernel's path."""
     return str(entry["binPath"]).split("/", 1)[0]

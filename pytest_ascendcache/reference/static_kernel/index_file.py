@@ -1,4 +1,4 @@
-"""The index files of installed packages, and how files there are put in their place."""
+"""The index files of installed packages, and the file operations of the installer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from pytest_ascendcache.reference.static_kernel.index import (
 
 
 class RegistryError(Exception):
-    """Something stands where packages are kept that this installer leaves alone."""
+    """Something that this installer must not change is in the way."""
 
 
 class IndexPolicy:
-    """Keeps every SoC's index that of the installed packages, ours and CANN's."""
+    """Keeps every SoC's index in line with the installed packages, ours and CANN's."""
 
     def write_indexes(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
-        """Make the index of every SoC that of these packages, in load order; whether any was
-        another."""
+        """Write the index of every SoC for these packages, in load order.
+
+        Returns whether any index changed.
+        """
         found = [self.parts(fs, ai_core / name) for name in names]
         config = ai_core / "config"
         known = set(self.directories(fs, config))
@@ -41,8 +43,11 @@ class IndexPolicy:
         return any(written)
 
     def write_index(self, fs: Fs, directory: Path, indexes: Sequence[Index]) -> bool:
-        """Make one SoC's index that of these packages, and of others that keep none themselves;
-        whether it was another."""
+        """Write one SoC's index. Returns whether it changed.
+
+        It keeps the entries of packages that have no index of their own (:meth:`others`). The
+        file is removed once no package contributes to it.
+        """
         if directory.is_symlink():
             raise RegistryError(f"[{directory}] is a link; put a directory there")
         path = directory / INDEX_NAME
@@ -60,8 +65,10 @@ class IndexPolicy:
         return True
 
     def parts(self, fs: Fs, directory: Path) -> dict[str, Index]:
-        """What a package contributes to the index of each SoC. CANN's packages keep it in
-        ``config/<soc>``, from where their own uninstaller takes it."""
+        """A package's part of the index, by SoC.
+
+        CANN's packages keep theirs in ``config/<soc>``, where their own uninstaller reads it.
+        """
         manifest = self.manifest(fs, directory)
         if manifest is not None:
             return {manifest.directory: manifest.index}
@@ -76,12 +83,11 @@ class IndexPolicy:
         return found
 
     def others(self, fs: Fs, ai_core: Path, current: bytes | None) -> Index:
-        """The part of an index that belongs to packages which do not say themselves what they
-        contribute, as far as their kernels are there."""
+        """The current entries of packages that have no index of their own, if the kernel exists."""
         try:
             index = {} if current is None else parse(current)
         except ValueError:
-            return {}  # nobody can read it, so nobody misses it
+            return {}  # no reader can use a damaged index, so nothing is lost
         entries = entries_by_key(index)
         silent = {
             name
@@ -96,7 +102,7 @@ class IndexPolicy:
         return of_entries(index, kept)
 
     def content(self, fs: Fs, path: Path) -> bytes | None:
-        """A file's content, if there is one."""
+        """The content of a file, or ``None`` if it does not exist."""
         self.look(fs, path)
         try:
             return fs.read("install.index.read", path)
@@ -104,7 +110,7 @@ class IndexPolicy:
             return None
 
     def directories(self, fs: Fs, path: Path) -> list[str]:
-        """Names of the directories in a directory, all of them to be seen from this node."""
+        """The names of a directory's subdirectories, including those other nodes just created."""
         entries = fs.entries("install.list", path)
         for each in entries:
             if not os.path.lexists(each.path):
@@ -112,18 +118,18 @@ class IndexPolicy:
         return [each.name for each in entries if each.is_dir(follow_symlinks=False)]
 
     def look(self, fs: Fs, path: Path) -> None:
-        """See a file though this node looked for it before another node made it."""
+        """Refresh a stale negative lookup of a path that another node has created."""
         if not os.path.lexists(path) and any(
             each.name == path.name for each in fs.entries("install.list", path.parent)
         ):
             fs.see("install.see", path)
 
     def is_ours(self, directory: Path) -> bool:
-        """Whether a directory is a package, whole or not, of this installer."""
+        """Whether a directory is a package of this installer, complete or not."""
         return not directory.is_symlink() and (directory / MANIFEST).is_file()
 
     def manifest(self, fs: Fs, directory: Path) -> Manifest | None:
-        """What an installed package says of itself, if it can be read."""
+        """The manifest of an installed package of ours, or ``None`` if it cannot be read."""
         if not self.is_ours(directory):
             return None
         try:
@@ -135,27 +141,27 @@ class IndexPolicy:
     # Files and directories.
 
     def make_directories(self, fs: Fs, path: Path) -> None:
-        """Create a directory and its parents so that they stay after a power loss."""
+        """Create a directory and its parents, and sync them so that they survive a power loss."""
         missing = [each for each in (path, *path.parents) if not each.exists()]
         fs.make_directories("install.mkdir", path)
         for each in reversed(missing):
             fs.sync_directory("install.sync", each.parent)
 
     def publish(self, fs: Fs, point: str, path: Path, data: bytes, mode: int | None = None) -> None:
-        """Put a file in its place so that readers see the old one or the new one, whole."""
+        """Write a file atomically: readers see the complete old file or the complete new one."""
         temporary = fs.temporary_path(path)
         fs.write_new(point, temporary, data, mode)
         fs.replace(f"{point}.rename", temporary, path)
         fs.sync_directory(f"{point}.sync", path.parent)
 
     def remove_leftovers(self, fs: Fs, directory: Path) -> None:
-        """Remove what killed writers have left, and nothing of those that live elsewhere."""
+        """Remove the temporary files of dead writers, but not those of live ones on any node."""
         for entry in fs.entries("install.list", directory):
             if fs.is_abandoned(entry):
                 self.delete(fs, Path(entry.path))
 
     def delete(self, fs: Fs, path: Path) -> None:
-        """Remove a file, a link, or a directory with what it holds, as another process may, too."""
+        """Remove a file, a link, or a directory tree. Another process may be removing it too."""
         if path.is_dir() and not path.is_symlink():
             for entry in fs.entries("uninstall.list", path):
                 self.delete(fs, Path(entry.path))

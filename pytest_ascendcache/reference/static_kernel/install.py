@@ -1,4 +1,4 @@
-"""The installer as faults and defects start it: with the reference's policies."""
+"""The installer with policies, for injected faults and seeded defects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from pytest_ascendcache.reference.static_kernel import installer
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
-    """As :func:`installer.run`: a package, then its command line."""
+    """Like :func:`installer.run`. ``argv`` is a package, then its command line."""
     policies = policies or Policies()
     return installer.run(argv, environ, policies.static_kernel.registry, policies.fs)

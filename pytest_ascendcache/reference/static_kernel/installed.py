@@ -1,7 +1,7 @@
-"""What is installed, and the list of it that is kept in load order.
+"""The installed packages, and the list that keeps their load order.
 
-The directories say what is there; ``config.ini`` says in which order, and the indexes follow from
-both. Source: facts ``static-kernel`` sections 3.2 and 3.3.
+The directories decide which packages are installed, ``config.ini`` decides their order, and the
+indexes are derived from both. Source: facts ``static-kernel`` sections 3.2 and 3.3.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from pytest_ascendcache.reference.static_kernel.index_file import IndexPolicy
 from pytest_ascendcache.reference.static_kernel.leases import LEASES, Holder
 
 ATTEMPTS = 20
-"""How often one is overtaken by other nodes before it gives up."""
+"""How often a process tries again after changes by other nodes before it gives up."""
 
 _PRIORITY = "load_priority"
 _SHARED = ("version.info", "uninstall.sh")
-"""What CANN's installer keeps beside packages; its ``uninstall.sh`` removes every package."""
+"""Files of CANN's installer next to the packages; its ``uninstall.sh`` removes every package."""
 _LAST_PACKAGE = re.compile(rb"(?<=/)[^/]+(?=/scripts)")
 
 
 class InstalledPolicy(IndexPolicy):
-    """Keeps list and indexes those of the packages that are there."""
+    """Keeps list and indexes in line with the installed packages."""
 
     def names(self, fs: Fs, ai_core: Path) -> list[str]:
-        """Packages in load order: as ``config.ini`` lists them, then others of ours."""
-        there = [each for each in self.directories(fs, ai_core) if each[0] != "."]
-        listed = [each for each in self.order(fs, ai_core) if each in there]
+        """The packages in load order: those in ``config.ini``, then others of this installer."""
+        existing = [each for each in self.directories(fs, ai_core) if each[0] != "."]
+        listed = [each for each in self.order(fs, ai_core) if each in existing]
         return listed + [
-            each for each in there if each not in listed and self.is_ours(ai_core / each)
+            each for each in existing if each not in listed and self.is_ours(ai_core / each)
         ]
 
     def order(self, fs: Fs, ai_core: Path) -> list[str]:
-        """What ``config.ini`` lists, in its order."""
+        """The names in ``config.ini``, in its order."""
         try:
             text = (self.content(fs, ai_core / "config.ini") or b"").decode()
         except UnicodeDecodeError:
             return []
-        # CANN appends a comma and a name to whatever is there, a line's end included.
-        word, _, listed = text.partition("=")
-        names = re.split(r"[,\s]+", listed) if word.strip() == _PRIORITY else []
+        # CANN appends a comma and a name to the file, even after a line end.
+        key, _, listed = text.partition("=")
+        names = re.split(r"[,\s]+", listed) if key.strip() == _PRIORITY else []
         return list(dict.fromkeys(filter(None, names)))
 
     def is_installed(self, fs: Fs, ai_core: Path, package: Package, names: Sequence[str]) -> bool:
-        """Whether this very package is installed, every byte of it."""
+        """Whether exactly this package is installed, with all its files unchanged."""
         directory = ai_core / package.manifest.name
         if package.manifest.name not in names or not (directory / LEASES).is_dir():
             return False
@@ -63,10 +63,10 @@ class InstalledPolicy(IndexPolicy):
             return False
 
     def settle(self, fs: Fs, ai_core: Path) -> list[str]:
-        """Have list and index say what is there, and look again; the names in load order.
+        """Update list and indexes until they match the directories. Returns the names in order.
 
-        Another node may have written what it saw before. It looks again too, so the last one to
-        write has seen everything.
+        Another node may write an outdated list at the same time. It looks again too, so the last
+        one to write has seen all changes.
         """
         for _ in range(ATTEMPTS):
             names = self.names(fs, ai_core)
@@ -77,24 +77,24 @@ class InstalledPolicy(IndexPolicy):
         return names
 
     def write(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
-        """Make list and index those of these packages; whether they were others."""
+        """Write list and indexes for these packages. Returns whether any file changed."""
         listed = self.write_order(fs, ai_core, names)
         return self.write_indexes(fs, ai_core, names) or listed
 
     def clean(self, fs: Fs, ai_core: Path) -> None:
-        """Remove what killed processes have left."""
+        """Remove the temporary files of killed processes."""
         config = ai_core / "config"
         self.remove_leftovers(fs, ai_core)
         for soc in self.directories(fs, config):
             self.remove_leftovers(fs, config / soc)
 
     def write_order(self, fs: Fs, ai_core: Path, names: Sequence[str]) -> bool:
-        """Set the list; whether it was another."""
+        """Write the list. Returns whether it changed."""
         path = ai_core / "config.ini"
         if list(names) == self.order(fs, ai_core):
             return False
         if names:
-            # Without a line's end: CANN's installer appends to it.
+            # No line end, because CANN's installer appends to the file.
             self.publish(fs, "install.config", path, f"{_PRIORITY}={','.join(names)}".encode())
             self.repoint(fs, ai_core / "uninstall.sh", names)
         else:
@@ -102,15 +102,15 @@ class InstalledPolicy(IndexPolicy):
         return True
 
     def repoint(self, fs: Fs, script: Path, names: Sequence[str]) -> None:
-        """Have CANN's ``uninstall.sh`` of all packages start the script of one that is there."""
+        """Make CANN's ``uninstall.sh`` start the script of a package that is installed."""
         text = self.content(fs, script) or b""
-        found = _LAST_PACKAGE.search(text)
-        if found is not None and os.fsdecode(found[0]) not in names:
+        match = _LAST_PACKAGE.search(text)
+        if match is not None and os.fsdecode(match[0]) not in names:
             wanted = _LAST_PACKAGE.sub(names[-1].encode(), text)
             self.publish(fs, "install.uninstaller", script, wanted, 0o755)
 
     def clear(self, fs: Fs, ai_core: Path) -> None:
-        """After the last package: what CANN's installer has put beside them goes too."""
+        """After the last package, remove the files of CANN's installer next to the packages."""
         if any(each != "config" for each in self.directories(fs, ai_core)):
             return
         shared = [ai_core / name for name in _SHARED]
@@ -121,21 +121,21 @@ class InstalledPolicy(IndexPolicy):
             if path.exists() and not path.is_symlink():
                 self.delete(fs, path)
 
-    # Who holds a package.
+    # The holders of a package.
 
     def holders(self, fs: Fs, directory: Path) -> frozenset[Holder]:
         """The living processes that hold a package."""
-        named = (each.name for each in fs.entries("install.leases", directory / LEASES))
-        return frozenset(each for each in map(Holder.parse, named) if each and each.lives())
+        leases = (each.name for each in fs.entries("install.leases", directory / LEASES))
+        return frozenset(each for each in map(Holder.parse, leases) if each and each.lives())
 
     def hold(
         self, fs: Fs, directory: Path, holders: Iterable[Holder], leaver: Holder | None = None
     ) -> None:
-        """Have an installed package held by these, and by nobody who is dead or leaves."""
+        """Add leases for ``holders``, and remove those of dead processes and of ``leaver``."""
         known = {each.name for each in fs.entries("install.leases", directory / LEASES)}
         for name in sorted({each.name for each in holders} - known):
             fs.write_new("install.lease", directory / LEASES / name, b"")
         for name in sorted(known):
-            found = Holder.parse(name)
-            if found is None or found == leaver or not found.lives():
+            holder = Holder.parse(name)
+            if holder is None or holder == leaver or not holder.lives():
                 fs.remove("install.lease.remove", directory / LEASES / name)

@@ -1,7 +1,7 @@
-"""What a static kernel package does when it is run: install itself, and the other way round.
+"""The program inside a static kernel package, which installs and uninstalls the package.
 
-Carried by every package and started by its shell header or its ``uninstall.sh``, so it needs
-Python 3.9 and nothing besides. It never asks anything.
+The package's shell header or its ``uninstall.sh`` starts it, so it needs only Python 3.9 and its
+standard library. It never prompts.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pytest_ascendcache.reference.static_kernel.leases import caller
 from pytest_ascendcache.reference.static_kernel.registry import AI_CORE, RegistryPolicy
 
 EXIT_SUCCESS, EXIT_FAILED, EXIT_DAMAGED = 0, 1, 2
-"""The last one is makeself's for a package whose checksum is wrong."""
+"""makeself also ends with 2 if a package's checksum is wrong."""
 
 
 class InstallerError(Exception):
-    """What cannot be done: what was wrong, where it came from, what to write instead."""
+    """A command line cannot be carried out. The text names the value, its origin and the remedy."""
 
 
 def run(
@@ -39,15 +39,15 @@ def run(
     registry: RegistryPolicy | None = None,
     fs: Fs | None = None,
 ) -> int:
-    """Carry out one command line; its first word is the ``.run`` file, or the
-    ``installer.pyz`` of an installed package.
+    """Carry out one command line. Returns the exit status.
 
-    The exit status is 0 where what was asked for is so now, 2 for a damaged package, else 1.
+    ``argv`` begins with the ``.run`` file, or the ``installer.pyz`` of an installed package. The
+    status is 0 on success, also if there was nothing to do; 2 for a damaged package; else 1.
     """
     source, *arguments = argv
     try:
-        given = _parser(Path(source).name).parse_args(arguments)
-        return _Run(Path(source), given, environ, registry or RegistryPolicy(), fs or Fs()).run()
+        options = _parser(Path(source).name).parse_args(arguments)
+        return _Run(Path(source), options, environ, registry or RegistryPolicy(), fs or Fs()).run()
     except PackageError as error:
         return _fail(f"{source}: {error}; nothing was changed.", EXIT_DAMAGED)
     except (InstallerError, RegistryError) as error:
@@ -56,7 +56,7 @@ def run(
         return _unread()
     except OSError as error:
         what = f"{error.strerror or error} [{error.filename or source}]"
-        return _fail(f"{source}: {what}; run it again once that is put right.", EXIT_FAILED)
+        return _fail(f"{source}: {what}; correct that and run it again.", EXIT_FAILED)
     except KeyboardInterrupt:
         return _fail(f"{source}: interrupted; run it again.", 130)
 
@@ -67,31 +67,31 @@ class _Run:
     def __init__(
         self,
         source: Path,
-        given: argparse.Namespace,
+        options: argparse.Namespace,
         environ: Mapping[str, str],
         registry: RegistryPolicy,
         fs: Fs,
     ) -> None:
         self._source = source
-        self._given = given
+        self._options = options
         self._environ = environ
         self._registry = registry
         self._fs = fs
 
     def run(self) -> int:
-        """Do what was asked for."""
+        """Carry it out. Returns the exit status."""
         if self._source.name == CARRIED:
             directory = self._source.absolute().parent
             return self._uninstall(directory.name, directory.parents[2])
         package = Package.read(self._source)
         manifest = package.manifest
-        if self._given.list:
+        if self._options.list:
             for listed in manifest.index.values():
                 for entry in listed["staticList"]:
                     print(f"{entry['binPath']}  {entry['simplifiedKey']}")
-        elif self._given.check:
+        elif self._options.check:
             self._say(f"[{manifest.name}] is whole: {_kernels(manifest)} for {manifest.soc}.")
-        elif self._given.uninstall:
+        elif self._options.uninstall:
             return self._uninstall(manifest.name, self._opp())
         else:
             self._install(package)
@@ -108,11 +108,11 @@ class _Run:
         )
 
     def _uninstall(self, name: str, opp: Path) -> int:
-        if self._given.all:
+        if self._options.all:
             names = self._registry.uninstall_all(self._fs, opp)
             self._say(f"[{', '.join(names)}] are uninstalled in [{opp}].")
             return EXIT_SUCCESS
-        holder, force = caller(self._environ), self._given.force
+        holder, force = caller(self._environ), self._options.force
         done, holders = self._registry.uninstall(self._fs, opp, name, holder, force)
         if holders:
             living = ", ".join(str(each.pid) for each in sorted(holders, key=lambda each: each.pid))
@@ -122,21 +122,21 @@ class _Run:
         return EXIT_SUCCESS
 
     def _opp(self) -> Path:
-        """The directory of the operator package."""
-        given = self._given.install_path
-        origin = "ASCEND_OPP_PATH" if given is None else "--install-path"
-        value = self._environ.get("ASCEND_OPP_PATH", "") if given is None else given
+        """The directory of the operator package to install into."""
+        origin, value = "--install-path", self._options.install_path
+        if value is None:
+            origin, value = "ASCEND_OPP_PATH", self._environ.get("ASCEND_OPP_PATH", "")
         if not value:
             raise InstallerError(
                 f"{origin} is not set; name the operator package's directory with "
                 "ASCEND_OPP_PATH or --install-path=DIR."
             )
         if not Path(value).is_dir():
-            raise InstallerError(f"{origin} is [{value}], which is no directory; name one.")
+            raise InstallerError(f"{origin} is [{value}], which is not a directory; name one.")
         return Path(value).absolute()
 
     def _say(self, text: str) -> None:
-        if not self._given.quiet:
+        if not self._options.quiet:
             print(text)
 
 
@@ -181,7 +181,7 @@ def _fail(reason: str, status: int) -> int:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Entry point: the package, then the command line."""
+    """Entry point. ``argv`` is the package, then the command line."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
     status = run(argv, os.environ)
     try:
@@ -192,6 +192,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _unread() -> int:
-    """The reader closed the pipe, as ``head`` does; the work itself is done."""
+    """Succeed although the reader closed the pipe, as ``head`` does: the work itself is done."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_SUCCESS

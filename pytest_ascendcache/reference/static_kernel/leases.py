@@ -1,9 +1,9 @@
-"""Who holds an installed package: ``<package>/leases/``, an empty file for each holder.
+"""The holders of an installed package: ``<package>/leases/`` contains an empty file per holder.
 
-A holder is a process with the moment it started, so that another one with its number is not taken
-for it. A package is removed when nobody who lives holds it. One that a person installs in a
-terminal has no holder: it goes when it is uninstalled. Of a process of another node nobody here
-can tell whether it lives, so it is taken to.
+A holder is a process, identified by its number and start time, because numbers are reused. A
+package stays installed as long as a living process holds it. A package that a user installs in a
+terminal has no holder, so it can be uninstalled at any time. Processes of other nodes count as
+living, since this node cannot look.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from pathlib import Path
 
 LEASES = "leases"
 VARIABLE = "ASCENDCACHE_PACKAGE_HOLDER"
-"""Number of the process that holds what is installed; 0 for nobody. Default: who calls."""
+"""The variable for the number of the process that holds what is installed; 0 means none. By
+default that is the calling process."""
 
 _NAME = re.compile(
     r"(?P<host>[0-9a-f]{8})\.(?P<boot>[0-9a-f-]+)\.(?P<space>\d+)\.(?P<pid>\d+)\.(?P<start>\d+)"
@@ -26,9 +27,11 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class Holder:
-    """A process: ``host`` (a digest of the node's name), ``boot`` and ``space`` (of process
-    numbers) say where its number counts, ``start`` is when it started, in clock ticks since the
-    boot."""
+    """A process that holds a package.
+
+    Its number is unique within ``host`` (a digest of the node's name), ``boot`` id and ``space``
+    (pid namespace). ``start`` is its start time in clock ticks since the boot.
+    """
 
     host: str
     boot: str
@@ -38,26 +41,26 @@ class Holder:
 
     @property
     def name(self) -> str:
-        """The name of its lease."""
+        """The file name of its lease."""
         return f"{self.host}.{self.boot}.{self.space}.{self.pid}.{self.start}"
 
     @classmethod
     def parse(cls, name: str) -> Holder | None:
-        """The holder a lease is named after, if it is a lease."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        """The holder of the lease with this file name, or ``None`` if that is not a lease's."""
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
-        numbers = (int(found[name]) for name in ("space", "pid", "start"))
-        return cls(found["host"], found["boot"], *numbers)
+        numbers = (int(match[name]) for name in ("space", "pid", "start"))
+        return cls(match["host"], match["boot"], *numbers)
 
     @classmethod
     def of(cls, pid: int) -> Holder | None:
-        """A process of this node, if it is there."""
+        """The process of this node with this number, or ``None`` if there is none."""
         state = _state(pid)
         return None if state is None else cls(*_here(), pid, int(state[19]))
 
     def lives(self) -> bool:
-        """Whether it does. One of another node or container is taken to live: nobody can look."""
+        """Whether the process lives. One of another node or container is assumed to live."""
         host, boot, space = _here()
         if self.boot != boot:
             return self.host != host
@@ -68,7 +71,7 @@ class Holder:
 
 
 def caller(environ: Mapping[str, str]) -> Holder | None:
-    """Who holds what is installed now: the process that called, unless that is a person's shell."""
+    """The process that holds what is installed now: the caller, unless it is a user's shell."""
     text = environ.get(VARIABLE, "")
     pid = int(text) if text.isascii() and text.isdigit() else os.getppid()
     state = _state(pid)
@@ -90,7 +93,7 @@ def _here() -> tuple[str, str, int]:
 
 
 def _state(pid: int) -> list[str] | None:
-    """The fields of ``/proc/<pid>/stat`` from the third on."""
+    """The fields of ``/proc/<pid>/stat`` from the third on, or ``None`` without such a process."""
     try:
         return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,9 +1,9 @@
-"""CANN's own installers at work beside ours.
+"""Mutual exclusion with CANN's own installers.
 
 They take no lock. Each looks for ``python ... install.py`` or ``uninstall.py`` in ``ps -ef``, and
-waits for what it finds. So ours waits for theirs, and shows such a command line while it works:
-either theirs sees ours, or ours sees theirs and draws back. Source: facts ``static-kernel``
-sections 3.2 and 3.3.
+waits for the processes it finds. So our installer waits for theirs, and shows such a command line
+while it works: either theirs sees ours and waits, or ours sees theirs and waits again. Source:
+facts ``static-kernel`` sections 3.2 and 3.3.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from pytest_ascendcache.reference.static_kernel.index_file import RegistryError
 _PROCESSES = Path("/proc")
 _MEMORY = Path("/proc/self/mem")
 _SHOWN = b"python3 uninstall.py\0"
-"""What installers and uninstallers of CANN wait for."""
+"""The start of a command line that CANN's installers and uninstallers wait for."""
 _SCRIPT = re.compile(rb"(?:^|/)static_kernel/ai_core/[^/]+/scripts/(?:un)?install\.py$")
 _PYTHON = re.compile(rb"(?:^|/)python[^/]*$")
 
 
 @contextlib.contextmanager
 def kept_out(patience: float) -> Iterator[None]:
-    """Work while no installer of CANN does.
+    """Keep CANN's installers out. Waits until none is running.
 
     Raises:
-        RegistryError: where one is still at work after ``patience`` seconds.
+        RegistryError: if one is still running after ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     own = _command_line()
@@ -41,7 +41,7 @@ def kept_out(patience: float) -> Iterator[None]:
         _show(own, _SHOWN)
         if not vendors():
             break
-        _show(own, b"")  # it may have looked before it could see us
+        _show(own, b"")  # one started in between and may not have seen our command line
     try:
         yield
     finally:
@@ -49,7 +49,7 @@ def kept_out(patience: float) -> Iterator[None]:
 
 
 def vendors() -> list[int]:
-    """Processes that run a script with which CANN's packages install or uninstall themselves."""
+    """The processes that run the install or uninstall script of a CANN package."""
     found = []
     for path in _PROCESSES.glob("[1-9]*"):
         with contextlib.suppress(OSError):
@@ -64,7 +64,7 @@ def _await_end(process: int, deadline: float) -> None:
         descriptor = os.pidfd_open(process)
     except ProcessLookupError:
         return
-    except (AttributeError, OSError):  # a kernel or Python that cannot wait for it
+    except (AttributeError, OSError):  # this kernel or Python cannot wait for a process
         raise RegistryError(f"process {process} installs; run this again when it ended") from None
     try:
         poll = select.poll()
@@ -76,10 +76,10 @@ def _await_end(process: int, deadline: float) -> None:
 
 
 def _command_line() -> tuple[int, bytes]:
-    """Where this process's command line lies in its memory, and what it is."""
+    """The address of this process's command line in its memory, and its content."""
     try:
         after_name = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        start, end = int(after_name[45]), int(after_name[46])  # fields 48 and 49, from 3 on
+        start, end = int(after_name[45]), int(after_name[46])  # fields 48 and 49; the first is 3
         with _MEMORY.open("rb", buffering=0) as memory:
             memory.seek(start)
             return start, memory.read(end - start)
@@ -88,11 +88,13 @@ def _command_line() -> tuple[int, bytes]:
 
 
 def _show(own: tuple[int, bytes], text: bytes) -> None:
-    """Begin the command line that ``ps`` shows with a text. Where that cannot be done, an
-    installer of CANN that starts now does not wait."""
-    place, line = own
+    """Overwrite the start of the command line that ``ps`` shows.
+
+    If that fails, an installer of CANN that starts now does not wait.
+    """
+    address, line = own
     if len(line) < len(text):
         return
     with contextlib.suppress(OSError), _MEMORY.open("r+b", buffering=0) as memory:
-        memory.seek(place)
+        memory.seek(address)
         memory.write(text + line[len(text) :])

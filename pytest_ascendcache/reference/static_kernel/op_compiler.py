@@ -1,6 +1,6 @@
-"""Command ``ascendcache-op-compiler``: CANN's ``op_compiler``, as far as static kernels go.
+"""The command ``ascendcache-op-compiler``: the part of CANN's ``op_compiler`` for static kernels.
 
-Where CANN's ends with 0 although some operators failed or nothing was packed, this one does not.
+Unlike CANN's, it does not end with 0 if operators failed or nothing was packed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pytest_ascendcache.reference.static_kernel.options import (
     USAGE,
     OpCompilerError,
     OpCompilerOptions,
+    parse,
 )
 from pytest_ascendcache.reference.static_kernel.package import NameTaken
 from pytest_ascendcache.reference.static_kernel.soc import short_name
@@ -32,7 +33,6 @@ EXIT_SUCCESS, EXIT_FAILED, EXIT_LEFT_OUT = 0, 1, 3
 
 
 def main() -> int:
-    """Entry point of the command."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
     return run(sys.argv[1:], os.environ)
 
@@ -43,14 +43,14 @@ def run(
     policies: Policies | None = None,
     installer: Sequence[str] = (),
 ) -> int:
-    """Carry out one command line; the exit status is 0, 3 where operators were left out as
-    allowed, or 1 with the reason said.
+    """Carry out one command line. Returns the exit status.
 
-    ``installer`` are the words of a program that installs the package instead of itself.
+    That is 0, or 3 if operators were left out under ``--keep-going``, or 1 after printing the
+    reason. ``installer`` is the command that the package starts instead of its own installer.
     """
     policies = policies or Policies()
     try:
-        options = policies.static_kernel.options.parse(argv)
+        options = parse(argv)
         if options is None:
             print(USAGE, end="")
             return EXIT_SUCCESS
@@ -83,7 +83,7 @@ class _OpCompiler:
         self._log = Log(options.log)
 
     def run(self) -> int:
-        """Count, or compile and pack."""
+        """Count the files, or compile and pack. Returns the exit status."""
         compilation = self._policies.static_kernel.compilation
         files = compilation.files(self._options.params)
         if self._options.count:
@@ -95,20 +95,18 @@ class _OpCompiler:
                 "operator information."
             )
         operators, problems = compilation.read(files)
-        if problems and not self._options.keep_going:
-            raise OpCompilerError("\n".join(problems))
-        for line in compilation.views(operators):
-            _warn(line)
         jobs = compilation.jobs(operators)
-        if not jobs and problems:
+        if problems and not (jobs and self._options.keep_going):
             raise OpCompilerError("\n".join(problems))
         if not jobs:
             raise OpCompilerError(
                 f"None of the {len(files)} files in [{self._options.params}] asks for a static "
                 "kernel; tune_mode must be 'all' or 'static_kernel'."
             )
+        for line in compilation.views(operators):
+            _warn(line)
         packages, options = self._policies.static_kernel.packages, self._options
-        # Its place is tried before the work, which may take minutes.
+        # Reserving the package's path comes before compiling, which may take minutes.
         with packages.reserved(self._policies.fs, options.directory, options.package) as name:
             compiled, failures = self._compile(jobs)
             path = self._pack(compiled, name)
@@ -124,9 +122,12 @@ class _OpCompiler:
         return EXIT_SUCCESS
 
     def _compile(self, jobs: Sequence[Job]) -> tuple[list[tuple[Job, bytes]], list[str]]:
-        """The kernels, and the operators that have none, which are an error unless they may be
-        left out."""
-        # LLVM is loaded here; a bad command line is refused before that.
+        """Compile. Returns the kernels, and a message for each operator that is left out.
+
+        Raises:
+            OpCompilerError: if an operator cannot be compiled, unless under ``--keep-going``.
+        """
+        # Importing this loads LLVM, which takes long; bad command lines are refused before.
         from pytest_ascendcache.reference.static_kernel.pool import compile_all
 
         policies, soc = self._policies, self._options.soc
@@ -134,8 +135,7 @@ class _OpCompiler:
         tuning = policies.installation.tuning("", soc, self._environ)
         compilation = policies.static_kernel.compilation
         compiled, failures = [], []
-        results = compile_all(compilation, jobs, soc, tuning, self._options.jobs)
-        for job, result in results:
+        for job, result in compile_all(compilation, jobs, soc, tuning, self._options.jobs):
             self._log.info(f"{job.source}: {job.key}")
             if isinstance(result, bytes):
                 compiled.append((job, result))
@@ -146,7 +146,7 @@ class _OpCompiler:
         return compilation.whole(compiled, failures), []
 
     def _pack(self, compiled: Sequence[tuple[Job, bytes]], name: str) -> Path:
-        """The published package."""
+        """Make and publish the package. Returns its path."""
         policies, soc = self._policies, self._options.soc
         packages, compilation = policies.static_kernel.packages, policies.static_kernel.compilation
         directory = short_name(soc)
@@ -163,7 +163,7 @@ class _OpCompiler:
 
 
 def _index(kernels: Iterable[KernelFile]) -> dict[str, dict[str, Any]]:
-    """The package's own part of the index."""
+    """The package's part of the index."""
     return merged(
         {kernel.type: {"valueDependIndex": kernel.value_depend, "staticList": [kernel.entry]}}
         for kernel in kernels

@@ -57,13 +57,16 @@ _LONG = {
 
 
 class OpCompilerError(Exception):
-    """What cannot be done: what was wrong with which value, and what to write instead."""
+    """The command cannot be carried out. The text names the wrong value and the remedy."""
 
 
 @dataclass(frozen=True)
 class OpCompilerOptions:
-    """One command line. ``package`` is empty where the name is the command's to choose;
-    ``keep_going`` leaves out what cannot be compiled."""
+    """The options of one command line.
+
+    ``package`` is empty if the command chooses the name; ``keep_going`` leaves out operators that
+    cannot be compiled.
+    """
 
     params: Path
     count: bool = False
@@ -75,125 +78,120 @@ class OpCompilerOptions:
     keep_going: bool = False
 
 
-class OpCompilerOptionPolicy:
-    """Which options there are, and which values they take."""
-
-    def parse(self, argv: Sequence[str]) -> OpCompilerOptions | None:
-        """Read a command line; ``None`` where help is asked for.
-
-        Raises:
-            OpCompilerError: for the first thing that is wrong.
-        """
-        given = self.given(argv)
-        if "-h" in given:
-            return None
-        for option, what in _NOT_HERE.items():
-            if option in given:
-                raise OpCompilerError(
-                    f"Option {option} [{given[option]}] {what}, which is not offered here; "
-                    "compile operator information with -p."
-                )
-        params = self.params(given)
-        if "--count" in given:
-            return OpCompilerOptions(params, count=True)
-        soc = self.soc(given)
-        self.one_of(given, "-m", ("", "opc"))
-        self.one_of(given, "-f", ("true", "false"))
-        directory, package = self.output(given)
-        return OpCompilerOptions(
-            params=params,
-            soc=soc,
-            directory=directory,
-            package=package,
-            jobs=self.jobs(given),
-            log=self.log(given),
-            keep_going="--keep-going" in given,
-        )
-
-    def given(self, argv: Sequence[str]) -> dict[str, str]:
-        """Options by their short names."""
-        if not argv:
-            raise OpCompilerError("There are no options; give -p and -v, or -h for help.")
-        try:
-            pairs, rest = getopt.getopt(list(argv), _SHORT, list(_LONG))
-        except getopt.GetoptError as error:
-            raise OpCompilerError(f"{error.msg[0].upper()}{error.msg[1:]}; see -h.") from None
-        if rest:
-            raise OpCompilerError(f"Argument [{rest[0]}] belongs to no option; see -h.")
-        names = {f"--{name.rstrip('=')}": short for name, short in _LONG.items()}
-        return {names.get(option, option): value for option, value in pairs}
-
-    def params(self, given: Mapping[str, str]) -> Path:
-        """``-p``: a directory; whether anything is in it is seen when it is read."""
-        value = given.get("-p", "")
-        if not value:
-            raise OpCompilerError(
-                "Option -p is missing; name a directory with operator information."
-            )
-        if not Path(value).is_dir():
-            raise OpCompilerError(f"Option -p [{value}] is no directory; name one.")
-        return Path(value)
-
-    def soc(self, given: Mapping[str, str]) -> str:
-        """``-v``, as CANN spells it."""
-        if not given.get("-v"):
-            raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
-        name = full_name(given["-v"])
-        if name is None:
-            raise OpCompilerError(
-                f"Option -v [{given['-v']}] is no known chip; write one of "
-                f"{', '.join(soc_names())}."
-            )
-        return name
-
-    def output(self, given: Mapping[str, str]) -> tuple[Path, str]:
-        """Directory and, where one is given, name of the package.
-
-        What ends with a slash or exists is a directory; anything else names the package.
-        """
-        value = given.get("-o", ".")
-        path = Path(value)
-        directory, package = path, ""
-        if not value:
-            raise OpCompilerError("Option -o is empty; name a directory or a package.")
-        if not value.endswith("/") and not path.is_dir():
-            directory, package = path.parent, path.name.removesuffix(".run")
-            try:
-                checked_name(package)
-            except PackageError as error:
-                raise OpCompilerError(f"Option -o [{value}]: {error}.") from None
-            if path.exists() or path.with_name(f"{package}.run").exists():
-                raise OpCompilerError(f"Option -o [{value}] exists already; name another package.")
-        if not directory.is_dir():
-            raise OpCompilerError(
-                f"Option -o [{value}]: there is no directory [{directory}]; create it first."
-            )
-        return directory, package
-
-    def jobs(self, given: Mapping[str, str]) -> int:
-        """``-j``; less than one is one, as in CANN."""
-        value = given.get("-j", str(DEFAULT_JOBS))
-        try:
-            return max(1, int(value))
-        except ValueError:
-            raise OpCompilerError(f"Option -j [{value}] is no number; write one from 1.") from None
-
-    def log(self, given: Mapping[str, str]) -> str:
-        """``-l``, in any case."""
-        self.one_of({"-l": given.get("-l", "error").lower()}, "-l", LOG_LEVELS)
-        return given.get("-l", "error").lower()
-
-    def one_of(self, given: Mapping[str, str], option: str, allowed: Sequence[str]) -> None:
-        """Check an option of few values."""
-        if option in given and given[option] not in allowed:
-            values = ", ".join(each or "''" for each in allowed)
-            raise OpCompilerError(
-                f"Option {option} [{given[option]}] is not known; write one of {values}."
-            )
-
-
 _NOT_HERE = {
     "-k": "asks for a debug kernel",
     "-t": "asks for an operator type's debug kernels",
     "-d": "asks for debug kernels",
 }
+
+
+def parse(argv: Sequence[str]) -> OpCompilerOptions | None:
+    """Parse a command line. Returns ``None`` if it requests help.
+
+    Raises:
+        OpCompilerError: for the first mistake.
+    """
+    values = _by_short_name(argv)
+    if "-h" in values:
+        return None
+    for option, purpose in _NOT_HERE.items():
+        if option in values:
+            raise OpCompilerError(
+                f"Option {option} [{values[option]}] {purpose}, which is not offered here; "
+                "compile operator information with -p."
+            )
+    params = _params(values)
+    if "--count" in values:
+        return OpCompilerOptions(params, count=True)
+    soc = _soc(values)
+    _one_of("-m", values.get("-m", ""), ("", "opc"))
+    _one_of("-f", values.get("-f", "true"), ("true", "false"))
+    directory, package = _output(values)
+    return OpCompilerOptions(
+        params=params,
+        soc=soc,
+        directory=directory,
+        package=package,
+        jobs=_jobs(values),
+        log=_one_of("-l", values.get("-l", "error").lower(), LOG_LEVELS),
+        keep_going="--keep-going" in values,
+    )
+
+
+def _by_short_name(argv: Sequence[str]) -> dict[str, str]:
+    """The options and their values by short name."""
+    if not argv:
+        raise OpCompilerError("There are no options; give -p and -v, or -h for help.")
+    try:
+        pairs, rest = getopt.getopt(list(argv), _SHORT, list(_LONG))
+    except getopt.GetoptError as error:
+        raise OpCompilerError(f"{error.msg[0].upper()}{error.msg[1:]}; see -h.") from None
+    if rest:
+        raise OpCompilerError(f"Argument [{rest[0]}] belongs to no option; see -h.")
+    names = {f"--{name.rstrip('=')}": short for name, short in _LONG.items()}
+    return {names.get(option, option): value for option, value in pairs}
+
+
+def _params(values: Mapping[str, str]) -> Path:
+    """``-p``: a directory, which may be empty."""
+    value = values.get("-p", "")
+    if not value:
+        raise OpCompilerError("Option -p is missing; name a directory with operator information.")
+    if not Path(value).is_dir():
+        raise OpCompilerError(f"Option -p [{value}] is not a directory; name one.")
+    return Path(value)
+
+
+def _soc(values: Mapping[str, str]) -> str:
+    """``-v``, in CANN's spelling."""
+    if not values.get("-v"):
+        raise OpCompilerError("Option -v is missing; name a chip such as Ascend910B1.")
+    name = full_name(values["-v"])
+    if name is None:
+        raise OpCompilerError(
+            f"Option -v [{values['-v']}] is not a known chip; write one of "
+            f"{', '.join(soc_names())}."
+        )
+    return name
+
+
+def _output(values: Mapping[str, str]) -> tuple[Path, str]:
+    """``-o``: the directory and the name of the package; the name is empty if not set.
+
+    A value that ends with a slash or exists is a directory; any other names the package.
+    """
+    value = values.get("-o", ".")
+    path = Path(value)
+    directory, package = path, ""
+    if not value:
+        raise OpCompilerError("Option -o is empty; name a directory or a package.")
+    if not value.endswith("/") and not path.is_dir():
+        directory, package = path.parent, path.name.removesuffix(".run")
+        try:
+            checked_name(package)
+        except PackageError as error:
+            raise OpCompilerError(f"Option -o [{value}]: {error}.") from None
+        if path.exists() or path.with_name(f"{package}.run").exists():
+            raise OpCompilerError(f"Option -o [{value}] exists already; name another package.")
+    if not directory.is_dir():
+        raise OpCompilerError(
+            f"Option -o [{value}]: there is no directory [{directory}]; create it first."
+        )
+    return directory, package
+
+
+def _jobs(values: Mapping[str, str]) -> int:
+    """``-j``; values below 1 mean 1, as in CANN."""
+    value = values.get("-j", str(DEFAULT_JOBS))
+    try:
+        return max(1, int(value))
+    except ValueError:
+        raise OpCompilerError(f"Option -j [{value}] is not a number; write one from 1.") from None
+
+
+def _one_of(option: str, value: str, allowed: Sequence[str]) -> str:
+    """Check an option that accepts only some values. Returns the value."""
+    if value not in allowed:
+        names = ", ".join(each or "''" for each in allowed)
+        raise OpCompilerError(f"Option {option} [{value}] is not known; write one of {names}.")
+    return value

@@ -1,8 +1,8 @@
-"""Making a ``.run`` package: a shell script that checks itself, with a ZIP archive behind it.
+"""Making a ``.run`` package: a shell script that checks itself, followed by a ZIP archive.
 
-Python runs the archive as it is, so nothing is unpacked before it is installed. The second line
-is the digest of all that follows it, so that damage is noticed before any of it is acted on.
-Source: facts ``static-kernel`` section 3.1.
+Python runs the archive directly, so nothing is unpacked before the installation. The second line
+contains the digest of all that follows, so damage is noticed before anything is executed. Source:
+facts ``static-kernel`` section 3.1.
 """
 
 from __future__ import annotations
@@ -66,36 +66,37 @@ directory=$(CDPATH= cd -- "$(dirname -- "$0")/{up}" && pwd) || exit 1
 exec {words} "$directory/{carried}" --uninstall "$@"
 """
 PYTHON = "python3 -I -S -B"
-"""What runs the archive: no module but the standard library's and its own, nothing written."""
+"""The command that runs the archive: isolated, with only the standard library, without writing
+bytecode."""
 
 
 class NameTaken(OSError):
-    """A package of the name asked for exists, or is being made."""
+    """A package of the requested name exists, or is being made."""
 
 
 class PackagePolicy:
     """Names, makes and publishes packages."""
 
     def name(self, now: datetime, process: int) -> str:
-        """A package's name where none is given: microseconds and process, as CANN 9 has it."""
+        """The default name of a package, with time in microseconds and process, as in CANN 9."""
         return f"static_kernel_{now:%y%m%d%H%M%S%f}_{process}"
 
     def content(
         self, manifest: Manifest, kernels: Mapping[str, bytes], installer: Sequence[str] = ()
     ) -> bytes:
-        """The ``.run`` file.
+        """The content of the ``.run`` file.
 
-        ``kernels`` maps paths below the package to contents; ``manifest`` need not name them yet.
-        ``installer`` are the words of a program that installs instead of the package itself.
+        ``kernels`` maps paths in the package to contents; they are added to ``manifest``.
+        ``installer`` is the command that the package starts instead of its own installer.
 
         Raises:
-            PackageError: for names no installer takes.
+            PackageError: for a name or path that no installer accepts.
         """
         carried = carried_modules()
         files = {
             **kernels,
             CARRIED: carried_archive(),
-            # From here CANN's uninstaller takes what is left when a package of its own goes.
+            # CANN's uninstaller rebuilds the index from these files of the other packages.
             f"config/{manifest.directory}/{INDEX_NAME}": render(manifest.index),
             **{path: self.uninstall_script(installer, path) for path in EXECUTABLES},
         }
@@ -105,26 +106,29 @@ class PackagePolicy:
         members = {**carried, MANIFEST: whole}
         members.update({PAYLOAD + path: data for path, data in files.items()})
         body = header(manifest.name, installer).encode() + _zip(members)
-        # No shell runs any of it before it has read the whole script.
+        # The "if" makes the shell read the whole script before it executes any of it.
         digest = hashlib.sha256(body).hexdigest()
         return f"#!/bin/sh\nif sha256={digest}; then\n".encode() + body
 
     def uninstall_script(self, installer: Sequence[str], path: str) -> bytes:
-        """``uninstall.sh`` of an installed package; and what CANN's ``uninstall.sh`` of all
-        packages starts of the last one, with ``--all``."""
+        """The package's ``uninstall.sh``, and its ``scripts/uninstall.py``.
+
+        CANN's ``uninstall.sh`` of all packages starts the latter in the last package, with
+        ``--all``.
+        """
         words = shlex.join(installer) or PYTHON
         up = "/".join(".." for _ in path.split("/")[1:])
         return _UNINSTALL.format(words=words, carried=CARRIED, up=up).encode()
 
     @contextmanager
     def reserved(self, fs: Fs, directory: Path, given: str = "") -> Iterator[str]:
-        """A name that is nobody else's while its package is made: ``given``, or a new one.
+        """Reserve a package's name while the package is made: ``given``, or a new one.
 
-        What others who were killed have left is removed first.
+        The leftovers of killed processes are removed first.
 
         Raises:
-            NameTaken: where ``given`` exists or is another process's.
-            OSError: where the directory cannot be written.
+            NameTaken: if ``given`` exists or another process has reserved it.
+            OSError: if the directory cannot be written.
         """
         self.clean(fs, directory)
         with ExitStack() as held:
@@ -136,8 +140,10 @@ class PackagePolicy:
             yield name
 
     def reserve(self, fs: Fs, directory: Path, name: str, held: ExitStack) -> bool:
-        """Whether a name is nobody's; then it is ours as long as ``held`` is open, where locks
-        can be had."""
+        """Try to reserve a name until ``held`` is closed. Returns False if it is taken.
+
+        Without working locks the name is not protected against other processes.
+        """
         lock = directory / f".{name}{_LOCK}"
         try:
             held.enter_context(fs.lock("package.reserve", lock, patience=0.0))
@@ -153,7 +159,6 @@ class PackagePolicy:
         return True
 
     def exists(self, fs: Fs, path: Path) -> bool:
-        """Whether a package of this name is there."""
         try:
             fs.state("package.exists", path)
         except FileNotFoundError:
@@ -161,7 +166,7 @@ class PackagePolicy:
         return True
 
     def publish(self, fs: Fs, path: Path, content: bytes) -> None:
-        """Put a package in its place, whole and executable, or not at all."""
+        """Write an executable package atomically."""
         temporary = fs.temporary_path(path)
         fs.write_new("package", temporary, content, _RUN_MODE)
         try:
@@ -172,7 +177,7 @@ class PackagePolicy:
         fs.sync_directory("package.sync", path.parent)
 
     def clean(self, fs: Fs, directory: Path) -> None:
-        """Remove what killed processes have left of their packages."""
+        """Remove the temporary packages and locks of killed processes."""
         for entry in fs.entries("package.list", directory):
             if not _OURS.search(entry.name):
                 continue
@@ -185,19 +190,18 @@ class PackagePolicy:
 
 
 def header(name: str, installer: Sequence[str] = ()) -> str:
-    """The shell lines of a package: they check its digest and start ``installer``."""
+    """The shell script of a package, which checks the digest and starts ``installer``."""
     return _HEADER.format(name=name, words=shlex.join(installer) or PYTHON)
 
 
 @cache
 def carried_archive() -> bytes:
-    """The archive of :func:`carried_modules`."""
     return _zip(carried_modules())
 
 
 @cache
 def carried_modules() -> dict[str, bytes]:
-    """What a package needs to install and uninstall itself: members of an archive Python runs."""
+    """The modules of the installer, as members of an archive that Python runs."""
     names = [f"pytest_ascendcache/{name}.py" for name in _CARRIED]
     return {
         "__main__.py": _MAIN.encode(),

@@ -1,11 +1,10 @@
-"""The rules of behaviour of static kernel compilation, gathered. See ``reference.policies``."""
+"""All policies of static kernel compilation in one object. See ``reference.policies``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from pytest_ascendcache.reference.static_kernel.compilation import StaticKernelPolicy
-from pytest_ascendcache.reference.static_kernel.options import OpCompilerOptionPolicy
 from pytest_ascendcache.reference.static_kernel.package import PackagePolicy
 from pytest_ascendcache.reference.static_kernel.registry import RegistryPolicy
 from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
@@ -13,9 +12,8 @@ from pytest_ascendcache.reference.static_kernel.selection import SelectionPolicy
 
 @dataclass(frozen=True)
 class StaticKernelPolicies:
-    """One decision-maker for each kind of decision."""
+    """One policy for each kind of decision."""
 
-    options: OpCompilerOptionPolicy = field(default_factory=OpCompilerOptionPolicy)
     compilation: StaticKernelPolicy = field(default_factory=StaticKernelPolicy)
     packages: PackagePolicy = field(default_factory=PackagePolicy)
     registry: RegistryPolicy = field(default_factory=RegistryPolicy)

@@ -1,4 +1,4 @@
-"""Compiling in several processes."""
+"""Compiling kernels in several processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class _Work:
-    """What every worker has from its parent by being forked from it."""
+    """The workers' input, which they inherit by being forked."""
 
     policy: StaticKernelPolicy
     jobs: Sequence[Job]
@@ -34,10 +34,10 @@ def compile_all(
     tuning: Mapping[str, Mapping[str, int]],
     processes: int,
 ) -> Iterator[tuple[Job, bytes | str]]:
-    """Objects, or the reason why there is none, in the order of the jobs.
+    """Compile all jobs. Yields each job with its object, or with the reason of its failure.
 
     Raises:
-        OpCompilerError: where a process that compiles was killed.
+        OpCompilerError: if a worker was killed.
     """
     _Work.policy, _Work.jobs, _Work.soc, _Work.tuning = policy, jobs, soc, tuning
     pool = ProcessPoolExecutor(
@@ -54,7 +54,7 @@ def compile_all(
             "try again with fewer (-j)."
         ) from None
     except BaseException:
-        # Whatever they are at, nobody is waiting for it any more.
+        # Nobody waits for the workers' results any more.
         for worker in multiprocessing.active_children():
             worker.kill()
         raise
@@ -63,7 +63,7 @@ def compile_all(
 
 
 def _begin(parent: int) -> None:
-    """In a worker: end with the parent, and leave being stopped to it."""
+    """Prepare a worker: it ignores signals that stop the command, and dies with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):

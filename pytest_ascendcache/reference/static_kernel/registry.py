@@ -6,13 +6,13 @@
 ``config/<soc>/binary_info_config``   ``.json``: the index every process reads
 ====================================  =========================================================
 
-A package is installed when its directory stands under its name, whole, by one rename. Everything
-else follows from the directories: a process that changes any makes list and index of them, and
-looks again until both say what is there. So of two nodes the last one to write sees what both have
-done, and what a killed one left undone the next one does. An index names a package last and lets
-go of it first. A lock, where it holds, has processes take turns, so that nobody reads an index of
-another moment; nothing else rests on it. CANN's installers are waited for on the same node.
-Source: facts ``static-kernel`` sections 3.2 and 3.3.
+A package is installed once a single rename has given its complete directory its name. List and
+index are derived from the directories: a process that changes any directory rewrites both, and
+looks again until they match the directories. So the last of two nodes to write sees the changes of
+both, and the next process completes what a killed one left undone. A package enters the index last
+and leaves it first. A lock makes processes take turns where locks work, so that no process reads an
+outdated index; nothing else depends on it. On its own node, the installer waits for CANN's
+installers. Source: facts ``static-kernel`` sections 3.2 and 3.3.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from pytest_ascendcache.reference.static_kernel.neighbours import kept_out
 AI_CORE = Path("static_kernel/ai_core")
 LOCK_NAME = ".static_kernel.lock"
 PATIENCE = 120.0
-"""Seconds an installer waits for others that install."""
+"""Seconds that an installer waits for other installers."""
 _OVERTAKEN = (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST, errno.ESTALE)
-"""What a name says that another node has changed meanwhile."""
+"""The errors of an operation whose path another node has changed in the meantime."""
 
 Done = TypeVar("Done")
 
@@ -44,20 +44,20 @@ class RegistryPolicy(InstalledPolicy):
     """Installs and removes packages. ``opp`` is the operator package's directory."""
 
     def install(self, fs: Fs, opp: Path, package: Package, holder: Holder | None = None) -> bool:
-        """Install a package, in place of one of the same name; whether anything had to be done.
+        """Install a package, replacing one of the same name. Returns False if it was installed.
 
-        ``holder`` is the process it is installed for, beside those it is held by already.
+        ``holder`` is the process it is installed for, in addition to its present holders.
 
         Raises:
-            OSError: where it cannot be; then nothing of it is installed.
-            RegistryError: where something that is no package has its name.
+            OSError: if the installation fails; then nothing of the package is installed.
+            RegistryError: if something that is not one of our packages has its name.
         """
         with self.turn(fs, opp) as ai_core:
             self.clean(fs, ai_core)
             return self.tried_again(lambda: self.put(fs, ai_core, package, holder))
 
     def put(self, fs: Fs, ai_core: Path, package: Package, holder: Holder | None) -> bool:
-        """Install a package unless another node is quicker; whether anything had to be done."""
+        """One attempt of :meth:`install`. Returns False if the package is already installed."""
         place = ai_core / package.manifest.name
         names = self.settle(fs, ai_core)
         holders = {*self.holders(fs, place), *([holder] if holder else [])}
@@ -76,16 +76,16 @@ class RegistryPolicy(InstalledPolicy):
         return True
 
     def put_in_place(self, fs: Fs, ai_core: Path, staged: Path, name: str) -> None:
-        """Have a staged package be what has its name."""
+        """Give a staged package its name, and remove the package that had that name before."""
         if (ai_core / name).is_dir():
-            self.remove(fs, ai_core, name, force=True)  # its holders hold the staged one
+            self.remove(fs, ai_core, name, force=True)  # the staged one has its holders' leases
         fs.replace("install.rename", staged, ai_core / name)
         fs.sync_directory("install.sync", ai_core)
 
     def give_up(
         self, fs: Fs, ai_core: Path, staged: Path, name: str, holder: Holder | None
     ) -> None:
-        """After a failed install: nothing of it stays; what it replaces does if untouched."""
+        """Undo a failed install. The package it was to replace stays if it is still in place."""
         if staged.exists():
             self.delete(fs, staged)
         else:
@@ -95,11 +95,13 @@ class RegistryPolicy(InstalledPolicy):
     def uninstall(
         self, fs: Fs, opp: Path, name: str, holder: Holder | None = None, force: bool = False
     ) -> tuple[bool, frozenset[Holder]]:
-        """Remove the package of exactly this name; whether it was installed, and who but
-        ``holder`` holds it, so that it stays. With ``force`` it goes all the same.
+        """Remove the package of exactly this name, unless others than ``holder`` hold it.
+
+        Returns whether it was installed, and the other holders, for whom it stays installed.
+        ``force`` removes it although it has other holders.
 
         Raises:
-            OSError: where it cannot be.
+            OSError: if it cannot be removed.
         """
 
         def attempt() -> tuple[bool, frozenset[Holder]]:
@@ -119,7 +121,7 @@ class RegistryPolicy(InstalledPolicy):
             return self.tried_again(attempt)
 
     def uninstall_all(self, fs: Fs, opp: Path) -> list[str]:
-        """Remove every package, also those that other processes hold; their names."""
+        """Remove every package, even if other processes hold it. Returns the removed names."""
 
         def attempt() -> list[str]:
             names = self.settle(fs, ai_core)
@@ -134,10 +136,10 @@ class RegistryPolicy(InstalledPolicy):
             return self.tried_again(attempt)
 
     def tried_again(self, attempt: Callable[[], Done]) -> Done:
-        """What becomes of it, begun anew where another node has changed what it found.
+        """Run ``attempt``, and repeat it if another node has changed the files in the meantime.
 
         Raises:
-            OSError: for any other reason, or where that does not end.
+            OSError: for any other reason, or if other nodes keep changing the files.
         """
         for _ in range(ATTEMPTS):
             try:
@@ -148,10 +150,10 @@ class RegistryPolicy(InstalledPolicy):
         return attempt()
 
     def refuse_foreign(self, directory: Path) -> None:
-        """Leave alone what another installer, or a person, has put there.
+        """Refuse to touch what another installer or a user has put there.
 
         Raises:
-            RegistryError: where there is such a thing.
+            RegistryError: if the path exists and is not one of our packages.
         """
         if (directory.exists() or directory.is_symlink()) and not self.is_ours(directory):
             raise RegistryError(f"[{directory}] is in the way: this installer did not make it")
@@ -164,8 +166,11 @@ class RegistryPolicy(InstalledPolicy):
         leaver: Holder | None = None,
         force: bool = False,
     ) -> frozenset[Holder]:
-        """Take a package out of list and index, then away. Who but ``leaver`` has come to hold it
-        meanwhile, so that it is back; with ``force`` nobody is asked."""
+        """Remove a package from list and index, then its directory.
+
+        Returns the processes other than ``leaver`` that have come to hold it in the meantime; for
+        them the package is put back. With ``force`` holders do not matter.
+        """
         self.write(fs, ai_core, [each for each in self.names(fs, ai_core) if each != name])
         hidden = self.hide(fs, ai_core / name)
         left = frozenset() if force else self.holders(fs, hidden) - {leaver}
@@ -176,12 +181,12 @@ class RegistryPolicy(InstalledPolicy):
             except OSError as error:
                 if error.errno not in _OVERTAKEN:
                     raise
-                self.hold(fs, ai_core / name, left)  # it was installed anew
+                self.hold(fs, ai_core / name, left)  # another process has installed it again
         self.delete(fs, hidden)
         return left
 
     def hide(self, fs: Fs, directory: Path) -> Path:
-        """Take a package's name away at once; what has become of its directory."""
+        """Rename a package's directory to a temporary name. Returns the new path."""
         hidden = fs.temporary_path(directory)
         fs.replace("uninstall.rename", directory, hidden)
         fs.sync_directory("uninstall.sync", directory.parent)
@@ -189,8 +194,10 @@ class RegistryPolicy(InstalledPolicy):
 
     @contextlib.contextmanager
     def turn(self, fs: Fs, opp: Path) -> Iterator[Path]:
-        """Where packages are, alone with them as far as locks hold. Nothing that is empty is left,
-        nor the lock itself."""
+        """Hold the packages' directory for one change, as far as locks work. Yields its path.
+
+        Afterwards empty directories and the lock file are removed.
+        """
         with contextlib.ExitStack() as held:
             with contextlib.suppress(LockUnavailable):
                 held.enter_context(fs.lock("install.lock", opp / LOCK_NAME, PATIENCE))
@@ -206,10 +213,10 @@ class RegistryPolicy(InstalledPolicy):
                     fs.remove("install.unlock", opp / LOCK_NAME)
 
     def directory(self, opp: Path) -> Path:
-        """Where packages are.
+        """The directory of all packages.
 
         Raises:
-            RegistryError: where a link stands in the way.
+            RegistryError: if it or one of its parents below ``opp`` is a symbolic link.
         """
         for path in (opp / "static_kernel", opp / AI_CORE, opp / AI_CORE / "config"):
             if path.is_symlink():
@@ -217,7 +224,7 @@ class RegistryPolicy(InstalledPolicy):
         return opp / AI_CORE
 
     def stage(self, fs: Fs, ai_core: Path, package: Package, holders: Iterable[Holder]) -> Path:
-        """A copy of the package beside its place, every byte of it on the disk."""
+        """Write the package to a temporary directory next to its place, synced to disk."""
         staged = fs.temporary_path(ai_core / package.manifest.name)
         leases = {f"{LEASES}/{holder.name}": b"" for holder in holders}
         files = {**package.files, MANIFEST: package.manifest.to_bytes(), **leases}
@@ -232,13 +239,13 @@ class RegistryPolicy(InstalledPolicy):
                 fs.sync_directory("install.sync", directory)
         return staged
 
-    # Getting rid of things.
+    # Removing directories.
 
     def sweep(self, fs: Fs, opp: Path) -> None:
-        """Remove directories that are empty."""
+        """Remove the empty directories of the packages' tree."""
         config = opp / AI_CORE / "config"
         socs = [Path(entry.path) for entry in fs.entries("install.list", config)]
         for path in (*socs, config, opp / AI_CORE, opp / "static_kernel"):
-            with contextlib.suppress(OSError):  # not empty, or not there
+            with contextlib.suppress(OSError):  # not empty, or missing
                 if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
                     fs.remove_directory("install.sweep", path)

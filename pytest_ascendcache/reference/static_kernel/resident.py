@@ -1,9 +1,9 @@
-"""Packages whose code is loaded here: a fork starts them, not ``sh``, ``sha256sum`` and Python.
+"""Running packages in a fork instead of with ``sh``, ``sha256sum`` and a new Python.
 
-A ``.run`` file and an ``uninstall.sh`` end in a Python that reads the installer from an archive.
-Where every byte that decides what they do is what this process has loaded (shell header, digest,
-every module of the archive and no other), a fork of this process does the same in a tenth of the
-time. Any other file is for its caller to execute, as packages are everywhere else.
+A ``.run`` file or ``uninstall.sh`` ends up in a Python that loads the installer from an archive.
+If everything that decides what it does is what this process has loaded (shell header, digest, all
+modules of the archive and no others), a fork of this process does the same in a tenth of the
+time. Callers execute any other file as usual.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from pytest_ascendcache.reference.static_kernel.package import (
 Installer = Callable[[Sequence[str], Mapping[str, str]], int]
 
 LOADED: dict[tuple[str, ...], Installer] = {(): installer.run}
-"""Installers of this process, by the words that start them; no words are a package's own."""
+"""The installers in this process, by the command that starts them. The empty command is a
+package's own installer."""
 
 _BEGINNING = re.compile(
     rb"#!/bin/sh\nif sha256=(?P<digest>[0-9a-f]{64}); then\n"
@@ -47,23 +48,23 @@ _SCRIPT = re.compile(rb'exec (?P<words>[^\n]*) "\$directory/')
 
 @dataclass(frozen=True)
 class Resident:
-    """What a package would start: an installer's words (none: its own), and its arguments."""
+    """What a package would start: an installer's command (empty: its own), and its arguments."""
 
     words: tuple[str, ...]
     arguments: tuple[str, ...]
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line of :func:`start`."""
+        """The arguments of :func:`start`."""
         return (json.dumps(self.words), *self.arguments)
 
     def run(self, environ: Mapping[str, str]) -> int:
-        """Be that installer, in a process of its own."""
+        """Run the installer in this process, which should be a fork."""
         return start(self.command, environ)
 
 
 def resident(command: Sequence[str], environ: Mapping[str, str]) -> Resident | None:
-    """What a command starts, where that is an installer this code knows every byte of.
+    """The installer that a command starts, or ``None`` if this process has not loaded its code.
 
     ``command`` is the absolute path of a package or of its ``uninstall.sh``, then arguments.
     """
@@ -71,7 +72,7 @@ def resident(command: Sequence[str], environ: Mapping[str, str]) -> Resident | N
     if not Path(path).is_absolute() or not os.access(path, os.R_OK | os.X_OK):
         return None
     if shlex.quote(path) != path:
-        return None  # what a shell makes of such a name, a shell has to say
+        return None  # the shell might interpret the name
     script = path.endswith("/uninstall.sh")
     try:
         words = _words_of_script(Path(path)) if script else _words_of_package(Path(path))
@@ -85,28 +86,31 @@ def resident(command: Sequence[str], environ: Mapping[str, str]) -> Resident | N
 
 
 def start(argv: Sequence[str], environ: Mapping[str, str]) -> int:
-    """A program of the fork server: an installer by its words, as JSON, and its arguments."""
+    """A program of the fork server: runs an installer.
+
+    ``argv`` is the command in :data:`LOADED` as JSON, then the installer's arguments.
+    """
     words, *arguments = argv
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up as on Ctrl-C
     return LOADED[tuple(json.loads(words))](arguments, environ)
 
 
 def _words_of_package(path: Path) -> tuple[str, ...] | None:
-    """The words a ``.run`` file starts its installer with, unless it is not all as it should be."""
+    """The command that a ``.run`` file starts its installer with, or ``None`` if it differs."""
     data = path.read_bytes()
-    found = _BEGINNING.match(data[:_LONGEST_HEADER])
-    if found is None:
+    match = _BEGINNING.match(data[:_LONGEST_HEADER])
+    if match is None:
         return None
-    words = tuple(shlex.split(found["words"].decode()))
-    expected = header(found["name"].decode(), words).encode()
-    digest = hashlib.sha256(memoryview(data)[found.start("header") :]).hexdigest()
-    if found["header"] != expected or found["digest"].decode() != digest:
+    words = tuple(shlex.split(match["words"].decode()))
+    expected = header(match["name"].decode(), words).encode()
+    digest = hashlib.sha256(memoryview(data)[match.start("header") :]).hexdigest()
+    if match["header"] != expected or match["digest"].decode() != digest:
         return None
     return words if _carries_what_is_loaded(path) else None
 
 
 def _carries_what_is_loaded(path: Path) -> bool:
-    """Whether Python would find in an archive the modules of this process, and no others."""
+    """Whether the modules in an archive are exactly those of this process."""
     carried = carried_modules()
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
@@ -119,11 +123,11 @@ def _carries_what_is_loaded(path: Path) -> bool:
 
 
 def _words_of_script(path: Path) -> tuple[str, ...] | None:
-    """The same of the ``uninstall.sh`` of an installed package."""
+    """The command that an ``uninstall.sh`` starts its installer with, or ``None`` if it differs."""
     text = path.read_bytes()
-    found = _SCRIPT.search(text)
-    if found is None or os.path.normpath(path) != str(path):
+    match = _SCRIPT.search(text)
+    if match is None or os.path.normpath(path) != str(path):
         return None
-    words = tuple(shlex.split(found["words"].decode()))
-    whole = PackagePolicy().uninstall_script(words, path.name) == text
-    return words if whole and path.with_name(CARRIED).read_bytes() == carried_archive() else None
+    words = tuple(shlex.split(match["words"].decode()))
+    same = PackagePolicy().uninstall_script(words, path.name) == text
+    return words if same and path.with_name(CARRIED).read_bytes() == carried_archive() else None

@@ -1,4 +1,4 @@
-"""Reselection: the installed static kernel of an operator, if there is one.
+"""Reselection: finding an operator's installed static kernel.
 
 Source: facts ``static-kernel`` sections 2.5 and 3.2 (the reader side).
 """
@@ -24,7 +24,7 @@ from pytest_ascendcache.reference.static_kernel.soc import short_name
 
 @dataclass(frozen=True)
 class InstalledKernel:
-    """A kernel that was found installed, its object checked against its digest."""
+    """An installed kernel whose object has the digest in its metadata."""
 
     path: Path
     object: bytes
@@ -33,18 +33,18 @@ class InstalledKernel:
 
 
 Installed = Mapping[tuple[str, str], Mapping[str, Any]]
-"""Index entries by operator type and simplified key."""
+"""The index entries of installed kernels by operator type and simplified key."""
 
 
 class SelectionPolicy:
-    """Reads the index of installed kernels, and trusts nothing it names before it was checked."""
+    """Reads the index of installed kernels, and verifies every kernel before it is used."""
 
     def read_index(self, fs: Fs, opp: Path, soc: str) -> Installed:
-        """What is installed for a SoC; nothing where the index is missing or cannot be read."""
+        """The kernels installed for a SoC. Empty if the index is missing or unreadable."""
         path = opp / AI_CORE / "config" / short_name(soc) / INDEX_NAME
         try:
             index = entries_by_key(parse(fs.read("select.index", path)))
-            # As with any other reader, its access time says that it was read.
+            # ``Fs.read`` leaves the access time alone, but here it has to show the read.
             with contextlib.suppress(OSError):
                 fs.renew_access_time("select.read", path)
             return index
@@ -54,7 +54,7 @@ class SelectionPolicy:
     def find(
         self, fs: Fs, opp: Path, installed: Installed, info: OperatorInfo, deterministic: bool
     ) -> InstalledKernel | None:
-        """The kernel of an operator, or ``None`` where there is none, or a damaged one."""
+        """The installed kernel of an operator, or ``None`` if it is missing or damaged."""
         try:
             key = simplified_key(info, deterministic)
         except OpInfoError:
@@ -63,7 +63,7 @@ class SelectionPolicy:
         return None if entry is None else self.load(fs, opp, entry)
 
     def load(self, fs: Fs, opp: Path, entry: Mapping[str, Any]) -> InstalledKernel | None:
-        """The kernel an entry of the index names, once it is known to be whole."""
+        """The kernel of an index entry, or ``None`` if it is missing or damaged."""
         try:
             path = opp / AI_CORE / checked_path(entry["binPath"])
             if self.leads_away(path, opp / AI_CORE):
@@ -80,10 +80,10 @@ class SelectionPolicy:
         return InstalledKernel(path, data, symbol, entry["binPath"].split("/", 1)[0])
 
     def digest_matches(self, data: bytes, digest: object) -> bool:
-        """Whether the object is the one the metadata was written for."""
+        """Whether the object has the digest that the metadata records."""
         return digest == hashlib.sha256(data).hexdigest()
 
     def leads_away(self, path: Path, ai_core: Path) -> bool:
-        """Whether a link stands between a kernel and the directory of packages."""
+        """Whether a directory between the packages' directory and the kernel is a symbolic link."""
         between = path.parents[: len(path.parts) - len(ai_core.parts) - 1]
         return any(each.is_symlink() for each in between)

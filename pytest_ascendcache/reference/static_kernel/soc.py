@@ -1,4 +1,4 @@
-"""SoC names of static kernels: ``--soc_version``, and the short name kernels are filed under.
+"""SoC names of static kernels: ``--soc_version``, and the short name of the kernels' directory.
 
 Source: facts ``static-kernel`` section 2.4.
 """
@@ -17,20 +17,20 @@ _FAMILIES = (
 
 
 def soc_names() -> tuple[str, ...]:
-    """Every SoC there are kernels for, as CANN spells it."""
-    # Not at import: it loads every operator's definition, which a mere installer does not need.
+    """All SoCs with kernels, in CANN's spelling."""
+    # Importing this loads every operator's definition, which an installer does not need.
     from pytest_ascendcache.reference.kernels.objects import SOCS
 
     return tuple(SOCS)
 
 
 def full_name(name: str) -> str | None:
-    """The SoC as CANN spells it, whatever the case; ``None`` for an unknown one."""
+    """The SoC's name in CANN's spelling, or ``None`` if it is unknown. The case does not matter."""
     return {each.lower(): each for each in soc_names()}.get(name.lower())
 
 
 def short_name(name: str) -> str:
-    """The directory of a SoC's kernels and index."""
+    """The name of the directory of a SoC's kernels and index."""
     for pattern, family in _FAMILIES:
         if re.fullmatch(pattern, name):
             return family

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_ascendcache.caches.akg_kernel import rewrite
+from pytest_ascendcache.caches.entry import rewrite
 from pytest_ascendcache.conformance.kit.mindspore_stories import HANGS, ONE, last_words
 from pytest_ascendcache.conformance.kit.vocabulary import rule
 from pytest_ascendcache.contract.harm import Harm

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_ascendcache.caches import AkgKernel, segments_of
-from pytest_ascendcache.caches.akg_kernel import SUFFIXES, rewrite
-from pytest_ascendcache.caches.entry import sha256
+from pytest_ascendcache.caches.akg_kernel import SUFFIXES
+from pytest_ascendcache.caches.entry import rewrite, sha256
 from pytest_ascendcache.conformance.kit.mindspore_stories import (
     ANY_FILE,
     KERNELS,

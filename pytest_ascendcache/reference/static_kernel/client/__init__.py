@@ -1,4 +1,4 @@
-"""The client of static kernels, as the document writes it.
+"""The client of static kernels, with the document's interface.
 
 ::
 
@@ -12,9 +12,9 @@
     opt_model = torchair.compile(model, backend=npu_backend)
     outputs = opt_model()
 
-A model is a :class:`~pytest_ascendcache.operators.network.Network` or the path of a network file;
-the first call makes and installs its static kernels, which go when the process ends.
-Source: document K.
+A model is a :class:`~pytest_ascendcache.operators.network.Network` or the path of a network file.
+Its first call compiles and installs its static kernels, which are uninstalled when the process
+ends. Source: document K.
 """
 
 from pytest_ascendcache.reference.static_kernel.client.api import (

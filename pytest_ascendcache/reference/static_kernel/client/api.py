@@ -1,4 +1,4 @@
-"""What a user's script calls: backends and compiled models."""
+"""The interface for users' scripts: backends and compiled models."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ from pytest_ascendcache.reference.static_kernel.client.session import Session
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _profiling = [Profiling()]
-"""The profilers that are on, the outermost first."""
+"""The active profilers, the outermost first."""
 
 
 class CompiledModel:
-    """A network that is run by a backend. Its static kernels are made at the first call that
-    succeeds."""
+    """A network that a backend runs. The first successful call makes its static kernels."""
 
     def __init__(self, network: Network, config: CompilerConfig, session: Session) -> None:
         self._network = network
@@ -35,40 +34,40 @@ class CompiledModel:
         self._kernels: Any = None
 
     def __call__(self) -> Any:
-        """The network's outputs by name.
+        """Run the network. Returns its outputs by name.
 
         Raises:
-            StaticKernelError: where its static kernels cannot be had; the next call tries again.
+            StaticKernelError: if its static kernels cannot be made; the next call tries again.
         """
         if self._kernels is None:
-            # One that static kernels exclude stays on within another one.
+            # If any of several nested profilers is incompatible with static kernels, use that one.
             profiling = min(_profiling, key=lambda each: (not each.record_op_args, each.skip_first))
             self._kernels = self._session.kernels(self._network, self._config, profiling)
         return self._session.execute(self._network, self._kernels)
 
 
 class NpuBackend:
-    """Compiles models as it was configured."""
+    """Compiles models with one configuration."""
 
     def __init__(self, config: CompilerConfig, session: Session) -> None:
         self._config = config
         self._session = session
 
     def __call__(self, model: Network | str | os.PathLike[str]) -> CompiledModel:
-        """A model to be called.
+        """Compile a model.
 
         Raises:
-            NetworkError: for a network file that cannot be used.
+            NetworkError: if a network file cannot be used.
         """
         network = model if isinstance(model, Network) else read_network(Path(model))
         return CompiledModel(network, self._config, self._session)
 
 
 def get_npu_backend(*, compiler_config: CompilerConfig | None = None) -> NpuBackend:
-    """A backend for a configuration, which is taken as it is now.
+    """A backend with a configuration, of which it takes a copy.
 
     Raises:
-        StaticKernelError: for a mode there is not, or in which static kernels have no effect.
+        StaticKernelError: for an unknown mode, or one in which static kernels have no effect.
     """
     config = copy.deepcopy(compiler_config or CompilerConfig())
     session = _session()
@@ -77,13 +76,13 @@ def get_npu_backend(*, compiler_config: CompilerConfig | None = None) -> NpuBack
 
 
 def compile(model: Network | str | os.PathLike[str], *, backend: NpuBackend) -> CompiledModel:
-    """Stands for ``torch.compile``."""
+    """The equivalent of ``torch.compile``."""
     return backend(model)
 
 
 @contextmanager
 def profile(*, record_op_args: bool = False, skip_first: int = 0) -> Iterator[None]:
-    """Stands for a profiler: what is called within is called while it is on."""
+    """The equivalent of a profiler that is active within the ``with`` block."""
     _profiling.append(Profiling(record_op_args, skip_first))
     try:
         yield
@@ -93,7 +92,7 @@ def profile(*, record_op_args: bool = False, skip_first: int = 0) -> Iterator[No
 
 @lru_cache(maxsize=1)
 def _session() -> Session:
-    """The one session of this process; it ends with it, also by a signal."""
+    """The session of this process. It is closed when the process ends, also by a signal."""
     from pytest_ascendcache.reference.policies import Policies
 
     session = Session(Policies(), os.environ, script_directory())
@@ -103,15 +102,15 @@ def _session() -> Session:
 
 
 def script_directory() -> Path:
-    """The directory of the script that runs, or the working directory where there is none."""
+    """The directory of the running script, or the working directory if there is none."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return Path(script).absolute().parent if script else Path.cwd()
 
 
 def end_by_signals() -> None:
-    """Have the process end by itself when it is told to, so that what it installed is removed.
+    """Turn signals that end the process into a normal exit, so that packages are uninstalled.
 
-    A handler the user has set is left alone, and its end is the user's business.
+    Handlers that the user has set are left alone.
     """
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
@@ -120,7 +119,7 @@ def end_by_signals() -> None:
 
 
 def close_undisturbed(session: Session) -> None:
-    """Close a session; a signal that comes only now must not keep it from cleaning up."""
+    """Close a session, ignoring signals that would interrupt the clean-up."""
     if threading.current_thread() is threading.main_thread():
         for number in _ENDING:
             if signal.getsignal(number) is _end:
@@ -129,7 +128,7 @@ def close_undisturbed(session: Session) -> None:
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:
-    # Once is enough: what is being removed now must not be cut short by asking again.
+    # A second signal must not interrupt the clean-up.
     for each in _ENDING:
         signal.signal(each, signal.SIG_IGN)
     raise SystemExit(128 + number)

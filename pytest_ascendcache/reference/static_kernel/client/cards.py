@@ -1,65 +1,67 @@
-"""The cards of a run keep together: they say what they have, and hear when all have said it.
+"""Synchronising the cards of a job: each sends its news, and receives the news of all.
 
-Each card keeps one line to rank 0 for as long as the run lasts, so a card that dies is noticed at
-once, by name. Rank 0 has no thread for it: it listens whenever it waits for
-something. Every wait has a bound.
+Each card keeps a connection to rank 0 for the whole run, so a card that dies is noticed at once.
+Rank 0 has no thread for that: it listens whenever it waits for something. Every wait is bounded.
 """
 
 from __future__ import annotations
 
 import socket
 import time
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
 from pytest_ascendcache.reference.meeting import Hub, Line, Message, connect, listen, poll
 from pytest_ascendcache.reference.static_kernel.client.errors import CardsError
 from pytest_ascendcache.reference.static_kernel.client.world import LOCAL_WORLD_SIZE, World
 
 MEETING = 180.0
-"""Seconds the cards wait for each other before anybody compiles. Source: facts section 4.2."""
+"""Seconds that the cards wait for each other before they compile. Source: facts section 4.2."""
 
 COMPILING = 1800.0
-"""Seconds they wait for the first card to have compiled and installed."""
+"""Seconds that they wait for the first card to compile and install."""
 
 _GRACE = 5.0
-"""True seconds rank 0 may take to say that a card is late."""
+"""Real seconds that rank 0 may take to report that a card is late."""
 
 
-class Cards(Protocol):
-    """One card's line to the others."""
+class Cards:
+    """A card's connection to the other cards. This base class serves a job of a single card."""
 
-    def exchange(self, news: Message, seconds: float, /) -> list[Message]:
-        """Everybody's news by rank, once all have given theirs.
+    def exchange(self, news: Message, seconds: float) -> list[Message]:
+        """Send this card's news, and wait for those of all. Returns them by rank.
 
         Raises:
-            CardsError: where one does not within ``seconds``, or is no more; by name.
+            CardsError: naming a card that sends none within ``seconds``, or that has ended.
         """
+        del seconds
+        return [news]
 
     def wait(self, descriptor: int) -> None:
-        """Wait until a descriptor can be read, and listen to the others meanwhile.
+        """Wait until a descriptor is readable, and listen to the other cards meanwhile.
 
         Raises:
-            CardsError: where the others cannot go on.
+            CardsError: if the other cards cannot go on.
         """
+        poll([descriptor], None)
 
     def fail(self, reason: str) -> None:
-        """Tell the others that this card cannot go on, and leave."""
+        """Tell the other cards that this one cannot go on, and leave them."""
 
     def close(self) -> None:
-        """Leave in peace."""
+        """Leave the other cards when the work is done."""
 
 
 class CardsPolicy:
-    """How cards meet."""
+    """Decides how cards meet, how long they wait, and which errors they report."""
 
     def open(self, world: World, local_size: str) -> Cards:
-        """Take part; ``local_size`` is this card's ``LOCAL_WORLD_SIZE``, as it is.
+        """Connect to the other cards. ``local_size`` is this card's raw ``LOCAL_WORLD_SIZE``.
 
         Raises:
-            CardsError: where the address cannot be used.
+            CardsError: if the address cannot be used.
         """
         if not world.several:
-            return Alone()
+            return Cards()
         hello = {"rank": world.rank, "size": world.size, "local": local_size}
         try:
             return Host(self, world, hello) if world.rank == 0 else Guest(self, world, hello)
@@ -71,11 +73,11 @@ class CardsPolicy:
             ) from None
 
     def agree(self, theirs: object, ours: object) -> bool:
-        """Whether what a card says of its surroundings goes with what rank 0 has."""
+        """Whether another card's setting is compatible with that of rank 0."""
         return theirs == ours
 
     def excuse(self, world: World, reason: str) -> None:
-        """Tell rank 0, once it listens, why a card that does not know its rank does not come."""
+        """Tell rank 0, once it listens, why a card that does not know its rank is missing."""
         deadline = time.monotonic() + self.patience(world, MEETING)
         connection = connect(world.host, world.port, deadline)
         if connection is not None:
@@ -84,39 +86,21 @@ class CardsPolicy:
             line.close()
 
     def patience(self, world: World, seconds: float) -> float:
-        """True seconds of a wait."""
+        """The real length of a wait in seconds."""
         return seconds * world.second
 
     def lost(self, rank: int) -> CardsError:
-        """The error for a card that is no more."""
-        return CardsError(f"rank[{rank}] ended before all cards were done; see what it said.")
+        """The error for a card that has ended."""
+        return CardsError(f"rank[{rank}] ended before all cards were done; see its output.")
 
     def late(self, ranks: list[int], seconds: float) -> CardsError:
-        """The error for cards that were waited for in vain."""
+        """The error for cards that did not arrive in time."""
         names = ", ".join(f"rank[{each}]" for each in ranks)
-        return CardsError(f"waited {seconds:g} s for {names}; check why they do not come.")
+        return CardsError(f"waited {seconds:g} s for {names}; check why they did not arrive.")
 
 
-class Alone:
-    """A card on its own."""
-
-    def exchange(self, news: Message, _: float) -> list[Message]:
-        """See :class:`Cards`."""
-        return [news]
-
-    def wait(self, descriptor: int) -> None:
-        """See :class:`Cards`."""
-        poll([descriptor], None)
-
-    def fail(self, reason: str) -> None:
-        """See :class:`Cards`."""
-
-    def close(self) -> None:
-        """See :class:`Cards`."""
-
-
-class Host:
-    """Rank 0: it hears all others."""
+class Host(Cards):
+    """Rank 0, to which all other cards connect."""
 
     def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
         self._policy = policy
@@ -131,7 +115,6 @@ class Host:
         self._reason: str | None = None
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
-        """See :class:`Cards`."""
         self._news[0] = news
         deadline = time.monotonic() + self._policy.patience(self._world, seconds)
         while missing := [each for each in range(self._world.size) if each not in self._news]:
@@ -146,62 +129,60 @@ class Host:
         return everybody
 
     def wait(self, descriptor: int) -> None:
-        """See :class:`Cards`."""
         while not self._listen(None, descriptor):
             pass
 
     def fail(self, reason: str) -> None:
-        """See :class:`Cards`; also those that come only now are told."""
+        """Tell all other cards, including those that connect only now."""
         if self._waited:
-            self._hub.close(_GRACE)  # nobody else has come for as long as any card waits
+            self._hub.close(_GRACE)  # the wait is over, so no other card will connect
             return
         self._reason = self._reason or reason
         if self._expected:
-            print(f"[ERROR] {reason} The cards that have not come yet will be told.", flush=True)
-        told: set[Line] = set()  # not descriptors: the next card gets one that was closed
+            print(f"[ERROR] {reason} Cards that connect later will be told.", flush=True)
+        informed: set[Line] = set()  # not descriptors, because a new connection may reuse one
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
         listening = True
         while listening:
             for line in self._hub.lines.values():
-                if line not in told:
+                if line not in informed:
                     line.send({"failed": self._reason})
-                    told.add(line)
+                    informed.add(line)
             if not self._expected:
                 break
             try:
                 listening = self._listen(deadline)
             except CardsError:
-                continue  # it is told the first reason
+                continue  # this card is sent the first reason too
         if not listening:
             print(f"[ERROR] {self._policy.late(self._absent, MEETING)}", flush=True)
         self._hub.close(_GRACE)
 
     def close(self) -> None:
-        """See :class:`Cards`."""
         self._hub.close()
 
     @property
     def _absent(self) -> list[int]:
-        """The cards that have neither come nor ended; of those that came without a rank it is not
-        known which they are."""
+        """The ranks that have neither connected nor ended. Cards that did not know their rank and
+        excused themselves are still among them."""
         known = self._gone | set(self._ranks.values())
         return [rank for rank in range(1, self._world.size) if rank not in known]
 
     @property
     def _expected(self) -> bool:
-        """Whether there are cards that have neither come nor ended."""
+        """Whether other cards may still connect."""
         return len(self._absent) > self._excused
 
     def _give_up(self, error: CardsError) -> NoReturn:
         if self._reason is None:
-            # What follows from it, such as cards that leave, is no reason to be told.
+            # Later errors, such as cards that leave, only follow from the first one.
             self._reason = str(error)
             self._hub.tell({"failed": self._reason})
         raise error
 
     def _listen(self, deadline: float | None, descriptor: int = -1) -> bool:
-        """Take in what comes; whether ``descriptor`` can be read, or without one whether anything
-        came before ``deadline``."""
+        """Handle the next messages. Returns whether ``descriptor`` is readable; without one,
+        whether anything arrived before ``deadline``."""
         more = (descriptor,) if descriptor >= 0 else ()
         ready = self._hub.ready(deadline, *more)
         for each in ready:
@@ -241,28 +222,24 @@ class Host:
     def _greet(self, descriptor: int, message: Message) -> None:
         rank = message["rank"]
         if rank not in range(1, self._world.size) or rank in self._ranks.values():
-            self._give_up(CardsError(f"two cards have RANK {rank}; give each one of its own."))
+            self._give_up(CardsError(f"two cards have RANK {rank}; give each card its own."))
         self._ranks[descriptor] = rank
         for name, field in (("WORLD_SIZE", "size"), (LOCAL_WORLD_SIZE, "local")):
-            if not self._policy.agree(message.get(field), self._hello[field]):
-                self._give_up(self._differ(name, rank, message.get(field), self._hello[field]))
-
-    def _differ(self, name: str, rank: int, theirs: object, ours: object) -> CardsError:
-        return CardsError(
-            f"{name} is {theirs!r} on rank[{rank}] and {ours!r} on rank[0]; set it alike on every "
-            "card."
-        )
+            theirs, ours = message.get(field), self._hello[field]
+            if not self._policy.agree(theirs, ours):
+                reason = f"{name} is {theirs!r} on rank[{rank}] and {ours!r} on rank[0]"
+                self._give_up(CardsError(f"{reason}; set it alike on every card."))
 
 
-class Guest:
-    """Every other card: it has one line, to rank 0."""
+class Guest(Cards):
+    """Every other card, which has one connection to rank 0."""
 
     def __init__(self, policy: CardsPolicy, world: World, hello: Message) -> None:
         self._policy = policy
         self._world = world
         self._line = Line(self._connect())
         self._line.send(hello)
-        self._heard: list[Message] = []
+        self._answers: list[Message] = []
 
     def _connect(self) -> socket.socket:
         deadline = time.monotonic() + self._policy.patience(self._world, MEETING)
@@ -272,19 +249,17 @@ class Guest:
         return connection
 
     def exchange(self, news: Message, seconds: float) -> list[Message]:
-        """See :class:`Cards`."""
         self._line.send({"news": news})
         patience = self._policy.patience(self._world, seconds)
         deadline = time.monotonic() + patience + _GRACE
-        while not self._heard:
+        while not self._answers:
             if not poll([self._line.connection.fileno()], deadline):
                 raise self._policy.late([0], seconds)
             self._hear()
-        everybody: list[Message] = self._heard.pop(0)["go"]
+        everybody: list[Message] = self._answers.pop(0)["go"]
         return everybody
 
     def wait(self, descriptor: int) -> None:
-        """See :class:`Cards`."""
         own = self._line.connection.fileno()
         while descriptor not in (ready := poll([own, descriptor], None)):
             if own in ready:
@@ -296,16 +271,14 @@ class Guest:
             if "failed" in message:
                 raise CardsError(str(message["failed"]))
             if "go" in message:
-                self._heard.append(message)
+                self._answers.append(message)
         if messages is None:
             raise self._policy.lost(0)
 
     def fail(self, reason: str) -> None:
-        """See :class:`Cards`."""
         self._line.send({"failed": reason})
         self._line.close()
 
     def close(self) -> None:
-        """See :class:`Cards`."""
         self._line.send({"bye": True})
         self._line.close()

@@ -1,6 +1,6 @@
-"""Command ``ascendcache-aclgraph``: run networks as captured graphs, with static kernels.
+"""The command ``ascendcache-aclgraph``: run networks as captured graphs, with static kernels.
 
-The document's script as a command: networks are files, and their outputs are printed.
+It is the document's script as a command: it reads networks from files and prints their outputs.
 """
 
 from __future__ import annotations
@@ -29,28 +29,27 @@ EXIT_SUCCESS, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 130
 
 
 def main() -> int:
-    """Entry point of the command."""
     return run(sys.argv[1:], os.environ)
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | None = None) -> int:
-    """Carry out one command line; the exit status is 0, or 1 with the reasons said.
+    """Carry out one command line. Returns 0, or 1 after printing the reasons.
 
-    A network whose static kernels cannot be had does not keep the next one from its own.
+    After a network whose static kernels cannot be made, the next one is tried.
     """
-    given = _parser().parse_args(argv)
+    options = _parser().parse_args(argv)
     end_by_signals()
-    script = given.networks[0].absolute().parent
+    script = options.networks[0].absolute().parent
     session = Session(policies or Policies(), environ, script, forks=True)
     status = EXIT_SUCCESS
     try:
-        for number, path in enumerate(given.networks):
+        for number, path in enumerate(options.networks):
             try:
-                _run_network(session, given, path, number)
+                _run_network(session, options, path, number)
             except (NetworkError, StaticKernelError) as error:
                 print(f"[ERROR] {path}: {error}", flush=True)
                 status = EXIT_FAILED
-                if isinstance(error, CardsError) or _ends_the_job(session, given, error):
+                if isinstance(error, CardsError) or _ends_the_job(session, options, error):
                     break
     except KeyboardInterrupt:
         print("[ERROR] interrupted.", flush=True)
@@ -60,35 +59,35 @@ def run(argv: Sequence[str], environ: Mapping[str, str], policies: Policies | No
     return status
 
 
-def _ends_the_job(session: Session, given: argparse.Namespace, error: Exception) -> bool:
-    """Whether other cards had to be told of an error: then this one cannot go on."""
+def _ends_the_job(session: Session, options: argparse.Namespace, error: Exception) -> bool:
+    """Tell the other cards of an error if they wait for this one. Returns whether they did."""
     waited_for = isinstance(error, NetworkError) or not session.has_met
-    return given.static_shape_kernel and waited_for and session.abandon(str(error))
+    return options.static_shape_kernel and waited_for and session.abandon(str(error))
 
 
-def _run_network(session: Session, given: argparse.Namespace, path: Path, number: int) -> None:
-    recorded = given.record_op_args and number >= given.profile_from
-    profiling = Profiling(recorded, given.skip_first)
-    outputs = session.run(read_network(path), _config(given), profiling)
+def _run_network(session: Session, options: argparse.Namespace, path: Path, number: int) -> None:
+    recorded = options.record_op_args and number >= options.profile_from
+    profiling = Profiling(recorded, options.skip_first)
+    outputs = session.run(read_network(path), _config(options), profiling)
     for name, value in outputs.items():
         print(f"{name}:  {value}", flush=True)
-    if given.outputs is not None:
-        _write(outputs, given.outputs / f"{number}.npz")
+    if options.outputs is not None:
+        _write(outputs, options.outputs / f"{number}.npz")
 
 
-def _config(given: argparse.Namespace) -> CompilerConfig:
+def _config(options: argparse.Namespace) -> CompilerConfig:
     config = CompilerConfig()
-    config.mode = given.mode
-    config.soc_version = given.soc_version
+    config.mode = options.mode
+    config.soc_version = options.soc_version
     aclgraph = config.experimental_config.aclgraph
-    aclgraph._aclnn_static_shape_kernel = given.static_shape_kernel
-    aclgraph._aclnn_static_shape_kernel_build_dir = given.build_dir
-    aclgraph.output_tree = given.output_tree
-    aclgraph.op_compiler = given.op_compiler
+    aclgraph._aclnn_static_shape_kernel = options.static_shape_kernel
+    aclgraph._aclnn_static_shape_kernel_build_dir = options.build_dir
+    aclgraph.output_tree = options.output_tree
+    aclgraph.op_compiler = options.op_compiler
     return config
 
 
-@functools.cache  # a forked run finds it made
+@functools.cache  # forked runs share the parser
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ascendcache-aclgraph",

@@ -1,8 +1,8 @@
-"""Configuration as the document has it.
+"""The configuration of the client.
 
-``config.mode``, ``config.experimental_config.aclgraph._aclnn_static_shape_kernel`` and
-``..._aclnn_static_shape_kernel_build_dir``; the rest is this reference's own. Source: document K,
-table 1; facts ``static-kernel`` section 5.
+The document defines ``config.mode`` and, in ``config.experimental_config.aclgraph``,
+``_aclnn_static_shape_kernel`` and ``_aclnn_static_shape_kernel_build_dir``. The other options exist
+only in this reference. Source: document K, table 1; facts ``static-kernel`` section 5.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, fields
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
 MAX_AUTOTUNE, REDUCE_OVERHEAD = MODES = ("max-autotune", "reduce-overhead")
-"""Values of ``config.mode``, the default first."""
+"""The values of ``config.mode``, the default first."""
 
 DOCUMENT, LATER = TREES = ("document", "later")
-"""Values of ``output_tree``: the document's folder names, or those of later versions."""
+"""The values of ``output_tree``: the document's folder names, or those of later versions."""
 
 
 class _Options:
-    """Options that are checked when they are set: an unknown name, or a value of another type."""
+    """Options that refuse an unknown name or a value of a wrong type when they are set."""
 
     def __setattr__(self, name: str, value: object) -> None:
         known = {each.name: str(each.type) for each in fields(self)}  # type: ignore[arg-type]
@@ -37,11 +37,11 @@ class _Options:
 
 @dataclass(eq=False)
 class AclGraphConfig(_Options):
-    """Options of captured graphs.
+    """The options of captured graphs.
 
-    ``_aclnn_static_shape_kernel_build_dir`` is where output goes; ``None`` and ``""`` mean the
-    directory of the script. ``output_tree`` is one of :data:`TREES`. ``op_compiler`` is the
-    command to compile with; by default ``op_compiler`` on PATH, else the embedded one.
+    ``_aclnn_static_shape_kernel_build_dir`` is the directory of all output; ``None`` and ``""``
+    mean the directory of the script. ``output_tree`` is one of :data:`TREES`. ``op_compiler`` is
+    the command that compiles; by default it is ``op_compiler`` on PATH, else the embedded one.
     """
 
     _aclnn_static_shape_kernel: bool = False
@@ -52,14 +52,14 @@ class AclGraphConfig(_Options):
 
 @dataclass(eq=False)
 class ExperimentalConfig(_Options):
-    """Options that may change."""
+    """Experimental options, as in the document."""
 
     aclgraph: AclGraphConfig = field(default_factory=AclGraphConfig)
 
 
 @dataclass(eq=False)
 class CompilerConfig(_Options):
-    """How graphs are run. ``soc_version`` stands for the product the card is."""
+    """How graphs are run. ``soc_version`` is the card's chip, which real clients detect."""
 
     mode: str = MAX_AUTOTUNE
     experimental_config: ExperimentalConfig = field(default_factory=ExperimentalConfig)
@@ -68,20 +68,20 @@ class CompilerConfig(_Options):
 
 @dataclass(frozen=True)
 class Profiling:
-    """What a profiler was asked for; ``skip_first`` counts steps before it begins."""
+    """The settings of a profiler. It begins after ``skip_first`` steps."""
 
     record_op_args: bool = False
     skip_first: int = 0
 
 
 class ConfigPolicy:
-    """Which configurations can be carried out."""
+    """Decides which configurations are supported."""
 
     def check(self, config: CompilerConfig, profiling: Profiling) -> None:
-        """See that static kernels can be had as configured.
+        """Check that a configuration is supported.
 
         Raises:
-            StaticKernelError: naming the option, its value, and what to set.
+            StaticKernelError: naming the option, its value, and the value to set.
         """
         self.mode(config)
         if not self.wants(config):
@@ -95,11 +95,10 @@ class ConfigPolicy:
         self.profiler(profiling)
 
     def wants(self, config: CompilerConfig) -> bool:
-        """Whether static kernels are asked for."""
         return config.experimental_config.aclgraph._aclnn_static_shape_kernel
 
     def mode(self, config: CompilerConfig) -> None:
-        """Static kernels are for one mode only."""
+        """Refuse an unknown mode, and static kernels in any but the mode they are for."""
         if config.mode not in MODES:
             raise StaticKernelError(f"mode is {config.mode!r}; set it to {' or '.join(MODES)}.")
         if self.wants(config) and config.mode != REDUCE_OVERHEAD:
@@ -109,7 +108,7 @@ class ConfigPolicy:
             )
 
     def product(self, soc: str) -> None:
-        """Only Atlas A2 and Atlas A3 have static kernels."""
+        """Refuse static kernels for chips other than those of Atlas A2 and Atlas A3."""
         from pytest_ascendcache.reference.kernels import SOCS
 
         supported = [each for each in SOCS if is_supported(each)]
@@ -120,7 +119,7 @@ class ConfigPolicy:
             )
 
     def profiler(self, profiling: Profiling) -> None:
-        """Operator statistics from the first step on are the dump's own."""
+        """Refuse a profiler that records operators from the first step on: the dump needs that."""
         if profiling.record_op_args and profiling.skip_first == 0:
             raise StaticKernelError(
                 "the profiler has record_op_args=True and skip_first=0, which does not go together "
@@ -130,5 +129,5 @@ class ConfigPolicy:
 
 
 def is_supported(soc: str) -> bool:
-    """Whether a SoC is one of Atlas A2 (``Ascend910B<n>``) or A3 (``Ascend910_93<nn>``)."""
+    """Whether a chip is that of an Atlas A2 (``Ascend910B<n>``) or A3 (``Ascend910_93<nn>``)."""
     return soc.startswith("Ascend910_93") or soc[:-1].startswith("Ascend910B")

@@ -1,4 +1,4 @@
-"""Operator information of a process: what it executed, in the folders of one compile.
+"""Dumping operator information: the operators that a process executed, one file each.
 
 Source: facts ``static-kernel`` sections 1.2, 1.3 and 2.2.
 """
@@ -28,33 +28,33 @@ NOT_TARGETS = frozenset(
         "ReduceSum",
     }
 )
-"""Types no static kernel is compiled for. Source: facts section 1.3."""
+"""Operator types without static kernels. Source: facts section 1.3."""
 
 Files = Mapping[str, bytes]
-"""File name -> content."""
+"""The contents of files by name."""
 
 
 class DumpPolicy:
-    """What is recorded, and which of it is compiled."""
+    """Decides which operators are recorded, and which of them are compiled."""
 
     def is_target(self, operator: OperatorSpec) -> bool:
-        """Whether static kernels are for this operator."""
+        """Whether a static kernel is compiled for this operator."""
         return operator.type not in NOT_TARGETS
 
     def records(self, operators: Iterable[OperatorSpec]) -> list[OperatorInfo]:
-        """What is recorded of operators: equal ones once."""
+        """The operators' information. Equal operators are recorded once."""
         return list(dict.fromkeys(OperatorInfo.of(each.named("")) for each in operators))
 
     def recorded(self, records: list[OperatorInfo]) -> list[OperatorInfo]:
-        """What the folder of all operators has."""
+        """The records for the folder of all operators."""
         return records
 
     def select(self, files: Files, done: Collection[str]) -> dict[str, bytes]:
-        """The files of operators that have no static kernel yet; ``done`` are digests."""
+        """The files of operators without a static kernel; ``done`` are the digests of others."""
         return {name: data for name, data in files.items() if digest(data) not in done}
 
     def gather(self, cards: Iterable[Files]) -> dict[str, bytes]:
-        """The files of several cards: equal ones once, different ones of one name all."""
+        """Merge the files of several cards: equal files once, and all that differ."""
         gathered: dict[str, bytes] = {}
         for files in cards:
             for name, data in files.items():
@@ -63,7 +63,7 @@ class DumpPolicy:
         return gathered
 
     def free(self, name: str, taken: Collection[str]) -> str:
-        """A name like this one that is not taken: ``<stem>_<n>.json``."""
+        """The name itself if it is not taken, else a free name ``<stem>_<n>.json``."""
         free, number = name, 0
         while free in taken:
             number += 1
@@ -72,7 +72,7 @@ class DumpPolicy:
 
 
 class Dump:
-    """The dumps of one process: numbers in file names go on from one to the next."""
+    """The dumps of one process. The numbers in file names continue from one dump to the next."""
 
     def __init__(self, policy: DumpPolicy, fs: Fs) -> None:
         self._policy = policy
@@ -80,7 +80,7 @@ class Dump:
         self._numbers: Counter[str] = Counter()
 
     def write(self, operators: Iterable[OperatorSpec], outputs: Outputs) -> dict[str, bytes]:
-        """Record operators in the folders of a compile; the target's files."""
+        """Record operators in the folders of a compile. Returns the files in the target folder."""
         records = self._policy.records(operators)
         targets = [each for each in records if self._policy.is_target(each.operator())]
         self._write(outputs.everything, "debug", self._policy.recorded(records))
@@ -92,7 +92,7 @@ class Dump:
     def _write(self, folder: Path, kind: str, records: list[OperatorInfo]) -> dict[str, bytes]:
         files: dict[str, bytes] = {}
         for record in records:
-            # Counters are of the folder's kind and of the whole process (facts section 1.2).
+            # There is one counter per kind of folder for the whole process (facts section 1.2).
             files[record.file_name(self._numbers[kind])] = opinfo_text(record).encode()
             self._numbers[kind] += 1
         if files:
@@ -100,7 +100,7 @@ class Dump:
         return files
 
     def write_files(self, folder: Path, files: Files) -> None:
-        """Write files into a folder that is made for them."""
+        """Create a folder and write files into it."""
         self._fs.make_directories("dump.mkdir", folder)
         for name, data in files.items():
             temporary = self._fs.write_temporary("dump", folder / name, data)
@@ -108,12 +108,12 @@ class Dump:
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
-    """The operator information in a folder; nothing where there is none."""
+    """The files with operator information in a folder; empty if it does not exist."""
     if not folder.is_dir():
         return {}
     return {path.name: path.read_bytes() for path in sorted(folder.glob("*.json"))}
 
 
 def digest(data: bytes) -> str:
-    """What tells one operator's information from another's."""
+    """The digest that identifies an operator's information."""
     return hashlib.sha256(data).hexdigest()

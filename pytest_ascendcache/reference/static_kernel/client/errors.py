@@ -1,11 +1,11 @@
-"""What goes wrong with static kernels."""
+"""The client's errors."""
 
 from __future__ import annotations
 
 
 class StaticKernelError(Exception):
-    """Static kernels cannot be had. One sentence: what is wrong, and what to set instead."""
+    """Static kernels cannot be made. The text says what is wrong, and what to set instead."""
 
 
 class CardsError(StaticKernelError):
-    """The cards cannot go on together: one of them failed, is missing, or does not fit."""
+    """The cards cannot go on together: one of them failed, is missing, or has other settings."""

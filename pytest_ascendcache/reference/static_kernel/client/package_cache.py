@@ -1,7 +1,7 @@
-"""Packages of earlier processes: the later tree's ``static_kernel_cache``.
+"""Reusing packages of earlier processes: the later tree's ``static_kernel_cache``.
 
-A package is used again for the same operators, chip and compiler, if it still has the digest it was
-recorded with; it is recorded once it was installed. Source: facts ``static-kernel`` section 6.
+A package is recorded after its installation. It is reused for the same operators, chip and
+compiler, if it still has the recorded digest. Source: facts ``static-kernel`` section 6.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ _FILE = "packages.json"
 
 
 class PackageCachePolicy:
-    """What is recorded of packages, and when one is used again. ``root`` is the output's root."""
+    """Decides when a package is reused. ``root`` is the directory of all output."""
 
     def key(self, operators: Iterable[str], soc: str, compiler: str) -> str:
-        """What a package depends on; ``operators`` are digests of their information."""
+        """A digest of what decides a package; ``operators`` are digests of their information."""
         return digest(json.dumps([sorted(operators), soc, compiler]).encode())
 
     def find(self, fs: Fs, root: Path, key: str) -> Path | None:
-        """The package of an earlier process, if there is one that is whole."""
-        found = self.recorded(fs, root).get(key, {})
+        """An earlier process's package for the key, or ``None`` if it is missing or damaged."""
+        record = self.recorded(fs, root).get(key, {})
         try:
-            package = Path(found["package"])
+            package = Path(record["package"])
             data = fs.read("packages.read", package)
-            return package if self.matches(data, found["sha256"]) else None
+            return package if self.matches(data, record["sha256"]) else None
         except (OSError, KeyError, TypeError):
             return None
 
     def matches(self, data: bytes, recorded: object) -> bool:
-        """Whether a package is what it was when it was recorded."""
+        """Whether a package has the recorded digest."""
         return hashlib.sha256(data).hexdigest() == recorded
 
     def recorded(self, fs: Fs, root: Path) -> dict[str, dict[str, str]]:
-        """Everything recorded; nothing where that cannot be read."""
+        """All records by key; empty if they cannot be read."""
         try:
             content = json.loads(fs.read("packages.index", root / DIRECTORY / _FILE))
         except (OSError, ValueError, RecursionError):
@@ -48,7 +48,7 @@ class PackageCachePolicy:
         return content if isinstance(content, dict) else {}
 
     def record(self, fs: Fs, root: Path, key: str, package: Path) -> None:
-        """Remember a package; where that cannot be, the next process compiles."""
+        """Record a package. If that fails, the next process compiles."""
         path = root / DIRECTORY / _FILE
         try:
             fs.make_directories("packages.mkdir", path.parent)

@@ -1,4 +1,4 @@
-"""The client's rules of behaviour, gathered. See ``reference.policies``."""
+"""All policies of the client in one object. See ``reference.policies``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_ascendcache.reference.static_kernel.client.world import WorldPolicy
 
 @dataclass(frozen=True)
 class ClientPolicies:
-    """One decision-maker for each kind of decision."""
+    """One policy for each kind of decision."""
 
     config: ConfigPolicy = field(default_factory=ConfigPolicy)
     tree: TreePolicy = field(default_factory=TreePolicy)

@@ -1,4 +1,4 @@
-"""Running op_compiler and packages: bounded by the other cards, and never left behind."""
+"""Running op_compiler and packages. They are stopped if the other cards cannot go on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from pytest_ascendcache.reference.fork import exit_with, is_warm, take_output
+from pytest_ascendcache.reference.meeting import poll
 from pytest_ascendcache.reference.static_kernel.client.cards import Cards
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
@@ -21,42 +22,42 @@ _WORDS = 1000
 """Characters of a program's output that an error shows."""
 
 _STOPPING = 10.0
-"""Seconds a program may take to end by itself once it is no longer wanted."""
+"""Seconds that a program may take to end after SIGTERM before it is killed."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a program ended, and the end of what it said."""
+    """A program's exit status and output."""
 
     status: int
     output: str
 
     @property
     def words(self) -> str:
-        """For an error: exit status, and what it said."""
+        """Exit status and output on one line, for an error."""
         text = " ".join(self.output.split())
-        if len(text) > _WORDS:  # what is wrong comes first, what follows from it last
+        if len(text) > _WORDS:  # the cause is printed first, its consequences last
             text = f"{text[: _WORDS // 2]} ... {text[-_WORDS // 2 :]}"
         return f"ended with {self.status}: {text or 'it printed nothing'}"
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
-    """Run a command to its end; a package of which a warm process has the code is forked.
+    """Run a command to its end. A warm process forks instead if it has loaded a package's code.
 
     Raises:
-        StaticKernelError: where it cannot be started.
-        CardsError: where the other cards cannot go on meanwhile; it is stopped first.
+        StaticKernelError: if it cannot be started.
+        CardsError: if the other cards cannot go on meanwhile; the command is stopped first.
     """
     if is_warm():
         from pytest_ascendcache.reference.static_kernel import resident
 
-        found = resident.resident(argv, environ)
-        if found is not None and found.words in resident.LOADED:
-            return run_embedded(lambda: found.run(environ), cards)
+        installer = resident.resident(argv, environ)
+        if installer is not None and installer.words in resident.LOADED:
+            return run_embedded(lambda: installer.run(environ), cards)
     with tempfile.TemporaryFile() as output:
         try:
-            # A session of its own: a Ctrl-C that is meant for the user's script must not stop it
-            # half-way through an install.
+            # In its own session, an installation is not interrupted by a Ctrl-C that is meant for
+            # the user's script.
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
@@ -72,8 +73,7 @@ def run(argv: Sequence[str], environ: Mapping[str, str], cards: Cards) -> Ended:
 
 
 def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
-    """Run a part of this toolchain in a fork of this process, as :func:`run`. Only for a process
-    without threads."""
+    """Like :func:`run`, but the program runs in a fork of this process, which has no threads."""
     with tempfile.TemporaryFile() as output:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -86,7 +86,10 @@ def run_embedded(program: Callable[[], int], cards: Cards) -> Ended:
 
 
 def _embedded(program: Callable[[], int], output: int) -> int:
-    """The child: the program in a session of its own. Lines to other cards end with their card."""
+    """Run the program in the child, in a session of its own.
+
+    Connections to other cards are closed, so that they end with the card's own process.
+    """
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -96,7 +99,7 @@ def _embedded(program: Callable[[], int], output: int) -> int:
 
 
 def _wait(child: int, cards: Cards) -> None:
-    """Wait for a child's end; it is stopped where anything keeps this from it."""
+    """Wait for a child to end. If the wait is interrupted, the child is stopped."""
     descriptor = os.pidfd_open(child)
     try:
         cards.wait(descriptor)
@@ -108,23 +111,15 @@ def _wait(child: int, cards: Cards) -> None:
 
 
 def _stop(child: int, descriptor: int) -> None:
-    """End a child and its children: by request, then by force."""
+    """End a child and its children: with SIGTERM, then with SIGKILL."""
     deadline = time.monotonic() + _STOPPING
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, number)
-        if _ends(descriptor, deadline):
+        if poll([descriptor], deadline):
             break
     with contextlib.suppress(ChildProcessError):
         os.waitpid(child, 0)
-
-
-def _ends(descriptor: int, deadline: float) -> bool:
-    import select
-
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
 def _text(output: IO[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Where output goes, and its names.
+"""The directories of the client's output.
 
 ``<build dir>/aclnn_static_shape_kernel_outputs/<20 digits>_<pid>_outputs/{<pid>,<pid>_debug}``.
 Source: document K, output; facts ``static-kernel`` sections 1 and 5.
@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 from pytest_ascendcache.reference.cache.fs import Fs
-from pytest_ascendcache.reference.static_kernel.client.config import LATER
 from pytest_ascendcache.reference.static_kernel.client.errors import StaticKernelError
 
 ROOT = "aclnn_static_shape_kernel_outputs"
@@ -22,54 +21,46 @@ _OPTION = "_aclnn_static_shape_kernel_build_dir"
 
 @dataclass(frozen=True)
 class Outputs:
-    """The folders of one compile. ``later`` says whose names they have.
+    """The folders of one compile. With ``later`` they have the names of later versions.
 
-    ``selected`` are the operators to be compiled, ``gathered`` those of a whole node; in the
-    document's tree both are there only while they are needed.
+    ``everything`` has all operators, ``target`` those that static kernels are compiled for, as has
+    ``opcompile``, from which only later versions compile. ``selected`` has the operators of this
+    card without a static kernel yet, ``gathered`` those of all cards of the node. In the document's
+    tree these two exist only while they are needed.
     """
 
     directory: Path
-    pid: int
     later: bool
+    everything: Path
+    target: Path
+    opcompile: Path | None
+    selected: Path
+    gathered: Path
 
-    @property
-    def target(self) -> Path:
-        """Operators static kernels are for."""
-        return self.directory / str(self.pid)
-
-    @property
-    def everything(self) -> Path:
-        """Every operator."""
-        return self.directory / f"{self.pid}_debug"
-
-    @property
-    def opcompile(self) -> Path | None:
-        """What later versions compile from."""
-        return self.directory / f"{self.pid}_opcompile" if self.later else None
-
-    @property
-    def selected(self) -> Path:
-        """Operators of this card that have no static kernel yet."""
-        return self.directory / self._name("selected")
-
-    @property
-    def gathered(self) -> Path:
-        """Those of all cards of the node."""
-        return self.directory / self._name("gathered")
-
-    def _name(self, what: str) -> str:
-        return f"{self.pid}_opcompile_{what}" if self.later else f".{what}"
+    @classmethod
+    def of(cls, directory: Path, pid: int, later: bool) -> Outputs:
+        """The folders in the directory of one compile."""
+        prefix = f"{pid}_opcompile_" if later else "."
+        return cls(
+            directory,
+            later,
+            everything=directory / f"{pid}_debug",
+            target=directory / str(pid),
+            opcompile=directory / f"{pid}_opcompile" if later else None,
+            selected=directory / f"{prefix}selected",
+            gathered=directory / f"{prefix}gathered",
+        )
 
 
 class TreePolicy:
-    """Which build directories are taken, and what is made in them."""
+    """Decides which build directories are accepted, and creates folders in them."""
 
     def build_directory(self, given: str | None, script: Path) -> Path:
-        """The directory output goes below; by default that of the script.
+        """The directory for output; by default the script's directory.
 
         Raises:
-            StaticKernelError: for one that is not there, is reached through a link or ``..``, or
-                may not be read and written.
+            StaticKernelError: if it does not exist, its path contains a link or ``..``, or it is
+                not readable and writable.
         """
         text = given or str(script)
         if "\0" in text:
@@ -78,14 +69,14 @@ class TreePolicy:
             raise self.refused(text, "it contains '..'")
         path = Path(text).absolute()
         for each in (*reversed(path.parents), path):
-            # A default is the user's own directory; how it is reached is the user's business.
+            # Links are accepted in the default, which is the user's own directory.
             if given and each.is_symlink():
                 raise self.refused(text, f"{each} is a symbolic link")
         self.usable(text, path)
         return path
 
     def usable(self, text: str, path: Path) -> None:
-        """It has to be there and open to the user."""
+        """Check that the directory exists and is readable and writable."""
         if not path.exists():
             raise self.refused(text, "it does not exist")
         if not path.is_dir():
@@ -94,17 +85,16 @@ class TreePolicy:
             raise self.refused(text, "it may not be read and written")
 
     def refused(self, text: str, reason: str) -> StaticKernelError:
-        """The error for a directory that is not taken."""
         return StaticKernelError(
             f"{_OPTION} is {text!r}: {reason}; name an existing directory, without links and "
             "'..', that you may read and write."
         )
 
     def make(self, fs: Fs, build_directory: Path, later: bool) -> Outputs:
-        """Folders for one compile, made now; no other compile has them.
+        """Create new folders for one compile.
 
         Raises:
-            StaticKernelError: where they cannot be made.
+            StaticKernelError: if they cannot be created.
         """
         root = build_directory / ROOT
         pid = os.getpid()
@@ -115,26 +105,21 @@ class TreePolicy:
                 try:
                     directory.mkdir(fs.directory_mode)
                 except FileExistsError:
-                    continue  # the clock went back; another moment has another name
-                return Outputs(directory, pid, later)
+                    continue  # the clock went back; the next moment has another name
+                return Outputs.of(directory, pid, later)
         except OSError as error:
             raise StaticKernelError(
                 f"output below {_OPTION} cannot be made: {root}: {error.strerror}; name a "
-                "directory that you may write, with room."
+                "writable directory with free space."
             ) from None
 
     def tidy(self, outputs: Outputs) -> None:
-        """Remove what the document's tree does not have."""
+        """Remove the folders that the document's tree does not have."""
         if not outputs.later:
             for path in (outputs.selected, outputs.gathered):
                 shutil.rmtree(path, ignore_errors=True)
 
     def name(self, moment: datetime, pid: int, later: bool) -> str:
-        """The folder of one compile."""
+        """The name of the folder of one compile."""
         time = moment.strftime("%Y%m%d%H%M%S%f")
         return f"ts{time}_pid{pid}_outputs" if later else f"{time}_{pid}_outputs"
-
-
-def is_later(tree: str) -> bool:
-    """Whether a configuration asks for the names of later versions."""
-    return tree == LATER

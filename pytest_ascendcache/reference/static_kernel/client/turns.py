@@ -1,4 +1,4 @@
-"""Who does what: the order of things between the cards of a node, and when work counts as done.
+"""Turn-taking between cards: which card compiles, which wait, and when operators are done.
 
 Source: facts ``static-kernel`` sections 2.2 and 4.2.
 """
@@ -12,18 +12,18 @@ from pytest_ascendcache.reference.static_kernel.client.world import Node, World
 
 
 class TurnPolicy:
-    """Who compiles, who waits, and what is remembered."""
+    """Decides which card compiles, how long the others wait, and which operators are done."""
 
     def compiles(self, world: World, node: Node) -> bool:
         """Whether this card compiles and installs for its node."""
         return world.rank == node.first
 
     def agreed(self, cards: Cards) -> None:
-        """Wait until every card has found that it can go on; before that nothing is made."""
+        """Wait until every card has checked that it can go on. Nothing is created before."""
         cards.exchange({}, MEETING)
 
     def folders(self, cards: Cards, node: Node, own: str) -> list[str]:
-        """Tell everybody where this card's operators are; where those of its node are."""
+        """Announce the folder of this card's operators. Returns the folders of its node's cards."""
         everybody = cards.exchange({"folder": own}, MEETING)
         return [str(everybody[rank]["folder"]) for rank in node.ranks]
 
@@ -32,12 +32,12 @@ class TurnPolicy:
         cards.exchange({}, COMPILING)
 
     def reselected(self, cards: Cards) -> None:
-        """Wait until every card has its kernels; before that nobody may uninstall any."""
+        """Wait until every card has selected its kernels. No card may uninstall any before."""
         cards.exchange({}, MEETING)
 
     def starting(self, done: set[str], digests: Iterable[str]) -> None:
-        """A compile of these operators begins: nothing is done yet."""
+        """Called before these operators are compiled: none is done yet."""
 
     def finished(self, done: set[str], digests: Iterable[str]) -> None:
-        """They are compiled, installed and selected."""
+        """Called after these operators were compiled, installed and selected: they are done."""
         done.update(digests)

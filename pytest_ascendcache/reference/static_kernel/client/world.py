@@ -1,4 +1,4 @@
-"""Which card this is, of how many, and where they meet: torchrun's environment.
+"""This card's rank, the number of cards, and their meeting address: torchrun's environment.
 
 Source: document K (``LOCAL_WORLD_SIZE``); facts ``static-kernel`` section 4.1.
 """
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"0|[1-9][0-9]{0,6}", re.ASCII)
 
 @dataclass(frozen=True)
 class World:
-    """This card among ``size``; ``second`` is the true length of a second of waiting."""
+    """This card among ``size`` cards. ``second`` is the real length of one second of waiting."""
 
     rank: int = 0
     size: int = 1
@@ -29,7 +29,6 @@ class World:
 
     @property
     def several(self) -> bool:
-        """Whether there are other cards."""
         return self.size > 1
 
 
@@ -49,10 +48,10 @@ class WorldPolicy:
     """Reads the environment."""
 
     def read(self, environ: Mapping[str, str]) -> World:
-        """This card and where the cards meet.
+        """Read this card's rank and the meeting address.
 
         Raises:
-            StaticKernelError: for a value that cannot be used, naming the variable.
+            StaticKernelError: for an invalid value, naming the variable.
         """
         size = _number(environ, "WORLD_SIZE", 1, 1, 65536)
         try:
@@ -68,10 +67,10 @@ class WorldPolicy:
         )
 
     def local_size(self, environ: Mapping[str, str], world: World) -> int:
-        """Cards of each node.
+        """The number of cards per node.
 
         Raises:
-            StaticKernelError: where several cards have no ``LOCAL_WORLD_SIZE`` that fits.
+            StaticKernelError: if there are several cards and ``LOCAL_WORLD_SIZE`` is invalid.
         """
         if not world.several:
             return 1
@@ -85,14 +84,13 @@ class WorldPolicy:
         return int(text)
 
     def unfit(self, world: World, what: str) -> StaticKernelError:
-        """The error for a ``LOCAL_WORLD_SIZE`` that several cards cannot work with."""
+        """The error for an invalid ``LOCAL_WORLD_SIZE``."""
         return StaticKernelError(
             f"{LOCAL_WORLD_SIZE} {what}; with {world.size} cards static kernels need it: set it to "
             f"the number of cards of one machine, which divides {world.size}."
         )
 
     def node(self, world: World, local_size: int) -> Node:
-        """The node this card is on."""
         first = world.rank // local_size * local_size
         return Node(range(first, first + local_size))
 
