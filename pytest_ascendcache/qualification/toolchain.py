@@ -18,7 +18,7 @@ from pytest_ascendcache.faults import FaultPoints
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.forked import ForkLauncher
-from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
 from pytest_ascendcache.qualification import defective
 from pytest_ascendcache.reference import atc, faulty, forkserver, run, train
 from pytest_ascendcache.reference import edition as played
@@ -98,7 +98,7 @@ class _ForkedPackages:
         found = resident.resident(command, environment)
         if found is None or found.words not in self.installers:
             return None
-        return self.toolchain.launcher.start("resident", found.command, environment, work, None)
+        return self.toolchain.launcher.start(Command("resident", found.command, environment, work))
 
 
 def _knowledge_base(operator: OperatorSpec, directory: Path, socs: frozenset[str]) -> StagedChange:

@@ -1,4 +1,4 @@
-"""Systems under test, each behind one small protocol. This room judges nothing."""
+"""Systems under test behind one small protocol. This room does not judge."""
 
 from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import Launcher, ProcessLauncher

@@ -1,4 +1,4 @@
-"""Operators as nodes of an ONNX model, for compilers that take some options for models only.
+"""Operators as nodes of an ONNX model, for options that compilers accept only with models.
 
 Source: facts ``cann-operator-cache`` section 3.3; needs the package ``onnx``.
 """
@@ -27,7 +27,7 @@ _TYPES = {
     "Sub": "Sub",
     "Tanh": "Tanh",
 }
-"""ONNX's names of operators that become one kernel of the same meaning."""
+"""ONNX's names of operators that become one kernel with the same meaning."""
 
 _ATTRIBUTES = {"LeakyRelu": {"negative_slope": "alpha"}}
 _OPSET, _IR_VERSION = 11, 6
@@ -35,15 +35,15 @@ _OPSET, _IR_VERSION = 11, 6
 
 
 def can_write_models() -> bool:
-    """Whether the package ``onnx`` is there."""
+    """Whether the package ``onnx`` is installed."""
     return find_spec("onnx") is not None
 
 
 def write_model(path: Path, operators: Sequence[OperatorSpec]) -> None:
-    """Write a model whose nodes are these operators, each with inputs and outputs of its own.
+    """Write a model whose nodes are these operators, each with its own inputs and outputs.
 
     Raises:
-        ToolchainError: for an operator that has no counterpart in ONNX here.
+        ToolchainError: for an operator without a counterpart in ONNX.
     """
     import numpy
     import onnx

@@ -1,4 +1,4 @@
-"""Which real toolchains are in sight: on PATH, or where the environment says the toolkit is."""
+"""Finding real toolchains on PATH and where the toolkit's environment variables point."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLKIT_HOMES = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
-"""Variables that the toolkit's ``set_env.sh`` sets to where it is installed."""
+"""Variables in which the toolkit's ``set_env.sh`` stores the installation directory."""
 
 
 @dataclass(frozen=True)
 class Sighting:
-    """A program (``atc`` or ``op_compiler``) and how it was found: ``PATH``, or a variable."""
+    """A program (``atc`` or ``op_compiler``), and whether PATH or which variable led to it."""
 
     name: str
     program: Path
@@ -21,7 +21,7 @@ class Sighting:
 
 
 def in_sight(name: str, environment: Mapping[str, str]) -> tuple[Sighting, ...]:
-    """The programs of this name that can be started, the one on PATH first, each once."""
+    """The executable programs of this name, the one on PATH first, each once."""
     places = [(shutil.which(name, path=environment.get("PATH", "")), "PATH")]
     homes = ((environment.get(variable), variable) for variable in TOOLKIT_HOMES)
     places += [(shutil.which(Path(home, "bin", name)), by) for home, by in homes if home]

@@ -17,7 +17,7 @@ from pytest_ascendcache.faults import Act, Action, CrashKind, Strace, TraceError
 from pytest_ascendcache.faults.strace import _works
 from pytest_ascendcache.faults.syscalls import operations, read_calls
 from pytest_ascendcache.observation import Interruption, NotDecidable
-from pytest_ascendcache.processes.launch import ProcessLauncher, ToolchainError
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, ToolchainError
 
 STRACE = find_strace()
 traced = pytest.mark.skipif(STRACE is None, reason="no strace, or ptrace is refused here")
@@ -178,7 +178,7 @@ class Toy:
     def start(self, plan):
         program, arguments = self.route.command(plan, "toy", [])
         program = self.program or program
-        running = self.launcher.start(program, arguments, os.environ, self.root.parent, None)
+        running = self.launcher.start(Command(program, arguments, os.environ, self.root.parent))
         return Ended(running.wait(time.monotonic() + 60).returncode)
 
     def recovers(self):
@@ -340,7 +340,7 @@ def test_of_several_processes_the_one_that_was_meant_is_struck(tmp_path):
 
     def start(plan):
         program, arguments = route.command(plan, "sh", ["-c", made])
-        running = launcher.start(program, arguments, os.environ, tmp_path, None)
+        running = launcher.start(Command(program, arguments, os.environ, tmp_path))
         return Ended(running.wait(time.monotonic() + 60).returncode)
 
     interruption = Interruption(root, tmp_path / "logs", route, start)

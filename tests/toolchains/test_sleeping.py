@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_ascendcache.processes.launch import ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 
 LONG = 60.0
@@ -15,7 +15,7 @@ LONG = 60.0
 
 def started(tmp_path: Path, script: str) -> Running:
     launcher = ProcessLauncher({"sh": ("/bin/sh", "-c")})
-    return launcher.start("sh", [script], {}, tmp_path, None)
+    return launcher.start(Command("sh", [script], {}, tmp_path))
 
 
 @pytest.mark.parametrize(

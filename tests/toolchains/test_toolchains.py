@@ -376,7 +376,7 @@ def test_run_kernel_errors(forked, model, tmp_path):
     ):
         with pytest.raises(KernelRunError, match=re.escape(said)) as error:
             forked.run_kernel(path, ABS, [values])
-        assert str(error.value).startswith("running Abs(float32[4]) ended with 255: ")
+        assert str(error.value).startswith("running Abs(float32[4]) ended with exit status 255: ")
 
 
 @pytest.mark.parametrize("change", [Capability.KNOWLEDGE_BASE, Capability.TOOLCHAIN_CHANGE])
@@ -772,12 +772,12 @@ def test_the_server_outlives_a_child_that_ends_while_its_asker_goes() -> None:
 
 IGNORED = """
 import pathlib, signal, sys, time
-from pytest_ascendcache.processes.launch import ProcessLauncher
+from pytest_ascendcache.processes.launch import Command, ProcessLauncher
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     signal.signal(each, signal.SIG_IGN)
 told = "import signal; print([signal.getsignal(each).name for each in (1, 3)])"
 launcher = ProcessLauncher({"it": (sys.executable, "-c", told)})
-running = launcher.start("it", (), {}, pathlib.Path(), None)
+running = launcher.start(Command("it", (), {}, pathlib.Path()))
 ended = running.wait(time.monotonic() + 60)
 print(ended.returncode, ended.output)
 """

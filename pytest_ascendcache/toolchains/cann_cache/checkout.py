@@ -1,4 +1,4 @@
-"""A checkout of CANN's public repository ``ge``: whether it fits, and which one it is.
+"""A checkout of CANN's public repository ``ge``: whether it can be built, and which release it is.
 
 Source: facts ``building-real-parts`` section 1.
 """
@@ -14,16 +14,15 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract.editions import version_key
-from pytest_ascendcache.toolchains.cann_cache.errors import SourceError
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
-"""What makes a directory a checkout of ``ge``, in every public release."""
+"""The directory by which a checkout of ``ge`` is recognised, in every public release."""
 _STATEMENTS = (
     ("version.cmake", re.compile(r'set_(?:cann_)?package\([^)]*VERSION\s+"([^"]+)"')),
     ("version.info", re.compile(r"^Version=(.+)$", re.MULTILINE)),
 )
-"""Where releases say which one they are: newer ones in the first, older ones in the second."""
+"""Where a release states its version: newer ones in the first file, older ones in the second."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,10 @@ class Checkout:
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Checkout:
-        """Look whether all that is compiled is there.
+        """Check that all files to compile exist.
 
         Raises:
-            SourceError: naming the first file that is missing.
+            SourceError: names the first missing file.
         """
         if not root.is_dir():
             raise SourceError(
@@ -60,7 +59,7 @@ class Checkout:
 
     @cached_property
     def commit(self) -> str:
-        """The commit, 40 hexadecimal digits; empty where that cannot be told."""
+        """The commit, 40 hexadecimal digits; empty if unknown."""
         return self._git("rev-parse", "HEAD")
 
     @cached_property
@@ -70,8 +69,8 @@ class Checkout:
 
     @cached_property
     def version(self) -> str:
-        """A tag, else the commit, else the digest of the files; with ``+changes`` where files
-        differ from it."""
+        """The tag, or else the commit, with ``+changes`` if files differ from it, or else the
+        files' digest."""
         if not self.commit:
             return f"files {self.digest[:12]}"
         tag = self._git("describe", "--tags", "--exact-match")
@@ -79,8 +78,8 @@ class Checkout:
 
     @cached_property
     def release(self) -> str:
-        """The release of CANN it is of: that of its tag, else what its files say, else the last
-        tag before it; empty where nothing says."""
+        """The CANN release: from the tag, or else from the files, or else the last tag before the
+        commit. Empty if unknown."""
         if version_key(self.version) is not None:
             return self.version
         for name, statement in _STATEMENTS:
@@ -93,7 +92,7 @@ class Checkout:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of every file that a compile can see, by name and contents."""
+        """SHA-256 of the names and contents of every file that a compile can read."""
         whole = hashlib.sha256()
         for path in sorted(self._files()):
             whole.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
@@ -108,7 +107,7 @@ class Checkout:
         return found
 
     def _git(self, *arguments: str) -> str:
-        """What git answers about exactly this directory; empty where it does not."""
+        """What git prints about exactly this directory; empty if it fails."""
         git = shutil.which("git")
         if git is None or not (self.root / ".git").exists():
             return ""

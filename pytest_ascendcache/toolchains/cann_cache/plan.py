@@ -1,4 +1,4 @@
-"""What is compiled of a checkout, read from ``native/plan.toml``."""
+"""What is compiled from a checkout, read from ``native/plan.toml``."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract.toml import tomllib
+from pytest_ascendcache.processes.errors import ToolchainError
 
 NATIVE = Path(__file__).with_name("native")
-"""Our own C++: stand-ins for what is missing, and the command around the cache layer."""
+"""Our own C++: stand-ins for missing parts, and the command around the cache layer."""
+
+
+class SourceError(ToolchainError):
+    """A checkout cannot be built. The message names the file, symbol or tool that is to blame."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Sources that share include paths. ``sources`` and ``includes`` are below the checkout,
-    the rest below ``native``; ``standins`` are looked into first, ``fallbacks`` last."""
+    """Sources that share include paths. ``sources`` and ``includes`` are below the checkout, all
+    others below ``native``. ``standins`` are searched first, ``fallbacks`` last."""
 
     name: str
     sources: tuple[str, ...]
@@ -33,8 +38,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a build consists of. ``command`` are the sources of the program itself,
-    ``needs`` headers from elsewhere, with the Debian package each is in."""
+    """Everything a build consists of. ``command`` are the sources of the program itself; ``needs``
+    maps system headers to their Debian packages."""
 
     native: Path
     flags: tuple[str, ...]
@@ -46,8 +51,8 @@ class Plan:
 
     @classmethod
     def load(cls, native: Path = NATIVE) -> Plan:
-        """Read ``plan.toml`` of a directory laid out as ``native``; ``CXXFLAGS`` and ``LDFLAGS``
-        add to its flags."""
+        """Read ``plan.toml`` of a directory with the layout of ``native``. ``CXXFLAGS`` and
+        ``LDFLAGS`` extend its flags."""
         content = tomllib.loads((native / "plan.toml").read_text(encoding="utf-8"))
         groups = tuple(
             Group(
@@ -73,7 +78,7 @@ class Plan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of our own files, by name and contents."""
+        """SHA-256 of the names and contents of our own files."""
         whole = hashlib.sha256()
         for path in sorted(each for each in self.native.rglob("*") if each.is_file()):
             whole.update(f"{path.relative_to(self.native)}\0".encode())
@@ -82,5 +87,5 @@ class Plan:
 
 
 def python_headers() -> Path:
-    """Where ``Python.h`` is: the layer's header of its Python calls includes it."""
+    """The directory of ``Python.h``, which a header of the cache layer includes."""
     return Path(sysconfig.get_paths()["include"])

@@ -1,4 +1,4 @@
-"""Several ranks through ``msrun``, MindSpore's own launcher: one process that starts the others."""
+"""Several ranks started by ``msrun``, MindSpore's own launcher."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.processes.launch import Launcher, Running
+from pytest_ascendcache.processes.launch import Command, Launcher, Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 _SETTLED, _UNSETTLED = 1.0, 10.0
-"""Seconds a gang sleeps that waits for something, and how long that is waited for."""
+"""A gang that sleeps for 1 second is waiting; after 10 seconds nobody waits for that any longer."""
 
 
 @dataclass(frozen=True)
 class Gang:
-    """Ranks that were started together. They have to be waited for."""
+    """Ranks that were started together. They must be waited for."""
 
     request: TrainRequest
     size: int
@@ -33,33 +33,33 @@ class Gang:
     deadline: float
 
     def kill(self) -> None:
-        """``kill -9`` all of them now."""
+        """``kill -9`` all of them."""
         self.running.kill()
 
     def settles(self) -> None:
-        """Come back once every rank sleeps, or the gang ended; not much later where it does
-        neither."""
+        """Wait until every rank sleeps or the gang has ended, but not much longer than
+        :data:`_UNSETTLED`."""
         ends_or_sleeps(self.running, _SETTLED, _UNSETTLED)
 
     def said(self, lost: int) -> str:
-        """What everybody but the rank ``lost`` said: the launcher, the scheduler, other ranks."""
+        """What the launcher, the scheduler and every rank but ``lost`` printed."""
         logs = self.request.directory / "logs"
         others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
         return "\n".join(_words(logs / f"{name}.log") for name in ("msrun", "scheduler", *others))
 
     @property
     def sums(self) -> list[NDArray[Any] | None]:
-        """What each rank got for the sum of all ranks' first outputs."""
+        """The sum of all ranks' first outputs, as each rank received it."""
         return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
 
     def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:
         return read_outputs(self.request.directory / f"outputs-{rank}.npz")
 
     def wait(self, deadline: float | None = None) -> list[TrainResult]:
-        """How each rank ended; all are killed once they had ``deadline`` seconds, asleep or on a
-        processor.
+        """Wait for the ranks to end; kill all of them after ``deadline`` seconds in which they
+        slept or had a processor.
 
-        The exit status is that of ``msrun``, which tells no rank's own.
+        The exit status is that of ``msrun``, which does not tell those of the ranks.
         """
         patience = self.deadline if deadline is None else deadline
         asleep = ends_or_sleeps(self.running, math.inf, patience)
@@ -98,10 +98,10 @@ def start_gang(
     port: int,
     deadline: float,
 ) -> Gang:
-    """Start ``msrun``, which starts a scheduler and the ranks; they have ``deadline`` seconds.
+    """Start ``msrun``, which starts a scheduler and the ranks. They have ``deadline`` seconds.
 
     Raises:
-        ToolchainError: where it cannot be started.
+        ToolchainError: if it cannot be started.
     """
     arguments = [
         f"--worker_num={size}",
@@ -113,7 +113,7 @@ def start_gang(
         str(settings.parent / "network.py"),
         str(settings),
     ]
-    running = launcher.start("msrun", arguments, environment, request.work, None)
+    running = launcher.start(Command("msrun", arguments, environment, request.work))
     return Gang(request, size, launcher.argv("msrun", arguments), running, deadline)
 
 
