@@ -109,7 +109,6 @@ class FaultPoints:
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
-        """See :class:`FaultRoute`."""
         fields: dict[str, object] = {"log": str(plan.log)}
         if plan.at is not None:
             fields |= {"point": plan.at.point, "nth": plan.at.nth, "do": plan.action.value}
@@ -120,11 +119,9 @@ class FaultPoints:
         return f"faulty-{program}", [json.dumps(fields), *arguments]
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """See :class:`FaultRoute`."""
         return read_log(plan.log, root)
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """See :class:`FaultRoute`."""
         if plan.at is None:
             return
         where = (plan.at.point, plan.at.nth)

@@ -51,7 +51,6 @@ class Strace:
     def command(
         self, plan: FaultPlan, program: str, arguments: Sequence[str]
     ) -> tuple[str, list[str]]:
-        """See :class:`FaultRoute`."""
         command = self.argv(program, arguments)
         if plan.action is Action.EROFS and plan.root is not None:
             return read_only.command(plan.root, plan.log, command)
@@ -63,11 +62,9 @@ class Strace:
         return sys.executable, ["-I", str(_HOLDING), *map(str, places), *traced]
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """See :class:`FaultRoute`."""
         return tuple(operations(read_calls(plan.log), root))
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """See :class:`FaultRoute`."""
         if plan.at is None:
             return
         if plan.action is Action.EROFS:

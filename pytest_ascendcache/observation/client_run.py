@@ -1,4 +1,4 @@
-"""One observed run of a client: the outputs of its networks, and whose kernels gave them."""
+"""One observed run of a client: the outputs of its networks, and which kernels produced them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pytest_ascendcache.observation.network_run import close_enough
 from pytest_ascendcache.observation.observed import ObservedProcess
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.toolchains import StaticResult
+from pytest_ascendcache.toolchains.training import read_outputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +23,7 @@ OWN, IMPOSTOR, WRONG = "own", "impostor", "wrong"
 
 @dataclass(frozen=True, repr=False)
 class ClientRun(ObservedProcess):
-    """``networks`` were run one after the other; their outputs are in ``directory``."""
+    """A client that ran ``networks`` one after the other; their outputs are in ``directory``."""
 
     result: StaticResult
     networks: tuple[Network, ...]
@@ -34,27 +35,20 @@ class ClientRun(ObservedProcess):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it says so and gave the outputs of every network."""
+        """Whether the client reports success and produced the outputs of every network."""
         return self.result.succeeded and None not in [
             self.outputs(number) for number in range(len(self.networks))
         ]
 
     def outputs(self, number: int = 0) -> Mapping[str, NDArray[Any]] | None:
-        """The outputs of one network by name, if there are any."""
-        import numpy
-
-        try:
-            with numpy.load(self.directory / f"{number}.npz", allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except (OSError, ValueError, EOFError):
-            return None
+        """The outputs of one network by name, or None."""
+        return read_outputs(self.directory / f"{number}.npz")
 
     def origins(self, number: int = 0) -> dict[str, str]:
-        """For each output of a network whether it is the operator's own, an impostor's, or
-        neither.
+        """Whether each output of a network is the operator's own, an impostor's, or wrong.
 
         Raises:
-            NotDecidable: where there are no outputs.
+            NotDecidable: if there are no outputs.
         """
         from pytest_ascendcache.operators.evaluation import evaluate_network
 
@@ -80,7 +74,7 @@ class ClientRun(ObservedProcess):
 
     @property
     def kernels(self) -> set[str]:
-        """Whose kernels ran, over all networks: ``own``, ``impostor``, ``wrong``."""
+        """Which kernels ran, over all networks: ``own``, ``impostor``, ``wrong``."""
         return {
             how for number in range(len(self.networks)) for how in self.origins(number).values()
         }

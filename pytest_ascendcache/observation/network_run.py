@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _NOWHERE = Path()
 _TOLERANCE = {"float16": 4e-3, "float32": 1e-4}
-"""Relative to the largest magnitude; networks add up what single operators round."""
+"""Relative to the largest magnitude. A network adds up the rounding of its operators."""
 
 
 @dataclass(frozen=True, repr=False)
 class NetworkRun(ObservedFiles):
-    """What one rank's process gave and what became of the kernels on disk.
+    """The outputs of one rank's process, and what became of the kernels on disk.
 
-    ``before`` and ``after`` are snapshots of everything the run could write. ``place`` is the
-    rank's directory in them. ``impostor`` is what stands in marked kernels; ``marked`` are their
-    paths without suffix. ``trusted`` says that this toolchain runs impostors as it runs kernels.
+    ``before`` and ``after`` are snapshots of everything the run could write, ``place`` the rank's
+    directory in them. ``marked`` are the paths, without suffix, of kernels that were replaced by
+    ``impostor``. ``trusted`` says whether this toolchain runs impostors like kernels.
     """
 
     result: TrainResult
@@ -46,12 +46,12 @@ class NetworkRun(ObservedFiles):
 
     @property
     def network(self) -> Network:
-        """What was run."""
+        """The network that was run."""
         return self.result.request.network
 
     @property
     def files_written(self) -> frozenset[str]:
-        """Regular files that were added, replaced or changed, but for locks."""
+        """Regular files that were added, replaced or changed, except for locks."""
         return frozenset(
             path
             for path, change in self.written.items()
@@ -62,7 +62,7 @@ class NetworkRun(ObservedFiles):
 
     @property
     def stored(self) -> frozenset[str]:
-        """Kernels that are new in the rank's directory: names without suffix."""
+        """Kernels added to the rank's directory, as names without suffix."""
         return self._kernels(self.after) - self._kernels(self.before)
 
     @property
@@ -79,7 +79,7 @@ class NetworkRun(ObservedFiles):
 
     @property
     def disturbed(self) -> dict[str, str]:
-        """What became of files of kernels that were in the rank's directory before."""
+        """Changes of kernel files that existed in the rank's directory before."""
         return {
             path: change.value
             for path, change in self.written.items()
@@ -88,21 +88,21 @@ class NetworkRun(ObservedFiles):
 
     @property
     def was_marked(self) -> bool:
-        """Whether there were kernels before, and each of them was marked."""
+        """Whether kernels existed before and all of them were marked."""
         there = self._kernels(self.before)
         return bool(there) and all(f"{self.place}/{stem}" in self.marked for stem in there)
 
     @property
     def reused(self) -> frozenset[str]:
-        """Names of the operators that ran a kernel from disk: an impostor gave the output."""
+        """Names of the operators that ran a kernel from disk: their output is an impostor's."""
         return frozenset(name for name, how in self._delivered.items() if how == "reused")
 
     @property
     def compiled(self) -> frozenset[str]:
-        """Names of the operators that gave their own output, although impostors stood on disk.
+        """Names of the operators with a correct output, although impostors lay on disk.
 
         Raises:
-            NotDecidable: where that does not tell a compile from a reuse.
+            NotDecidable: if that does not tell a compile from a reuse.
         """
         compiled = frozenset(name for name, how in self._delivered.items() if how == "compiled")
         if not self.trusted and self._kernels(self.before):
@@ -121,7 +121,7 @@ class NetworkRun(ObservedFiles):
 
     @property
     def wrong(self) -> dict[str, str]:
-        """Outputs that are neither the operator's own nor an impostor's, with what they are."""
+        """Outputs that are neither the operator's nor an impostor's, with a description of each."""
         if self.result.outputs is None:
             return {"": f"the run {self.result.ending}: {self.output.strip()[-300:]}"}
         unexpected = set(self.result.outputs) ^ set(self.network.outputs)
@@ -168,7 +168,7 @@ class NetworkRun(ObservedFiles):
         return next((node for node in nodes if len(node.inputs) == 1), None)
 
     def _kernels(self, snapshot: Snapshot) -> frozenset[str]:
-        """Kernels of the rank that have all their files."""
+        """The rank's kernels that have all their files."""
         names = {path for path in snapshot.files if self._is_kernel(path)}
         stems = {path.rpartition(".")[0] for path in names}
         return frozenset(
@@ -181,7 +181,7 @@ class NetworkRun(ObservedFiles):
         return str(PurePath(path).parent) == self.place and self.layout.holds(Path(path))
 
     def describe(self) -> tuple[str, ...]:
-        """One line an operator, for the report."""
+        """One line for each operator, for the report."""
         try:
             return tuple(f"{name}: {how}" for name, how in self._delivered.items())
         except NotDecidable as reason:
@@ -189,7 +189,7 @@ class NetworkRun(ObservedFiles):
 
 
 def _type_of(stem: str) -> str:
-    """The operator type a file is named after, spelled plainly."""
+    """The operator type that a file is named after, without underscores and in lower case."""
     return _plain(RankKernel(stem, directory=_NOWHERE).operator_type)
 
 
@@ -198,7 +198,7 @@ def _plain(text: str) -> str:
 
 
 def close_enough(given: NDArray[Any], exact: NDArray[Any]) -> bool:
-    """Whether an output is what a network of this type of element may give."""
+    """Whether an output is within the tolerance of its element type."""
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)

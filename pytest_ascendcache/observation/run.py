@@ -1,4 +1,4 @@
-"""One observed compile."""
+"""One observed run of the compiler."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pytest_ascendcache.toolchains import CompileResult
 class Run(ObservedFiles):
     """What one process delivered and did to the cache.
 
-    ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are
-    snapshots of the whole cache directory; ``marked`` has canaries by token, and is
-    ``None`` where this toolchain does not serve marked entries. ``known`` names the entries of
-    operators the cache was warmed with. ``born`` are the birthmarks delivered before this run,
-    for a toolchain that has them (``Toolchain.birthmarks``).
+    ``run[operator]`` is the operator's :class:`Outcome`. ``before`` and ``after`` are snapshots of
+    the cache directory. ``marked`` has the canaries by token, or is None if the toolchain does not
+    serve marked entries. ``known`` names the entries of operators that the cache was warmed with.
+    ``born`` are the birthmarks delivered before this run, if the toolchain stamps them
+    (``Toolchain.birthmarks``).
     """
 
     result: CompileResult
@@ -49,7 +49,7 @@ class Run(ObservedFiles):
         return f"<run under {mode} of {', '.join(map(str, self.operators))}>"
 
     def sizes(self, number: int) -> list[CacheSize]:
-        """What the cache held before and after this run, if it ever held anything."""
+        """The cache's size before and after this run; empty if the cache never held anything."""
         before, after = _entries(self.before), _entries(self.after)
         if not before and not after:
             return []
@@ -67,7 +67,7 @@ class Run(ObservedFiles):
         """The delivered ``.om`` file.
 
         Raises:
-            NotDecidable: where there is none.
+            NotDecidable: if there is none.
         """
         path = self._models[operator]
         if path is None:
@@ -76,20 +76,21 @@ class Run(ObservedFiles):
 
     @cached_property
     def _models(self) -> Mapping[OperatorSpec, Path | None]:
-        """The delivered models; of an operator that was asked for twice, the first one."""
+        """The delivered models; for an operator requested twice, the first one."""
         pairs = zip(self.operators, self.result.delivered, strict=True)
         return dict(reversed(list(pairs)))
 
     @cached_property
     def _operators_in(self) -> Counter[Path | None]:
-        """Operators that each delivered model has."""
+        """How many operators each delivered model contains."""
         return Counter(self.result.delivered)
 
     def kernel(self, operator: OperatorSpec) -> bytes:
-        """The kernel object the ``.om`` carries: the only one, or the one that names the type.
+        """The kernel object in the ``.om`` file: the only one, or the one that names the operator's
+        entry.
 
         Raises:
-            NotDecidable: where none can be found in it.
+            NotDecidable: if it cannot be found.
         """
         candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
@@ -100,11 +101,11 @@ class Run(ObservedFiles):
         return candidates[0]
 
     def kernels(self, operator: OperatorSpec) -> list[bytes]:
-        """Objects of the ``.om`` that may be the operator's kernel: one, unless a model has several
-        nodes of its type.
+        """Objects in the ``.om`` file that may be the operator's kernel: one, unless a model has
+        several nodes of its type.
 
         Raises:
-            NotDecidable: where there is none.
+            NotDecidable: if there is none.
         """
         objects = list(embedded_objects(self._model_bytes(operator)))
         if not objects:
@@ -125,7 +126,7 @@ class Run(ObservedFiles):
         """Stems of the entries whose canary the delivered kernel carries.
 
         Raises:
-            NotDecidable: where entries bear none, so that their absence says nothing.
+            NotDecidable: if entries have no canary, so that its absence tells nothing.
         """
         served = self._carried(operator)
         if not served and self.marked is None and self._had_entries():
@@ -144,7 +145,7 @@ class Run(ObservedFiles):
         candidates = self.kernels(operator)
         served = frozenset().union(*(self._stems(find_canaries(each)) for each in candidates))
         if len(candidates) > 1 and served:
-            # Another node of this type may be served from an entry of its own.
+            # Another node of this type may be served from its own entry.
             own = self.known.get(operator)
             fresh = not all(map(find_canaries, candidates))
             if own is None or (own in served and fresh and self._has_twin(operator)):
@@ -166,7 +167,7 @@ class Run(ObservedFiles):
         return frozenset(marked[token].stem if token in marked else token for token in tokens)
 
     def unmarked_sha256(self, operator: OperatorSpec) -> str:
-        """Digest of the delivered kernel, or of what it was before it was marked."""
+        """Digest of the delivered kernel as it was before it was marked."""
         kernel = self.kernel(operator)
         digest = sha256(kernel)
         for token in find_canaries(kernel):
@@ -176,10 +177,10 @@ class Run(ObservedFiles):
         return digest
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
-        """What was delivered for the operator, and what became of its entry.
+        """The operator's outcome: where its kernel came from, and the fate of its entry.
 
         Raises:
-            NotDecidable: where canaries cannot tell and nothing on disk does.
+            NotDecidable: if neither canaries nor files can tell.
         """
         if self.born is not None:
             raise NotDecidable(
@@ -202,10 +203,10 @@ class Run(ObservedFiles):
         return Outcome(Delivered.COMPILED, fate)
 
     def delivered(self, operator: OperatorSpec) -> Delivered:
-        """Where the delivered kernel came from, whatever became of its entry.
+        """Where the delivered kernel came from, whatever the fate of its entry.
 
         Raises:
-            NotDecidable: where that cannot be told.
+            NotDecidable: if that cannot be told.
         """
         if self.born is None:
             return self[operator].delivered
@@ -215,12 +216,12 @@ class Run(ObservedFiles):
         return Delivered.REUSED if tokens <= self.born else Delivered.COMPILED
 
     def fate(self, operator: OperatorSpec) -> Fate:
-        """What became of the operator's own entry."""
+        """The fate of the operator's entry."""
         stem = self.stem(operator)
         return Fate.ABSENT if stem is None else self.fate_of(self._path(stem))
 
     def stem(self, operator: OperatorSpec) -> str | None:
-        """The operator's entry: known from before, or new and with the delivered kernel."""
+        """The operator's entry: a known one, or a new one that holds the delivered kernel."""
         soc = self.result.request.options.soc
         if operator in self.known:
             return self.known[operator]
@@ -239,7 +240,7 @@ class Run(ObservedFiles):
         return fresh[0] if fresh else None
 
     def new_stems(self, operator_type: str = "") -> list[str]:
-        """Entries that were not there before, of one operator type or of any."""
+        """Entries added by this run, of one operator type or of all."""
         wanted = f"te_{operator_type.lower()}_" if operator_type else "te_"
         return sorted(
             {
@@ -253,7 +254,7 @@ class Run(ObservedFiles):
         )
 
     def fate_of(self, base: str) -> Fate:
-        """What became of the pair ``<base>.json`` and ``<base>.o``."""
+        """The fate of the pair ``<base>.json`` and ``<base>.o``."""
         pair = (f"{base}.json", f"{base}.o")
         before = [self.before.files.get(path) for path in pair]
         after = [self.after.files.get(path) for path in pair]
@@ -268,12 +269,12 @@ class Run(ObservedFiles):
         return f"{self.prefix}{self.result.request.options.soc}/{stem}"
 
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
-        """Whether the delivered kernel was written to the cache: then it was compiled."""
+        """Whether the delivered kernel was written to the cache, which means it was compiled."""
         return self._is_among(operator, self._written) or fate in (Fate.STORED, Fate.REWRITTEN)
 
     @cached_property
     def _written(self) -> Set[str]:
-        """Digests of the files that were written to the cache."""
+        """Digests of the files written to the cache."""
         kinds = (Change.ADDED, Change.REPLACED, Change.CHANGED)
         return {
             self.after.files[path].sha256
@@ -282,8 +283,8 @@ class Run(ObservedFiles):
         }
 
     def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
-        """Whether the very kernel that was delivered lay in the chip's directory before, unmarked
-        and in an entry that may be served."""
+        """Whether the delivered kernel lay in the chip's directory before, unmarked and in a usable
+        entry."""
         return self._is_among(operator, self._servable)
 
     @cached_property
@@ -300,10 +301,11 @@ class Run(ObservedFiles):
     def _is_among(self, operator: OperatorSpec, digests: Set[str]) -> bool:
         """Whether the delivered kernel has one of these digests.
 
-        Which object of a shared ``.om`` is the operator's matters only where they differ in this.
+        In a shared ``.om`` file it matters which object is the operator's only if they differ in
+        this.
 
         Raises:
-            NotDecidable: where they differ, or the ``.om`` carries none.
+            NotDecidable: if they do, or the ``.om`` file contains none.
         """
         candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
@@ -314,7 +316,7 @@ class Run(ObservedFiles):
         return any(path.endswith(".json") for path in self.before.files)
 
     def describe(self) -> tuple[str, ...]:
-        """One line an operator, for the report."""
+        """One line for each operator, for the report."""
         lines = []
         for operator in self.operators:
             try:
@@ -325,7 +327,7 @@ class Run(ObservedFiles):
 
 
 def _entries(snapshot: Snapshot) -> set[str]:
-    """Entries by their metadata."""
+    """The metadata files of the entries."""
     return {
         path
         for path, state in snapshot.files.items()
@@ -338,9 +340,10 @@ def _bytes(snapshot: Snapshot) -> int:
 
 
 def _is_kept(before: FileState | None, after: FileState | None) -> bool:
-    """Whether a file was left alone: not replaced, not written in place, its time not moved.
+    """Whether a file was left alone: neither replaced nor written, and its modification time is the
+    same.
 
-    A hit may cut the modification time to whole seconds.
+    A hit may truncate the modification time to whole seconds.
     """
     if before is None or after is None:
         return before is after
@@ -348,8 +351,3 @@ def _is_kept(before: FileState | None, after: FileState | None) -> bool:
         return False
     whole = before.mtime_ns // 10**9 * 10**9
     return after.mtime_ns in (before.mtime_ns, whole)
-
-
-def _identity(state: FileState | None) -> tuple[int, str, int] | None:
-    """What makes a file the same one; a hit may cut its modification time to whole seconds."""
-    return None if state is None else (state.inode, state.sha256, state.mtime_ns // 10**9)

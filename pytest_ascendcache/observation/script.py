@@ -24,8 +24,8 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """One run, and what was seen of it: ``compiler`` knows of calls and packages, ``left`` are the
-    packages it has left installed."""
+    """One run. ``compiler`` has the calls of op_compiler and the packages; ``left`` are the
+    packages that the run left installed."""
 
     ended: ScriptRun
     compiler: WatchedCompiler
@@ -39,15 +39,15 @@ class WatchedRun:
 
 @dataclass(frozen=True)
 class UndisturbedRuns:
-    """Runs in which nothing goes wrong, by their cards: one of each serves all checks, which only
-    look at what it left in ``directory``."""
+    """Runs without faults, by number of cards. Checks that only look at what a run left in
+    ``directory`` share one."""
 
     directory: Path
     by_cards: dict[int, WatchedRun] = field(default_factory=dict)
 
 
 def private_packages(work: Path) -> frozenset[str]:
-    """Packages below a working directory: for CANN 9.1 each process installs for itself alone."""
+    """Packages below a working directory: with CANN 9.1 each process installs for itself alone."""
     places = (each.parents[1] for each in work.rglob("static_kernel/ai_core"))
     return frozenset().union(*(InstalledKernels(place).packages for place in places))
 
@@ -74,17 +74,17 @@ class ScriptUnderTest:
         """What is installed where the script installs.
 
         Raises:
-            NotDecidable: where that cannot be told.
+            NotDecidable: if that is not known.
         """
         if self.toolchain.opp is None:
             raise NotDecidable("ASCEND_OPP_PATH is not set: it says where packages are installed")
         return InstalledKernels(self.toolchain.opp)
 
     def run(self, cards: int = 1) -> WatchedRun:
-        """A run on so many cards in which nothing goes wrong, the same for all checks.
+        """A run without faults on this many cards, shared by all checks.
 
         Raises:
-            ToolchainError: where it fails or does not end: no verdict rests on it.
+            ToolchainError: if it fails or does not end. No verdict rests on it.
         """
         shared = self._undisturbed.by_cards
         if cards not in shared:
@@ -166,8 +166,11 @@ class ScriptUnderTest:
 
     @contextmanager
     def strangers(self, number: int) -> Iterator[list[Path]]:
-        """Packages that a person installed by hand, for a while: their directories. Who runs the
-        ``uninstall.sh`` of one removes it."""
+        """Install packages as a person would by hand, while the block lasts. Yields their
+        directories.
+
+        Running the ``uninstall.sh`` of one removes it.
+        """
         script = '#!/bin/sh\nrm -r "$(dirname "$0")"\n'
         home = self.installed.ai_core
         new = [each for each in (home, home.parent) if not each.exists()]
@@ -182,7 +185,7 @@ class ScriptUnderTest:
             for each in places:
                 shutil.rmtree(each, ignore_errors=True)
             for made in new:
-                with suppress(OSError):  # what is not empty is in use by now
+                with suppress(OSError):  # a directory that is not empty is in use by now
                     made.rmdir()
 
     def _compiler(self, wrong: Provocation) -> WatchedCompiler:
@@ -191,7 +194,7 @@ class ScriptUnderTest:
         return WatchedCompiler.make(self.directory("bin"), self.toolchain.compiler, wrong)
 
     def _remove(self, packages: frozenset[str]) -> None:
-        """What one run left must not be taken for another's."""
+        """Uninstall packages, so that those of one run are not taken for another's."""
         for name in packages:
             script = self.installed.ai_core / name / "uninstall.sh"
             for each in (script, script.with_name("uninstall.real.sh")):

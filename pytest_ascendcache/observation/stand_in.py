@@ -1,4 +1,4 @@
-"""An ``op_compiler`` of the suite's own: says who calls it, and does what it is told."""
+"""The suite's own ``op_compiler``: it records who calls it and returns a prepared package."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ for entry in installed.index().values():
 
 @dataclass(frozen=True)
 class StandIn:
-    """An ``op_compiler`` that notes who calls it, and for which operators."""
+    """An ``op_compiler`` that records its callers and their operators."""
 
     path: Path
     package: Path
@@ -49,8 +49,8 @@ class StandIn:
     def make(
         cls, directory: Path, package: Path, before: str, after: str, impostor: Impostor | None
     ) -> StandIn:
-        """Write the script into an empty directory; ``impostor`` is what its package installs in
-        the place of every kernel."""
+        """Write the script into an empty directory. Its package replaces every kernel it installs
+        by ``impostor``, if there is one."""
         if impostor is not None:
             (directory / "impostor.o").write_bytes(impostor.object)
             code = _MARK.format(
@@ -75,7 +75,8 @@ class StandIn:
         return cls(path, package, log)
 
     def given(self, rank: int) -> list[Path]:
-        """The files of operator information that a card gave it; none if it never called."""
+        """The files of operator information a card passed to it; none if the card never called
+        it."""
         return sorted((self.log.with_name("given") / str(rank)).glob("*"))
 
     @property

@@ -22,8 +22,8 @@ from pytest_ascendcache.faults import (
     crash_states,
 )
 from pytest_ascendcache.faults.tree import Item
+from pytest_ascendcache.observation.cache import CacheUnderTest
 from pytest_ascendcache.observation.evidence import PositiveControl
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 

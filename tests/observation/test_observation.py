@@ -21,10 +21,9 @@ from pytest_ascendcache.contract.outcome import (
     STORED,
     Outcome,
 )
-from pytest_ascendcache.observation.cache import Shared
+from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
 from pytest_ascendcache.observation.control import positive_control
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, PositiveControl
-from pytest_ascendcache.observation.recovery import CacheUnderTest
 from pytest_ascendcache.operators import OperatorSpec, TensorDesc
 from pytest_ascendcache.qualification.toolchain import reference_toolchain
 from pytest_ascendcache.toolchains import BaseToolchain, ToolchainError
