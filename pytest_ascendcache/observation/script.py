@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.caches import InstalledKernels
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Step
@@ -95,31 +96,19 @@ class ScriptUnderTest:
                 self.sandbox = private
         run = shared[cards]
         if not run.ended.succeeded:
-            words = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
-            raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(words)[:400]}")
+            last = [line for each in run.ended.outputs for line in each.strip().splitlines()[-1:]]
+            raise ToolchainError(f"the script {run.ended.ending}: {'; '.join(last)[:400]}")
         return run
 
     def attempt(
-        self,
-        cards: int | Sequence[Card] = 1,
-        wrong: Provocation | None = None,
-        may_hang: bool = False,
-        work: Path | None = None,
-        keep: bool = False,
-        patience: float | None = None,
-        enough: Callable[[Path], bool] | None = None,
+        self, cards: int | Sequence[Card] = 1, wrong: Provocation | None = None, **options: Any
     ) -> WatchedRun:
-        """Like :meth:`run`, where failing is an answer too; not ending is one with ``may_hang``.
-
-        ``work`` is a working directory that was used before. With ``keep`` what it leaves
-        installed stays, to see what the next run does with it; ``left`` always names all that was
-        not there before the check. ``patience`` is the time, in seconds, it is given; what was
-        seen is ``enough`` where that says so of the working directory, and it is killed then.
+        """Like :meth:`run`, but a failure is a valid result. Takes the options of :meth:`together`.
 
         Raises:
-            ToolchainError: where a card does not end.
+            ToolchainError: if a card does not end.
         """
-        (run,) = self.together([cards], wrong, may_hang, work, keep, patience, enough)
+        (run,) = self.together([cards], wrong, **options)
         return run
 
     def together(
@@ -132,8 +121,18 @@ class ScriptUnderTest:
         patience: float | None = None,
         enough: Callable[[Path], bool] | None = None,
     ) -> list[WatchedRun]:
-        """Several jobs at once, in a directory each and with one op_compiler, which counts the
-        calls of all of them."""
+        """Several jobs at the same time, each in a directory of its own, with one op_compiler that
+        counts the calls of all of them.
+
+        ``wrong`` are faults to inject, and ``may_hang`` makes not ending a valid result. ``work``
+        is a used working directory. With ``keep`` the packages that a run leaves stay installed,
+        for the next run to find; ``left`` lists everything that was not installed before the check.
+        A run may take ``patience`` seconds; it is killed as soon as ``enough`` returns True for its
+        working directory.
+
+        Raises:
+            ToolchainError: if a card does not end.
+        """
         compiler = self._compiler(wrong or Provocation())
         if self._before is None:
             self._before = self.installed.packages
@@ -204,5 +203,5 @@ class ScriptUnderTest:
     def _note(self, run: ScriptRun) -> None:
         self.evidence.starts += len(run.commands)
         for command, code, output in zip(run.commands, run.returncodes, run.outputs, strict=True):
-            said = shown_output(output, code == 0)
-            self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, said))
+            shown = shown_output(output, code == 0)
+            self.evidence.steps.append(Step(command, f"ended with {code}", (), {}, shown))

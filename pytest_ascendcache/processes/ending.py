@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -33,8 +34,9 @@ class Request(Protocol):
         """The variables that were added to the environment."""
 
 
+@dataclass(frozen=True)
 class ProcessResult:
-    """How one process of a toolchain ended. Dataclasses with these fields derive from it.
+    """How one process of a toolchain ended. Results of each kind of process derive from it.
 
     ``returncode`` is negative for a signal, and None if the process group was killed at the
     ``deadline`` (seconds). ``output`` is the end of what the process printed.

@@ -85,6 +85,8 @@ class AtcToolchain(CommandToolchain):
         self._impl_mode_directory = impl_mode_directory
         self._fault_route = fault_route
         self.packages: PackageStarter | None = None
+        self.runner: Launcher | None = None
+        """Runs kernels and models if ``launcher`` does not: loading LLVM for each takes long."""
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -115,7 +117,8 @@ class AtcToolchain(CommandToolchain):
             numpy.savez(directory / "inputs.npz", allow_pickle=False, **dict(inputs))
             arguments = [str(model), "inputs.npz", "outputs.npz"]
             command = Command("run", arguments, self._base_environment, directory)
-            ended = self.launcher.start(command).wait(time.monotonic() + self._deadline)
+            running = (self.runner or self.launcher).start(command)
+            ended = running.wait(time.monotonic() + self._deadline)
             if ended.returncode != 0:
                 ending = in_words(ended.returncode, self._deadline)
                 raise KernelRunError(f"running {shown} {ending}: {ended.output.strip()[-300:]}")
@@ -123,6 +126,11 @@ class AtcToolchain(CommandToolchain):
         if outputs is None:
             raise KernelRunError(f"running {shown} left no outputs that can be read")
         return outputs
+
+    def close(self) -> None:
+        super().close()
+        if self.runner is not None:
+            self.runner.close()
 
     def converting_command(self) -> tuple[str, ...]:
         return self.launcher.argv("atc", ())

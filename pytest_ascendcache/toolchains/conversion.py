@@ -49,11 +49,7 @@ class ConvertResult(ProcessResult):
     None."""
 
     request: ConvertRequest
-    argv: tuple[str, ...]
     environment: Mapping[str, str]
-    returncode: int | None
-    deadline: float
-    output: str
     model: Path | None
     seconds: float = 0.0
 

@@ -1,4 +1,4 @@
-"""A real ``atc`` and the installation around it.
+"""Finding a real ``atc``, and the installation around it.
 
 Source: facts ``cann-operator-cache`` sections 1.7, 6.3 and 6.8.
 """
@@ -6,6 +6,7 @@ Source: facts ``cann-operator-cache`` sections 1.7, 6.3 and 6.8.
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,9 @@ from pytest_ascendcache.toolchains.atc import IMPL_MODE, AtcToolchain, find_prog
 from pytest_ascendcache.toolchains.models import can_write_models
 from pytest_ascendcache.toolchains.protocol import StagedChange
 from pytest_ascendcache.words import instead
+
+TOOLKIT_HOMES = ("ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH")
+"""Variables in which the toolkit's ``set_env.sh`` stores the installation directory."""
 
 _OPERATORS = Path("built-in/op_impl/ai_core/tbe/config")
 """Where an operator package has one directory for each chip family it supports."""
@@ -60,24 +64,18 @@ class Installation:
     @property
     def version(self) -> str:
         """``Version`` of the nearest ``version.info`` above the program."""
-        for directory in self._above:
-            for path in (directory / "version.info", directory / "compiler" / "version.info"):
-                if value := _value(path, "Version"):
-                    return value
-        return "version unknown"
+        versions = (_value(path, "Version") for path in self._version_files)
+        return next(filter(None, versions), "version unknown")
 
     @property
     def releases(self) -> dict[str, str]:
         """The CANN release of toolkit and operator package; an empty text if they do not tell.
         ``version_dir`` names it; ``Version`` may be that of the package instead."""
-        files = [
-            path
-            for directory in self._above
-            for path in (directory / "version.info", directory / "compiler" / "version.info")
-        ]
-        found = (_value(path, "version_dir") or _value(path, "Version") for path in files)
+        toolkit = (
+            _value(path, "version_dir") or _value(path, "Version") for path in self._version_files
+        )
         opp = _value(self.opp / "version.info", "version_dir") if self.opp is not None else ""
-        return {"toolkit": next(filter(None, found), ""), "opp": opp}
+        return {"toolkit": next(filter(None, toolkit), ""), "opp": opp}
 
     @property
     def opp_version(self) -> str:
@@ -94,16 +92,11 @@ class Installation:
             for pattern in ("data/platform_config", "*-linux/data/platform_config")
             for path in directory.glob(f"{pattern}/Ascend*.ini")
         }
-        families = self._families
-        return (
-            frozenset(
-                soc
-                for soc, family in descriptions.items()
-                if not families or not family or family in families
-            )
-            if descriptions
-            else None
-        )
+        if not descriptions:
+            return None
+        # Without a family name, or without operators by family, nothing excludes a chip.
+        known = {"", *self._families} if self._families else {*descriptions.values()}
+        return frozenset(soc for soc, family in descriptions.items() if family in known)
 
     def check_soc(self, soc: str) -> None:
         """Refuse a chip (SoC) that the installation has no operators for.
@@ -125,8 +118,14 @@ class Installation:
         return {each.name for each in directory.iterdir() if each.is_dir()}
 
     @property
+    def _version_files(self) -> Iterator[Path]:
+        for directory in self._above:
+            yield directory / "version.info"
+            yield directory / "compiler" / "version.info"
+
+    @property
     def _above(self) -> Iterator[Path]:
-        return iter(list(self.program.resolve().parents)[:4])
+        return iter(self.program.resolve().parents[:4])
 
 
 class InstalledAtc(AtcToolchain):
@@ -241,3 +240,25 @@ def _value(path: Path, key: str) -> str:
         return ""
     pairs = (line.partition("=") for line in text.splitlines())
     return next((value.strip() for name, _, value in pairs if name.strip() == key), "")
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A program (``atc`` or ``op_compiler``), and whether PATH or which variable led to it."""
+
+    name: str
+    program: Path
+    found_by: str
+
+
+def in_sight(name: str, environment: Mapping[str, str]) -> tuple[Sighting, ...]:
+    """The executable programs of this name, the one on PATH first, each once."""
+    places = [(shutil.which(name, path=environment.get("PATH", "")), "PATH")]
+    homes = ((environment.get(variable), variable) for variable in TOOLKIT_HOMES)
+    places += [(shutil.which(Path(home, "bin", name)), by) for home, by in homes if home]
+    found: dict[Path, Sighting] = {}
+    for place, found_by in places:
+        if place is not None:
+            path = Path(place).absolute()
+            found.setdefault(path.resolve(), Sighting(name, path, found_by))
+    return tuple(found.values())

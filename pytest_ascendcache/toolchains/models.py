@@ -13,20 +13,8 @@ from typing import Any
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.processes.errors import ToolchainError
 
-_TYPES = {
-    "Abs": "Abs",
-    "Add": "Add",
-    "Exp": "Exp",
-    "LeakyRelu": "LeakyRelu",
-    "Mul": "Mul",
-    "Neg": "Neg",
-    "RealDiv": "Div",
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Sqrt": "Sqrt",
-    "Sub": "Sub",
-    "Tanh": "Tanh",
-}
+_SAME = ("Abs", "Add", "Exp", "LeakyRelu", "Mul", "Neg", "Relu", "Sigmoid", "Sqrt", "Sub", "Tanh")
+_TYPES = {"RealDiv": "Div", **{each: each for each in _SAME}}
 """ONNX's names of operators that become one kernel with the same meaning."""
 
 _ATTRIBUTES = {"LeakyRelu": {"negative_slope": "alpha"}}

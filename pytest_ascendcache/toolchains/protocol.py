@@ -64,11 +64,7 @@ class CompileResult(ProcessResult):
     """
 
     request: CompileRequest
-    argv: tuple[str, ...]
     environment: Mapping[str, str]
-    returncode: int | None
-    deadline: float
-    output: str
     delivered: tuple[Path | None, ...]
     log: str = ""
 

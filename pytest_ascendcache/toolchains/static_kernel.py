@@ -61,10 +61,6 @@ class StaticResult(ProcessResult):
     was killed at the ``deadline`` (seconds)."""
 
     request: StaticRequest
-    argv: tuple[str, ...]
-    returncode: int | None
-    deadline: float
-    output: str
     left_behind: int
 
     @property

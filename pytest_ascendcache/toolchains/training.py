@@ -90,10 +90,6 @@ class TrainResult(ProcessResult):
     """
 
     request: TrainRequest
-    argv: tuple[str, ...]
-    returncode: int | None
-    deadline: float
-    output: str
     outputs: Mapping[str, NDArray[Any]] | None
     left_behind: int
     claimed: int | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pytest_ascendcache.contract.toml import tomllib
 from pytest_ascendcache.processes.errors import ToolchainError
@@ -32,8 +33,8 @@ class Group:
     own: tuple[str, ...]
     includes: tuple[str, ...]
     standins: tuple[str, ...]
-    fallbacks: tuple[str, ...]
-    python: bool
+    fallbacks: tuple[str, ...] = ()
+    python: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,7 @@ class Plan:
         """Read ``plan.toml`` of a directory with the layout of ``native``. ``CXXFLAGS`` and
         ``LDFLAGS`` extend its flags."""
         content = tomllib.loads((native / "plan.toml").read_text(encoding="utf-8"))
-        groups = tuple(
-            Group(
-                name=each["name"],
-                sources=tuple(each["sources"]),
-                own=tuple(each["own"]),
-                includes=tuple(each["includes"]),
-                standins=tuple(each["standins"]),
-                fallbacks=tuple(each.get("fallbacks", ())),
-                python=each.get("python", False),
-            )
-            for each in content["group"]
-        )
+        groups = tuple(Group(**_with_tuples(each)) for each in content["group"])
         return cls(
             native.resolve(),
             (*content["flags"], *shlex.split(os.environ.get("CXXFLAGS", ""))),
@@ -84,6 +74,10 @@ class Plan:
             whole.update(f"{path.relative_to(self.native)}\0".encode())
             whole.update(path.read_bytes())
         return whole.hexdigest()
+
+
+def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
 
 
 def python_headers() -> Path:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pytest_ascendcache.contract import DEFAULT_SOC, Capability
 from pytest_ascendcache.contract.editions import CANN
 from pytest_ascendcache.faults import Strace
-from pytest_ascendcache.processes.launch import Command, Launcher, ProcessLauncher, Running
+from pytest_ascendcache.processes.launch import Launcher
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit, reference_command
 from pytest_ascendcache.toolchains.installed import Installation, InstalledAtc
@@ -20,26 +19,6 @@ _SOCS = frozenset({"Ascend310P3", "Ascend910B1", "Ascend910B3"})
 
 _RUN = "run"
 """The program that runs a kernel."""
-
-
-@dataclass(frozen=True)
-class CannLauncher:
-    """Starts the command as fresh processes, and lets ``kernels`` run kernels: loading LLVM for
-    each takes much longer than running it."""
-
-    commands: ProcessLauncher
-    kernels: Launcher
-
-    def argv(self, program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-        return self.commands.argv(program, arguments)
-
-    def start(self, command: Command) -> Running:
-        launcher = self.kernels if command.program == _RUN else self.commands
-        return launcher.start(command)
-
-    def close(self) -> None:
-        self.kernels.close()
-        self.commands.close()
 
 
 class CannCache(InstalledAtc):
@@ -93,10 +72,9 @@ def toolchain_of(
         Capability.RUN_KERNELS,
         Capability.VERSION_STAMP,
     }
-    commands, has_strace = with_strace(programs)
+    launcher, has_strace = with_strace(programs)
     if has_strace:
         capabilities.add(Capability.FAULT_POINTS)
-    launcher = CannLauncher(commands, kernels or commands)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ASCEND_")}
     made = CannCache(
         name="cann-cache",
@@ -111,4 +89,5 @@ def toolchain_of(
     made.installation = installation
     made.toolkit = toolkit
     made.soc = soc or DEFAULT_SOC
+    made.runner = kernels or launcher
     return made

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_ascendcache.processes.launch import Command, Launcher, Running
+from pytest_ascendcache.processes.launch import Running
 from pytest_ascendcache.processes.sleeping import ends_or_sleeps
 from pytest_ascendcache.toolchains.mindspore.script import SUM
 from pytest_ascendcache.toolchains.training import TrainRequest, TrainResult, read_outputs
@@ -45,7 +44,9 @@ class Gang:
         """What the launcher, the scheduler and every rank but ``lost`` printed."""
         logs = self.request.directory / "logs"
         others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
-        return "\n".join(_words(logs / f"{name}.log") for name in ("msrun", "scheduler", *others))
+        return "\n".join(
+            _log_text(logs / f"{name}.log") for name in ("msrun", "scheduler", *others)
+        )
 
     @property
     def sums(self) -> list[NDArray[Any] | None]:
@@ -80,7 +81,7 @@ class Gang:
                 argv=self.argv,
                 returncode=ended.returncode,
                 deadline=patience,
-                output=_words(directory / f"logs/worker_{rank}.log") or ended.output,
+                output=_log_text(directory / f"logs/worker_{rank}.log") or ended.output,
                 outputs=_without_sum(self._outputs(rank)),
                 left_behind=ended.left_behind,
                 asleep=asleep / self.size,
@@ -89,39 +90,11 @@ class Gang:
         ]
 
 
-def start_gang(
-    launcher: Launcher,
-    request: TrainRequest,
-    environment: Mapping[str, str],
-    settings: Path,
-    size: int,
-    port: int,
-    deadline: float,
-) -> Gang:
-    """Start ``msrun``, which starts a scheduler and the ranks. They have ``deadline`` seconds.
-
-    Raises:
-        ToolchainError: if it cannot be started.
-    """
-    arguments = [
-        f"--worker_num={size}",
-        f"--local_worker_num={size}",
-        "--master_addr=127.0.0.1",
-        f"--master_port={port}",
-        f"--log_dir={request.directory / 'logs'}",
-        "--join=True",
-        str(settings.parent / "network.py"),
-        str(settings),
-    ]
-    running = launcher.start(Command("msrun", arguments, environment, request.work))
-    return Gang(request, size, launcher.argv("msrun", arguments), running, deadline)
-
-
 def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:
     return outputs and {name: each for name, each in outputs.items() if name != SUM}
 
 
-def _words(log: Path) -> str:
+def _log_text(log: Path) -> str:
     try:
         return log.read_text(encoding="utf-8", errors="replace")[-16_384:]
     except OSError:

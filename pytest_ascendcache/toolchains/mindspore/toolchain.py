@@ -23,7 +23,7 @@ from pytest_ascendcache.processes.launch import Command, Launcher
 from pytest_ascendcache.toolchains.atc import with_strace
 from pytest_ascendcache.toolchains.base import BaseToolchain
 from pytest_ascendcache.toolchains.mindspore import forkserver
-from pytest_ascendcache.toolchains.mindspore.gang import Gang, start_gang
+from pytest_ascendcache.toolchains.mindspore.gang import Gang
 from pytest_ascendcache.toolchains.mindspore.script import network_script, network_settings
 from pytest_ascendcache.toolchains.mindspore.wheel import Wheel, find_wheel
 from pytest_ascendcache.toolchains.training import CLEANED, RankProcess, TrainRequest
@@ -130,15 +130,28 @@ class MindSporeToolchain(BaseToolchain):
         """
         settings = self.prepare(request, gang=True)
         request = self._repeatable(request)
-        environment = self.environment(request)
-        return start_gang(self.launcher, request, environment, settings, size, port, self.deadline)
+        arguments = [
+            f"--worker_num={size}",
+            f"--local_worker_num={size}",
+            "--master_addr=127.0.0.1",
+            f"--master_port={port}",
+            f"--log_dir={request.directory / 'logs'}",
+            "--join=True",
+            str(settings.parent / "network.py"),
+            str(settings),
+        ]
+        command = Command("msrun", arguments, self.environment(request), request.work)
+        argv = self.launcher.argv("msrun", arguments)
+        return Gang(request, size, argv, self.launcher.start(command), self.deadline)
 
     def prepare(self, request: TrainRequest, gang: bool = False) -> Path:
         """Write the script of a request and the settings it reads. Returns the settings file."""
-        self._check()
+        if self.unusable:
+            raise ToolchainError(f"{self.name}: {self.unusable}.")
         request.work.mkdir(parents=True, exist_ok=True)
         (request.directory / "tmp").mkdir(parents=True, exist_ok=True)
-        self._caches.add(self._cache(request))
+        cache = request.environment.get("MS_COMPILER_CACHE_PATH")
+        self._caches.add(request.work / (cache or ""))
         last = request.network
         # Sorted by name, so that the order in which they run is not part of the script.
         script = request.script
@@ -224,14 +237,6 @@ class MindSporeToolchain(BaseToolchain):
         if self._others is not None:
             self._others.close()
         self.launcher.close()
-
-    def _cache(self, request: TrainRequest) -> Path:
-        place = request.environment.get("MS_COMPILER_CACHE_PATH") or str(request.work)
-        return request.work / place
-
-    def _check(self) -> None:
-        if self.unusable:
-            raise ToolchainError(f"{self.name}: {self.unusable}.")
 
     def _claims(self, output: str, logs: Path) -> int | None:
         """How many kernels, or networks, the process says it compiled."""
