@@ -90,10 +90,10 @@ def _torn(replay: Replay, operation: Operation) -> Tree:
     inode = replay.names.get(operation.path)
     if inode is None:
         return replay.tree()
-    whole = inode.data
+    before = inode.data
     inode.write(operation.data[: len(operation.data) // 2], operation.offset)
     tree = replay.tree()
-    inode.data = whole
+    inode.data = before
     return tree
 
 

@@ -82,18 +82,12 @@ class FaultRoute(Protocol):
         """The program and arguments to start in place of these."""
 
     def operations(self, plan: FaultPlan, root: Path) -> tuple[Operation, ...]:
-        """What a run did below ``root``, in order.
-
-        Raises:
-            TraceError: if its record cannot be read.
-        """
+        """What a run did below ``root``, in order. Raises ``TraceError`` if its record cannot be
+        read."""
 
     def verify(self, plan: FaultPlan, root: Path, returncode: int | None) -> None:
-        """Check that the fault occurred where it was planned.
-
-        Raises:
-            TraceError: if it did not. Nothing can be concluded from such a run.
-        """
+        """Check that the fault occurred where it was planned. Raises ``TraceError`` if it did not.
+        Nothing can be concluded from such a run."""
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ _SELF_TEST_PATIENCE = 20.0
 def command(root: Path, log: Path, program: Sequence[str]) -> tuple[str, list[str]]:
     """The program and arguments that start ``program`` with ``root`` read-only and record that in
     ``log``."""
-    own = [] if os.geteuid() == 0 else ["--map-root-user"]
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
     script = ["sh", "-c", _MOUNT, "sh", str(root), str(log)]
-    return "/usr/bin/env", ["unshare", *own, "--mount", "--", *script, *program]
+    return "/usr/bin/env", ["unshare", *as_root, "--mount", "--", *script, *program]
 
 
 def was_read_only(log: Path) -> bool:

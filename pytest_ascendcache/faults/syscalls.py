@@ -50,7 +50,6 @@ class Call:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call succeeded."""
         return self.result[:1].isdigit() and "INJECTED" not in self.result
 
     @property
@@ -60,11 +59,8 @@ class Call:
 
     @property
     def strings(self) -> list[bytes]:
-        """The strings among the arguments.
-
-        Raises:
-            TraceError: if one was too long to be recorded.
-        """
+        """The strings among the arguments. Raises ``TraceError`` if one was too long to be
+        recorded."""
         strings = []
         for text, cut in _STRING.findall(self.arguments):
             if cut:
@@ -81,8 +77,8 @@ class Call:
     def aims(self) -> list[str]:
         """Paths by which strace can select the call: its strings, or else those of its
         descriptors."""
-        found = [] if self.name in _WRITES else _STRING.findall(self.arguments)
-        texts = found or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
+        strings = [] if self.name in _WRITES else _STRING.findall(self.arguments)
+        texts = strings or [each[::-1] for each in _DESCRIPTOR.findall(self.arguments)]
         return [os.fsdecode(_bytes(text)) for text, _ in texts]
 
     @property
@@ -103,11 +99,8 @@ def _bytes(text: str) -> bytes:
 
 
 def read_calls(log: Path) -> list[Call]:
-    """Every call in a log, in the order in which they ended.
-
-    Raises:
-        TraceError: if the log cannot be read.
-    """
+    """Every call in a log, in the order in which they ended. Raises ``TraceError`` if the log
+    cannot be read."""
     try:
         lines = log.read_text(encoding="ascii").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +134,6 @@ class _Descriptors:
     offsets: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def write(self, call: Call, size: int) -> int:
-        """Where a write begins."""
         key = (call.process, call.arguments.partition("<")[0])
         offset = self.offsets.get(key, 0)
         if offset >= 0:
@@ -149,12 +141,10 @@ class _Descriptors:
         return offset
 
     def opened(self, call: Call) -> None:
-        """A descriptor was opened."""
         key = (call.process, call.result.partition("<")[0])
         self.offsets[key] = -1 if "O_APPEND" in call.arguments else 0
 
     def sought(self, call: Call) -> None:
-        """A descriptor was moved."""
         key = (call.process, call.arguments.partition("<")[0])
         if self.offsets.get(key, 0) >= 0:
             self.offsets[key] = int(call.result.split()[0])

@@ -85,11 +85,8 @@ class Operation:
 
 
 def read_log(log: Path, root: Path) -> tuple[Operation, ...]:
-    """The operations below ``root`` in a log of named points (``reference.faulty``).
-
-    Raises:
-        TraceError: if there is no such log.
-    """
+    """The operations below ``root`` in a log of named points (``reference.faulty``). Raises
+    ``TraceError`` if there is no such log."""
     try:
         lines = log.read_bytes().splitlines()
         documents = [json.loads(line) for line in lines]

@@ -25,7 +25,6 @@ class Item:
 
     @property
     def is_directory(self) -> bool:
-        """Whether this is a directory."""
         return self.data is None and self.link is None
 
 
@@ -38,11 +37,8 @@ class Tree:
 
     @classmethod
     def read(cls, root: Path) -> Tree:
-        """The current contents of a directory.
-
-        Raises:
-            TraceError: for anything but files, directories and links.
-        """
+        """The current contents of a directory. Raises ``TraceError`` for anything but files,
+        directories and links."""
         if not root.is_dir():
             return cls({})
         items = {"": Item(mode=stat.S_IMODE(root.stat().st_mode))}
@@ -124,7 +120,6 @@ class NameChange:
 
     @property
     def directory(self) -> str:
-        """The directory whose names change."""
         return (self.operation.target or self.operation.path).rpartition("/")[0]
 
 

@@ -76,7 +76,6 @@ class CacheWitness:
         self._litter: dict[str, None] = {}
 
     def note(self, run: Run) -> None:
-        """Remember a run."""
         self._runs.append(run)
         choice = run.result.request.options.entry_choice
         for operator, path in zip(run.operators, run.result.delivered, strict=True):
@@ -88,19 +87,19 @@ class CacheWitness:
         """Snapshots of directories next to the cache that no request names. No run may change
         them."""
         self._lay_there = _names(self._cache.work)
-        words = " ".join(
+        named = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
         )
         cache = self._cache
-        own = {cache.root, cache.home, cache.work}
+        watched = {cache.root, cache.home, cache.work}
         return {
             path: Snapshot.take(path)
             for path in cache.sandbox.iterdir()
             if path.is_dir()
             and not _INSTRUMENT.fullmatch(path.name)
-            and not any(mine.is_relative_to(path) for mine in own)
-            and str(path) not in words
+            and not any(mine.is_relative_to(path) for mine in watched)
+            and str(path) not in named
         }
 
     def compare(self, before: dict[Path, Snapshot]) -> None:
@@ -118,16 +117,16 @@ class CacheWitness:
     def seen(self, outside: bool = True) -> list[Sighting]:
         """Harm seen in the last runs. Without ``outside``, directories next to the cache are left
         out."""
-        found = [
+        sightings = [
             Sighting(Harm.OUTSIDE_TOUCHED, f"outside of the cache {path} was {change}")
             for path, change in (self._outside.items() if outside else ())
         ]
-        found += self._misplaced()
+        sightings += self._misplaced()
         for run in reversed(self._runs):
-            found += self._of(run)
-            if any(each.harm is Harm.WRONG_RESULT for each in found):
+            sightings += self._of(run)
+            if any(each.harm is Harm.WRONG_RESULT for each in sightings):
                 break
-        return found
+        return sightings
 
     def _misplaced(self) -> list[Sighting]:
         """Files that runs left in the working directory, except for debug output, and
@@ -172,17 +171,17 @@ class CacheWitness:
         """Operators whose kernel differs from that of a fresh compile."""
         if not _is_plain(run):
             return []  # the matching fresh compile is not known
-        found = []
+        sightings = []
         for operator in self._unlike_fresh(run):
             if not self._is_last(run) and not run.served_from(operator):
                 continue  # a check may have changed the compiler on purpose since then
             if self._earlier(run, operator):
                 what = f"{operator}: the kernel of an earlier compile of it is used, a stale one"
-                found.append(Sighting(Harm.LOST_WORK, what))
+                sightings.append(Sighting(Harm.LOST_WORK, what))
             else:
                 what = f"{operator}: another kernel is delivered than a fresh compile gives"
-                found.append(Sighting(Harm.WRONG_RESULT, what))
-        return found
+                sightings.append(Sighting(Harm.WRONG_RESULT, what))
+        return sightings
 
     def _is_last(self, run: Run) -> bool:
         """Whether this run, or one started together with it, is the last of the check."""
@@ -256,11 +255,8 @@ class CacheWitness:
         return run.succeeded and all(self._reuses(run, each) for each in run.operators)
 
     def _reuses(self, run: Run, operator: OperatorSpec) -> bool:
-        """Whether a kernel was reused. A damaged entry must not be.
-
-        Raises:
-            NotDecidable: if that cannot be told.
-        """
+        """Whether a kernel was reused. A damaged entry must not be. Raises ``NotDecidable`` if that
+        cannot be told."""
         try:
             return run.delivered(operator) is Delivered.REUSED
         except NotDecidable:
@@ -308,7 +304,6 @@ def _is_plain(run: Run) -> bool:
 
 
 def _names(directory: Path) -> set[str]:
-    """The names in a directory; empty if it does not exist yet."""
     return {path.name for path in directory.iterdir()} if directory.is_dir() else set()
 
 

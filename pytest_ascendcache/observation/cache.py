@@ -23,7 +23,7 @@ from pytest_ascendcache.caches.entry import sha256
 from pytest_ascendcache.contract import CacheMode, CompileOptions, Edition, Fate
 from pytest_ascendcache.contract.editions import default
 from pytest_ascendcache.contract.outcome import KEPT, REUSED, Outcome
-from pytest_ascendcache.faults import FaultPlan, Tree
+from pytest_ascendcache.faults import Tree
 from pytest_ascendcache.observation.aftermath import CacheWitness
 from pytest_ascendcache.observation.evidence import (
     Evidence,
@@ -32,7 +32,6 @@ from pytest_ascendcache.observation.evidence import (
     Step,
 )
 from pytest_ascendcache.observation.interruption import Interruption
-from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.toolchains import (
@@ -145,11 +144,8 @@ class CacheUnderTest:
         environment: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Run:
-        """Compile in one process and watch it. ``options`` are those of :meth:`request`.
-
-        Raises:
-            ToolchainError: if the process fails or does not end. No verdict rests on it.
-        """
+        """Compile in one process and watch it. ``options`` are those of :meth:`request`. Raises
+        ``ToolchainError`` if the process fails or does not end. No verdict rests on it."""
         run = self.attempt(*operators, mode=mode, environment=environment, **options)
         if not run.succeeded:
             raise ToolchainError(f"the toolchain {run.result.failure}")
@@ -157,20 +153,13 @@ class CacheUnderTest:
 
     def needs_reuse(self) -> None:
         """Call this before checking that something bad is not served: a toolchain that serves
-        nothing would pass.
-
-        Raises:
-            NotDecidable: if the positive control has seen no reuse.
-        """
+        nothing would pass. Raises ``NotDecidable`` if the positive control has seen no reuse."""
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
     def attempt(self, *operators: OperatorSpec, **options: Any) -> Run:
-        """Like :meth:`compile`, but a failure is a valid result.
-
-        Raises:
-            ToolchainError: if the process does not end.
-        """
+        """Like :meth:`compile`, but a failure is a valid result. Raises ``ToolchainError`` if the
+        process does not end."""
         return self.together([self.request(*operators, **options)])[0]
 
     def request(
@@ -211,13 +200,10 @@ class CacheUnderTest:
 
     def together(self, requests: Sequence[CompileRequest]) -> list[Run]:
         """Start one process for each request, all at the same time, between one pair of snapshots.
-
-        Raises:
-            ToolchainError: if one of them does not end.
-        """
-        beside = self.witness.bystanders(requests)
+        Raises ``ToolchainError`` if one of them does not end."""
+        bystanders = self.witness.bystanders(requests)
         runs = self._watched(requests)
-        self.witness.compare(beside)
+        self.witness.compare(bystanders)
         for run in runs:
             self.witness.note(run)
         for run in runs:
@@ -301,11 +287,7 @@ class CacheUnderTest:
 
     def entry(self, operator: OperatorSpec, **options: Any) -> Entry:
         """The current state of the entry that :meth:`warm` made for an operator under these
-        options.
-
-        Raises:
-            NotDecidable: if this cache was not warmed with it.
-        """
+        options. Raises ``NotDecidable`` if this cache was not warmed with it."""
         choice = self._choice(options)
         stem = self._known.get((operator, choice))
         if stem is None:
@@ -345,13 +327,13 @@ class CacheUnderTest:
     def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
         """The first problem among the entries of the operator's type; empty if there is none."""
         kind = operator.type.lower()
-        found = [
+        problems = [
             problem
             for entry in self.entries(soc).values()
             if entry.operator_type == kind
             for problem in entry.problems()
         ]
-        return found[0] if found else ""
+        return problems[0] if problems else ""
 
     def problems(self) -> list[str]:
         """Everything wrong with the entries of the default chip; empty for a sound cache."""
@@ -363,9 +345,7 @@ class CacheUnderTest:
 
     def moved(self, sandbox: Path) -> CacheUnderTest:
         """The same toolchain and markers in another sandbox: cache, HOME and working directory.
-
-        What is served there does not depend on where it was compiled.
-        """
+        What is served there does not depend on where it was compiled."""
         other = type(self)(
             self.toolchain, sandbox, self._control, self.evidence, self._shared, self.edition
         )
@@ -464,11 +444,8 @@ class CacheUnderTest:
         }
 
     def failed_for_the_cache(self, run: Run, environment: Mapping[str, str] | None = None) -> str:
-        """How a run failed that succeeds without a cache; empty if it did not fail.
-
-        Raises:
-            ToolchainError: if it fails without a cache too, which is not the cache's fault.
-        """
+        """How a run failed that succeeds without a cache; empty if it did not fail. Raises
+        ``ToolchainError`` if it fails without a cache too, which is not the cache's fault."""
         if run.succeeded:
             return ""
         options = run.result.request.options.but(cache_mode=None)
@@ -497,19 +474,13 @@ class CacheUnderTest:
         options: CompileOptions,
     ) -> dict[OperatorSpec, str]:
         """Digests of the kernels that one compile without a cache delivers for these operators.
-
-        Raises:
-            ToolchainError: if it fails.
-        """
+        Raises ``ToolchainError`` if it fails."""
         kernels = self._fresh_compile(operators, environment, _without_mode(options))
         return dict(zip(operators, map(sha256, kernels), strict=True))
 
     def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
-        """The kernels that a compile without a cache delivers for the operators of a run.
-
-        Raises:
-            ToolchainError: if it fails.
-        """
+        """The kernels that a compile without a cache delivers for the operators of a run. Raises
+        ``ToolchainError`` if it fails."""
         request = run.result.request
         options = _without_mode(request.options)
         return self._fresh_compile(run.operators, request.environment, options)
@@ -529,7 +500,7 @@ class CacheUnderTest:
             raise ToolchainError(f"the toolchain {run.result.failure}")
         return tuple(map(run.kernel, operators))
 
-    def interruption(self, *operators: OperatorSpec, **given: Any) -> Interruption[Run]:
+    def interruption(self, *operators: OperatorSpec, **options: Any) -> Interruption[Run]:
         """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
         takes.
 
@@ -538,13 +509,15 @@ class CacheUnderTest:
         Raises:
             NotDecidable: if it does not succeed undisturbed.
         """
-        request = self.request(*operators, **given)
-
-        def start(plan: FaultPlan) -> Run:
-            return self.unwatched(replace(request, output=self.new_output(), plan=plan))
+        request = self.request(*operators, **options)
 
         logs = self.sandbox / f"record-{self.new_output().name}"
-        return Interruption(self.root, logs, self.toolchain.fault_route(), start)
+        return Interruption(
+            self.root,
+            logs,
+            self.toolchain.fault_route(),
+            lambda plan: self.unwatched(replace(request, output=self.new_output(), plan=plan)),
+        )
 
     def delivers_fresh(self, run: Run, operator: OperatorSpec, **options: Any) -> bool:
         """Whether a run delivered the kernel of a fresh compile, byte by byte."""
@@ -562,10 +535,10 @@ class CacheUnderTest:
         """
         steps = len(self.evidence.steps)
         expected = [self.fresh(each, environment=environment, **options) for each in operators]
-        given = {"mode": CacheMode.ENABLE, "environment": environment, **options}
+        request = {"mode": CacheMode.ENABLE, "environment": environment, **options}
         marks, self.marks = self.marks, False
         try:
-            first = self.attempt(*operators, **given)
+            first = self.attempt(*operators, **request)
         finally:
             self.marks = marks
         if not first.succeeded:
@@ -578,7 +551,7 @@ class CacheUnderTest:
             del self.evidence.steps[steps:]
             return None
         stored = {stem: entry.object for stem, entry in self.entries(options.get("soc")).items()}
-        second = self.attempt(*operators, **given)
+        second = self.attempt(*operators, **request)
         if not second.succeeded:
             return f"the run after the next {second.result.ending}"
         for operator, kernel in zip(operators, expected, strict=True):
@@ -663,26 +636,17 @@ class CacheUnderTest:
         return before
 
     def _note(self, run: Run) -> None:
-        shown = run.shown_changes
         self.evidence.starts += 1
         self.evidence.compiles += len(run.operators)
         self.evidence.sizes += run.sizes(self.evidence.starts)
-        self.evidence.steps.append(
-            Step(
-                command=run.result.command,
-                ending=run.result.ending,
-                outcomes=run.describe() if run.succeeded else (),
-                changes=shown,
-                output="" if run.succeeded else shown_output(run.output, False) + run.result.log,
-                metadata={
-                    path: (run.before.files[path].text, run.after.files[path].text)
-                    for path in shown
-                    if path.endswith(".json")
-                    and path in run.before.files
-                    and path in run.after.files
-                },
-            )
-        )
+        before, after = run.before.files, run.after.files
+        metadata = {
+            path: (before[path].text, after[path].text)
+            for path in run.shown_changes
+            if path.endswith(".json") and path in before and path in after
+        }
+        log = "" if run.succeeded else run.result.log
+        self.evidence.steps.append(run.step(log, metadata))
 
 
 def _delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
@@ -695,6 +659,5 @@ def _delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
 
 
 def _without_mode(options: CompileOptions) -> dict[str, Any]:
-    """The fields of options, except for the cache mode."""
     names = (each.name for each in fields(options) if each.name != "cache_mode")
     return {name: getattr(options, name) for name in names}

@@ -45,32 +45,29 @@ class ClientRun(ObservedProcess):
         return read_outputs(self.directory / f"{number}.npz")
 
     def origins(self, number: int = 0) -> dict[str, str]:
-        """Whether each output of a network is the operator's own, an impostor's, or wrong.
-
-        Raises:
-            NotDecidable: if there are no outputs.
-        """
+        """Whether each output of a network is the operator's own, an impostor's, or wrong. Raises
+        ``NotDecidable`` if there are no outputs."""
         from pytest_ascendcache.operators.evaluation import evaluate_network
 
-        given = self.outputs(number)
-        if given is None:
+        outputs = self.outputs(number)
+        if outputs is None:
             raise NotDecidable(f"the client gave no outputs: it {self.result.ending}")
         network = self.networks[number]
         exact = evaluate_network(network)
         inputs = {node.outputs[0]: node.inputs[0] for node in network.nodes}
-        found: dict[str, str] = {}
+        origins: dict[str, str] = {}
         for name in network.outputs:
-            if name not in given or given[name].shape != exact[name].shape:
-                found[name] = WRONG
-            elif close_enough(given[name], exact[name]):
-                found[name] = OWN
+            if name not in outputs or outputs[name].shape != exact[name].shape:
+                origins[name] = WRONG
+            elif close_enough(outputs[name], exact[name]):
+                origins[name] = OWN
             elif self.impostor is not None and close_enough(
-                given[name], self.impostor.output(exact[inputs[name]])
+                outputs[name], self.impostor.output(exact[inputs[name]])
             ):
-                found[name] = IMPOSTOR
+                origins[name] = IMPOSTOR
             else:
-                found[name] = WRONG
-        return found
+                origins[name] = WRONG
+        return origins
 
     @property
     def kernels(self) -> set[str]:

@@ -41,16 +41,16 @@ def positive_control(
     began, before = time.monotonic(), _used()
     evidence = Evidence()
     cache = CacheUnderTest(toolchain, sandbox, PositiveControl(), evidence)
-    found = _control(cache, operator)
+    control = _control(cache, operator)
     starts = max(1, evidence.starts)
     seconds, used = time.monotonic() - began, _used() - before
-    return replace(found, seconds=seconds / starts, used=used / starts)
+    return replace(control, seconds=seconds / starts, used=used / starts)
 
 
 def _used() -> float:
     """Processor seconds used by this process and the children it has waited for."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime + time.process_time()
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return children.ru_utime + children.ru_stime + time.process_time()
 
 
 def _control(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveControl:
@@ -83,26 +83,26 @@ def _with_canaries(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveCon
     run = cache.compile(operator, mode=CacheMode.ENABLE)
     if run.served_from(operator):
         return PositiveControl()
-    told, reuses = _saw(cache, run, operator)
-    reason = f"an untouched canary under enable is not served: {told}"
+    fates, reuses = _saw(cache, run, operator)
+    reason = f"an untouched canary under enable is not served: {fates}"
     return replace(_without_marks(reason), reuses=reuses)
 
 
 def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> tuple[str, bool]:
     """What became of the marked entry and of one that was left as the toolchain wrote it, and
     whether that one may have been served."""
-    told = "the entry " + _FATES[run.fate(operator)]
+    fates = "the entry " + _FATES[run.fate(operator)]
     plain = cache.elsewhere(cache.sandbox / "plain")
     plain.marks = False
     plain.warm(operator)
     again = plain.compile(operator, mode=CacheMode.ENABLE)
     untouched = _FATES[again.fate(operator)]
     if again.fate(operator) is Fate.KEPT:
-        return f"{told}; an unmarked one {untouched}, so what was changed is refused", True
+        return f"{fates}; an unmarked one {untouched}, so what was changed is refused", True
     opp = cache.toolchain.details.get("opp_path", "")
     hint = f" (operator package: {opp}; was its version.info found?)" if opp else ""
     return (
-        f"{told}; an unmarked one {untouched} too, so the cache is purged at every run{hint}",
+        f"{fates}; an unmarked one {untouched} too, so the cache is purged at every run{hint}",
         False,
     )
 
@@ -120,10 +120,10 @@ def _with_birthmarks(cache: CacheUnderTest, operator: OperatorSpec) -> PositiveC
     """Two compiles without a cache must differ; with a cache, the second must be a reuse."""
     modes = (CacheMode.DISABLE, CacheMode.ENABLE, CacheMode.ENABLE)
     runs = [cache.compile(operator, mode=mode) for mode in modes]
-    found = [run.delivered(operator) for run in runs]
-    if found != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
-        shown = ", ".join(each.value for each in found)
-        reuses = found[-1] is Delivered.REUSED
+    delivered = [run.delivered(operator) for run in runs]
+    if delivered != [Delivered.COMPILED, Delivered.COMPILED, Delivered.REUSED]:
+        shown = ", ".join(each.value for each in delivered)
+        reuses = delivered[-1] is Delivered.REUSED
         return replace(_without_marks(f"under disable, enable, enable: {shown}"), reuses=reuses)
     return PositiveControl(serves_marked=False)
 

@@ -35,10 +35,7 @@ _KEPT = ("kept", "stored", "reused")
 
 def leave_out() -> None:
     """Do not look for harm, nor for a shorter history, in this process: that takes more runs than
-    many checks do.
-
-    ``ci/qualify`` calls this for defects that claim no harm.
-    """
+    many checks do. ``ci/qualify`` calls this for defects that claim no harm."""
     global _is_looked_for
     _is_looked_for = False
 
@@ -49,30 +46,27 @@ def is_looked_for() -> bool:
 
 
 def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sighting | None:
-    """The worst harm of a broken promise; None if nothing was run. Makes further runs.
-
-    ``message`` says why the promise is broken; ``comparison`` is the source of the failed
-    statement.
-    """
-    found = evidence.sightings
+    """The worst harm of a broken promise; None if nothing was run. Makes further runs. ``message``
+    says why the promise is broken; ``comparison`` is the source of the failed statement."""
+    sightings = evidence.sightings
     witness = evidence.witness
     if witness is None:
-        return _worst(found)
+        return _worst(sightings)
     steps, starts, began = list(evidence.steps), evidence.starts, time.monotonic()
     try:
-        found += witness.seen()
-        if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in found):
+        sightings += witness.seen()
+        if not any(each.harm in (Harm.WRONG_RESULT, Harm.OUTSIDE_TOUCHED) for each in sightings):
             later = witness.afterwards()
-            found += [later] if later is not None else []
+            sightings += [later] if later is not None else []
     except (NotDecidable, ToolchainError, KernelRunError, OSError) as error:
         evidence.notes.append(f"not all harm could be told: {error}")
-        return _worst(found)
+        return _worst(sightings)
     finally:
         # The report shows the check's own steps; the extra runs are summarized in one line.
         evidence.harm_starts = evidence.starts - starts
         evidence.harm_seconds = round(time.monotonic() - began, 3)
         evidence.steps, evidence.starts = steps, starts
-    worst = _worst(found)
+    worst = _worst(sightings)
     if worst is not None and worst.harm.rank < Harm.LOST_WORK.rank:
         return worst
     if _is_about_words(comparison):
@@ -80,8 +74,8 @@ def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sig
     return worst or _by_comparison(message)
 
 
-def _worst(found: list[Sighting]) -> Sighting | None:
-    return min(found, key=lambda each: each.harm.rank, default=None)
+def _worst(sightings: list[Sighting]) -> Sighting | None:
+    return min(sightings, key=lambda each: each.harm.rank, default=None)
 
 
 def _by_comparison(message: str) -> Sighting:

@@ -64,11 +64,8 @@ class Marks:
         return True
 
     def put(self, unit: Any) -> None:
-        """Put it in the place of a cached kernel.
-
-        Raises:
-            ValueError: if that kernel cannot be marked.
-        """
+        """Put it in the place of a cached kernel. Raises ``ValueError`` if that kernel cannot be
+        marked."""
         raise NotImplementedError
 
     def output(self, values: NDArray[Any]) -> NDArray[Any]:

@@ -73,11 +73,8 @@ class Interruption(Generic[Result]):
             raise NotDecidable(str(error)) from None
 
     def states(self, kind: CrashKind) -> list[CrashState]:
-        """The distinct states that interruptions of one kind leave, rebuilt from the record.
-
-        Raises:
-            NotDecidable: if the record does not explain what the command did.
-        """
+        """The distinct states that interruptions of one kind leave, rebuilt from the record. Raises
+        ``NotDecidable`` if the record does not explain what the command did."""
         explained = after_all(self.before, self.operations)
         if explained.content != self._after.content:
             names = {name for name, *_ in explained.content ^ self._after.content}
@@ -97,11 +94,8 @@ class Interruption(Generic[Result]):
         state.tree.write(self.root)
 
     def strike(self, action: Action, at: Operation) -> Result:
-        """Run the command from the recorded state, with a fault at one operation.
-
-        Raises:
-            NotDecidable: if the fault did not occur there.
-        """
+        """Run the command from the recorded state, with a fault at one operation. Raises
+        ``NotDecidable`` if the fault did not occur there."""
         self.reset()
         plan = FaultPlan(self._log(), action, at, root=self.root)
         result = self._start(plan)

@@ -87,12 +87,12 @@ class LaunchedGang:
         import numpy
 
         first = runs[0].network.outputs[0]
-        given = [run.result.outputs[first] for run in runs if run.result.outputs]
-        total = numpy.sum(given, axis=0) if given else None
+        parts = [run.result.outputs[first] for run in runs if run.result.outputs]
+        total = numpy.sum(parts, axis=0) if parts else None
         return [
             rank
-            for rank, found in enumerate(self.launched.sums)
-            if total is None or found is None or not numpy.allclose(found, total, rtol=1e-4)
+            for rank, received in enumerate(self.launched.sums)
+            if total is None or received is None or not numpy.allclose(received, total, rtol=1e-4)
         ]
 
 

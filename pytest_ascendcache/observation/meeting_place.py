@@ -35,10 +35,8 @@ class Address:
 def meeting_place(
     size: int, timeout: int | None = None, host: str = "127.0.0.1"
 ) -> Iterator[Address]:
-    """Reserve an address on this machine while the ``with`` block lasts.
-
-    The port is bound but nothing listens there, so rank 0, which reuses addresses, can.
-    """
+    """Reserve an address on this machine while the ``with`` block lasts. The port is bound but
+    nothing listens there, so rank 0, which reuses addresses, can."""
     with socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind((host, 0))

@@ -54,14 +54,14 @@ class ModelParts:
     @property
     def by_symbol(self) -> dict[str, tuple[str, int]]:
         """Digest and size of each kernel. Different kernels of the same name are numbered."""
-        found: dict[str, tuple[str, int]] = {}
+        digests: dict[str, tuple[str, int]] = {}
         for kernel in sorted(self.kernels, key=lambda each: (each.symbol, each.sha256)):
             name, number = kernel.symbol, 1
-            while name in found and found[name] != (kernel.sha256, kernel.size):
+            while name in digests and digests[name] != (kernel.sha256, kernel.size):
                 number += 1
                 name = f"{kernel.symbol}#{number}"
-            found[name] = (kernel.sha256, kernel.size)
-        return found
+            digests[name] = (kernel.sha256, kernel.size)
+        return digests
 
     @property
     def served(self) -> frozenset[str]:
@@ -70,11 +70,8 @@ class ModelParts:
 
 
 def take_apart(path: Path, marks: Mapping[str, Canary] | None = None) -> ModelParts:
-    """Read a model; ``marks`` are the planted canaries, by token.
-
-    Raises:
-        OSError: if it cannot be read.
-    """
+    """Read a model; ``marks`` are the planted canaries, by token. Raises ``OSError`` if it cannot
+    be read."""
     with path.open("rb", buffering=0) as file:
         return _Reader(file.fileno(), marks or {}).parts()
 
@@ -83,12 +80,12 @@ def _beginnings(data: memoryview) -> Iterator[int]:
     """Where objects may begin in a piece, in order. Four times as fast as ``bytes.find``."""
     import numpy
 
-    word, size, found = int.from_bytes(MAGIC[:4], "little"), 4, []
+    word, size, places = int.from_bytes(MAGIC[:4], "little"), 4, []
     for offset in range(min(size, len(data))):
         count = (len(data) - offset) // size
         words = numpy.frombuffer(data, "<u4", count=count, offset=offset)
-        found += (numpy.flatnonzero(words == word) * size + offset).tolist()
-    return (each for each in sorted(found) if data[each : each + len(MAGIC)] == MAGIC)
+        places += (numpy.flatnonzero(words == word) * size + offset).tolist()
+    return (each for each in sorted(places) if data[each : each + len(MAGIC)] == MAGIC)
 
 
 class _Reader:
@@ -113,25 +110,25 @@ class _Reader:
         taken, last = 0, base + len(data) >= self._size
         beginnings = _beginnings(data)
         while True:
-            found = next((each for each in beginnings if each >= taken), -1)
-            if found < 0:
+            start = next((each for each in beginnings if each >= taken), -1)
+            if start < 0:
                 # An object's magic number may cross the end of the piece.
                 end = len(data) if last else max(taken, len(data) - len(MAGIC) + 1)
                 self._rest.update(data[taken:end])
                 return end
-            self._rest.update(data[taken:found])
+            self._rest.update(data[taken:start])
             try:
-                extent = object_extent(self._at(base + found), self._size - base - found)
+                extent = object_extent(self._at(base + start), self._size - base - start)
             except ElfError:
-                taken = found + len(MAGIC)
-                self._rest.update(data[found:taken])
+                taken = start + len(MAGIC)
+                self._rest.update(data[start:taken])
                 continue
             self._rest.update(b"%d" % extent)
-            if found + extent > len(data):
-                self._streamed(base + found, extent)
-                return found + extent
-            self._object(bytes(data[found : found + extent]))
-            taken = found + extent
+            if start + extent > len(data):
+                self._streamed(base + start, extent)
+                return start + extent
+            self._object(bytes(data[start : start + extent]))
+            taken = start + extent
             if taken == len(data):
                 return taken
 
@@ -169,12 +166,10 @@ class KernelDifference:
 
 
 def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]:
-    """Kernels of ``found`` that differ from those of ``wanted``: changed, missing or extra.
-
-    Kernels are paired by name, so a swapped kernel shows as one difference.
-    """
+    """Kernels of ``found`` that differ from those of ``wanted``: changed, missing or extra. Kernels
+    are paired by name, so a swapped kernel shows as one difference."""
     mine, theirs = _by_name(found.kernels), _by_name(wanted.kernels)
-    told = []
+    different = []
     for name in sorted({*mine, *theirs}):
         left, right = mine.get(name, []), theirs.get(name, [])
         # Of equal kernels, the one served from an entry of its own name is in its place.
@@ -184,18 +179,18 @@ def differences(found: ModelParts, wanted: ModelParts) -> list[KernelDifference]
                 left.remove(kernel)
                 right.remove(same)
         for place in range(max(len(left), len(right))):
-            told.append(
+            different.append(
                 KernelDifference(
                     name,
                     left[place] if place < len(left) else None,
                     right[place] if place < len(right) else None,
                 )
             )
-    return told
+    return different
 
 
 def _by_name(kernels: Iterable[ModelKernel]) -> dict[str, list[ModelKernel]]:
-    found: dict[str, list[ModelKernel]] = {}
+    by_name: dict[str, list[ModelKernel]] = {}
     for kernel in kernels:
-        found.setdefault(kernel.symbol, []).append(kernel)
-    return found
+        by_name.setdefault(kernel.symbol, []).append(kernel)
+    return by_name

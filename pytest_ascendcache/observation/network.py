@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -16,14 +16,12 @@ from typing import Any
 from pytest_ascendcache.caches import KERNEL_META, NetworkLayout, Snapshot
 from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.contract.ranks import Phase, is_rank_id
-from pytest_ascendcache.faults import FaultPlan
 from pytest_ascendcache.observation.aftermath import LATER_RUNS, LOOKED_AT, harm_in_ending
-from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting, Step
+from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.observation.impostor import TENSOR, Marks, misfits
 from pytest_ascendcache.observation.interruption import Interruption
 from pytest_ascendcache.observation.meeting_place import Address
 from pytest_ascendcache.observation.network_run import NetworkRun
-from pytest_ascendcache.observation.observed import shown_output
 from pytest_ascendcache.operators import OperatorSpec
 from pytest_ascendcache.operators.network import Network
 from pytest_ascendcache.processes.launch import end_all
@@ -59,23 +57,11 @@ class NetworkControl:
 
 
 class Watch:
-    """Ranks that are started and waited for one by one.
+    """Ranks of ``networks`` that are started and waited for one by one."""
 
-    ``observed`` makes a run from a rank's result and the snapshot of ``site`` taken before the
-    first start.
-    """
-
-    def __init__(
-        self,
-        toolchain: Toolchain,
-        site: Path,
-        evidence: Evidence,
-        observed: Callable[[TrainResult, Snapshot], NetworkRun],
-    ) -> None:
-        self._toolchain = toolchain
-        self._evidence = evidence
-        self._observed = observed
-        self._before = Snapshot.take(site)
+    def __init__(self, networks: NetworkUnderTest) -> None:
+        self._networks = networks
+        self._before = Snapshot.take(networks.site)
         self._running: list[RankProcess] = []
         self._since = 0.0
 
@@ -83,8 +69,8 @@ class Watch:
         """Start one rank. Wait for it with :meth:`wait`."""
         if not self._running:
             self._since = time.monotonic()
-        process = self._toolchain.start_rank(request)
-        self._evidence.happened(rank_of(request), "start")
+        process = self._networks.toolchain.start_rank(request)
+        self._networks.evidence.happened(rank_of(request), "start")
         self._running.append(process)
         return process
 
@@ -93,8 +79,8 @@ class Watch:
         result = process.wait(deadline, [each for each in self._running if each is not process])
         self._running.remove(process)
         if not self._running:
-            self._evidence.waited += time.monotonic() - self._since
-        return self._observed(result, self._before)
+            self._networks.evidence.waited += time.monotonic() - self._since
+        return self._networks.observed(result, self._before)
 
     def end(self) -> None:
         """Kill every rank that nobody waited for."""
@@ -169,11 +155,8 @@ class NetworkUnderTest:
         environment: Mapping[str, str] | None = None,
         phase: Phase | None = None,
     ) -> NetworkRun:
-        """Run a network as a single rank.
-
-        Raises:
-            ToolchainError: if the process fails or does not end. No verdict rests on it.
-        """
+        """Run a network as a single rank. Raises ``ToolchainError`` if the process fails or does
+        not end. No verdict rests on it."""
         request = self.request(network, rank, environment=environment, phase=phase)
         run = self.attempt(request)
         if not run.succeeded:
@@ -182,28 +165,18 @@ class NetworkUnderTest:
 
     def needs_reuse(self) -> None:
         """Call this before checking that a kernel is not used: a toolchain that reuses none would
-        pass.
-
-        Raises:
-            NotDecidable: if the positive control has seen no reuse.
-        """
+        pass. Raises ``NotDecidable`` if the positive control has seen no reuse."""
         if not self._control.reuses:
             raise NotDecidable(f"nothing is ever served, good or bad: {self._control.reason}")
 
     def attempt(self, request: TrainRequest) -> NetworkRun:
-        """Like :meth:`run`, but a failure is a valid result.
-
-        Raises:
-            ToolchainError: if the process does not end.
-        """
+        """Like :meth:`run`, but a failure is a valid result. Raises ``ToolchainError`` if the
+        process does not end."""
         return self.together(request)[0]
 
     def together(self, *requests: TrainRequest) -> list[NetworkRun]:
         """Start one process for each request, all at the same time, and wait for all of them.
-
-        Raises:
-            ToolchainError: if one of them does not end.
-        """
+        Raises ``ToolchainError`` if one of them does not end."""
         with self.watch() as watch:
             processes = [watch.start(request) for request in requests]
             runs = [watch.wait(process) for process in processes]
@@ -216,7 +189,7 @@ class NetworkUnderTest:
     def watch(self) -> Iterator[Watch]:
         """Watch ranks that are started and end one by one. Those still running at the end are
         killed."""
-        watch = Watch(self.toolchain, self.site, self.evidence, self.observed)
+        watch = Watch(self)
         try:
             yield watch
         finally:
@@ -225,12 +198,12 @@ class NetworkUnderTest:
     def interruption(self, network: Network) -> Interruption[NetworkRun]:
         """Record a run of rank 0 now, so that it can be interrupted later. Needs
         ``Capability.FAULT_POINTS``."""
-
-        def start(plan: FaultPlan) -> NetworkRun:
-            return self.attempt(replace(self.request(network), plan=plan))
-
-        logs = self.sandbox / f"record{next(self._numbers)}"
-        return Interruption(self.cache, logs, self.toolchain.fault_route(), start)
+        return Interruption(
+            self.cache,
+            self.sandbox / f"record{next(self._numbers)}",
+            self.toolchain.fault_route(),
+            lambda plan: self.attempt(replace(self.request(network), plan=plan)),
+        )
 
     def recovery(self, network: Network) -> str | None:
         """What is wrong with the next two runs of rank 0, or None. The first must have the right
@@ -261,10 +234,8 @@ class NetworkUnderTest:
         return Path(self.layout.place({**environment, "RANK_SIZE": "1"}, self.work))
 
     def kernels(self, rank: int | str = 0) -> Mapping[str, Any]:
-        """The kernels of a rank below :attr:`cache` by stem, incomplete ones included.
-
-        They have the toolchain's layout: ``RankKernel`` for that of document M.
-        """
+        """The kernels of a rank below :attr:`cache` by stem, incomplete ones included. They have
+        the toolchain's layout: ``RankKernel`` for that of document M."""
         return self.layout.read(self.place(rank))
 
     def warm(self, network: Network) -> None:
@@ -298,11 +269,8 @@ class NetworkUnderTest:
             self._control.warm[network.operators] = kept
 
     def mark(self, rank: int | str = 0) -> None:
-        """Put the impostor in the place of every kernel of a rank.
-
-        Raises:
-            NotDecidable: if there is no kernel, or an incomplete one.
-        """
+        """Put the impostor in the place of every kernel of a rank. Raises ``NotDecidable`` if there
+        is no kernel, or an incomplete one."""
         if not self._control.impostor.usable:
             raise NotDecidable(f"no kernel can be marked: {self._control.reason}")
         kernels = self.kernels(rank)
@@ -374,15 +342,7 @@ class NetworkUnderTest:
         self.evidence.starts += 1
         self._cross_check(run)
         self.evidence.compiles += len(run.network.nodes)
-        self.evidence.steps.append(
-            Step(
-                command=run.result.command,
-                ending=run.result.ending,
-                outcomes=run.describe() if run.succeeded else (),
-                changes=run.shown_changes,
-                output=shown_output(run.output, run.succeeded),
-            )
-        )
+        self.evidence.steps.append(run.step())
 
     def _cross_check(self, run: NetworkRun) -> None:
         """Note if the toolchain's own count disagrees. No verdict rests on it."""
@@ -404,24 +364,22 @@ class NetworkWitness:
         self._runs: deque[NetworkRun] = deque(maxlen=LOOKED_AT)
 
     def note(self, run: NetworkRun) -> None:
-        """Remember a run."""
         self._runs.append(run)
         self._networks.evidence.ran(self)
 
     def seen(self) -> list[Sighting]:
-        """-"""
-        found = []
+        sightings = []
         for run in self._runs:
-            found += harm_in_ending("the rank", run.returncode, run.result.ending)
+            sightings += harm_in_ending("the rank", run.returncode, run.result.ending)
             if run.result.outputs is not None and run.wrong:
                 name, how = next(iter(run.wrong.items()))
                 what = f"the output {name} of a network {how}"
-                found.append(Sighting(Harm.WRONG_RESULT, what))
-        return found
+                sightings.append(Sighting(Harm.WRONG_RESULT, what))
+        return sightings
 
     def afterwards(self) -> Sighting | None:
-        """Run the last network as a single rank, the one that ran last if that rank kept its
-        kernels."""
+        """Run the last network as a single rank, with the id of the rank that ran last and in the
+        directories where that rank kept its kernels."""
         if not self._runs:
             return None
         last = self._runs[-1]
@@ -443,21 +401,18 @@ class NetworkWitness:
         return _usability(run, last)
 
     def _mark(self, request: TrainRequest, rank: str | int) -> None:
-        """Mark the kernels that were kept. If there are none, the next run shows it.
-
-        A single rank may keep them as rank 0, whatever its id. Those of another rank may be marked
-        already.
-        """
+        """Mark the kernels that were kept. If there are none, the next run shows it. A single rank
+        may keep them as rank 0, whatever its id. Those of another rank may be marked already."""
         if Path(request.environment["MS_COMPILER_CACHE_PATH"]) != self._networks.cache:
             return
         refused = []
-        there = [each for each in sorted({str(rank), "0"}) if self._networks.kernels(each)]
-        for each in there:
+        ranks = [kept_by for kept_by in sorted({str(rank), "0"}) if self._networks.kernels(kept_by)]
+        for kept_by in ranks:
             try:
-                self._networks.mark(each)
+                self._networks.mark(kept_by)
             except NotDecidable as error:
                 refused.append(error)
-        if there and len(refused) == len(there):
+        if ranks and len(refused) == len(ranks):
             raise refused[0]
 
 

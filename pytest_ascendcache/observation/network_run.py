@@ -89,8 +89,8 @@ class NetworkRun(ObservedFiles):
     @property
     def was_marked(self) -> bool:
         """Whether kernels existed before and all of them were marked."""
-        there = self._kernels(self.before)
-        return bool(there) and all(f"{self.place}/{stem}" in self.marked for stem in there)
+        stems = self._kernels(self.before)
+        return bool(stems) and all(f"{self.place}/{stem}" in self.marked for stem in stems)
 
     @property
     def reused(self) -> frozenset[str]:
@@ -99,22 +99,19 @@ class NetworkRun(ObservedFiles):
 
     @property
     def compiled(self) -> frozenset[str]:
-        """Names of the operators with a correct output, although impostors lay on disk.
-
-        Raises:
-            NotDecidable: if that does not tell a compile from a reuse.
-        """
+        """Names of the operators with a correct output, although impostors lay on disk. Raises
+        ``NotDecidable`` if that does not tell a compile from a reuse."""
         compiled = frozenset(name for name, how in self._delivered.items() if how == "compiled")
         if not self.trusted and self._kernels(self.before):
             rewritten = {_type_of(PurePath(path).stem) for path in self.files_written}
-            told = {
+            rewrote = {
                 node.operator.name
                 for node in self.network.nodes
                 if _plain(node.operator.type) in rewritten
             }
-            if compiled - told:
+            if compiled - rewrote:
                 raise NotDecidable(
-                    f"{', '.join(sorted(compiled - told))}: this toolchain does not run kernels "
+                    f"{', '.join(sorted(compiled - rewrote))}: this toolchain does not run kernels "
                     "that were changed on disk, and no file tells a reuse from a compile"
                 )
         return compiled
@@ -125,12 +122,12 @@ class NetworkRun(ObservedFiles):
         if self.result.outputs is None:
             return {"": f"the run {self.result.ending}: {self.output.strip()[-300:]}"}
         unexpected = set(self.result.outputs) ^ set(self.network.outputs)
-        found = dict.fromkeys(unexpected, "missing, or not an output")
+        problems = dict.fromkeys(unexpected, "missing, or not an output")
         for name in self.network.outputs:
             if name not in unexpected and self._origin(name) == "wrong":
-                found[name] = f"is {_shown(self.result.outputs[name])}"
-                found[name] += f", not {_shown(self._exact[name])}"
-        return found
+                problems[name] = f"is {_shown(self.result.outputs[name])}"
+                problems[name] += f", not {_shown(self._exact[name])}"
+        return problems
 
     @cached_property
     def _exact(self) -> Mapping[str, NDArray[Any]]:
@@ -151,15 +148,15 @@ class NetworkRun(ObservedFiles):
     def _origin(self, name: str) -> str:
         """Whether an output is the operator's own, an impostor's, or neither."""
         assert self.result.outputs is not None
-        given, exact = self.result.outputs[name], self._exact[name]
-        if given.shape != exact.shape or given.dtype != exact.dtype:
+        output, exact = self.result.outputs[name], self._exact[name]
+        if output.shape != exact.shape or output.dtype != exact.dtype:
             return "wrong"
-        if close_enough(given, exact):
+        if close_enough(output, exact):
             return "compiled"
         node = self._node(name)
         if self.marked and node is not None:
             pretended = self.impostor.output(self._exact[node.inputs[0]])
-            if close_enough(given, pretended):
+            if close_enough(output, pretended):
                 return "reused"
         return "wrong"
 
@@ -181,7 +178,6 @@ class NetworkRun(ObservedFiles):
         return str(PurePath(path).parent) == self.place and self.layout.holds(Path(path))
 
     def describe(self) -> tuple[str, ...]:
-        """One line for each operator, for the report."""
         try:
             return tuple(f"{name}: {how}" for name, how in self._delivered.items())
         except NotDecidable as reason:
@@ -197,14 +193,14 @@ def _plain(text: str) -> str:
     return text.replace("_", "").lower()
 
 
-def close_enough(given: NDArray[Any], exact: NDArray[Any]) -> bool:
+def close_enough(output: NDArray[Any], exact: NDArray[Any]) -> bool:
     """Whether an output is within the tolerance of its element type."""
     import numpy
 
     tolerance = _TOLERANCE.get(exact.dtype.name, 0.0)
     scale = float(numpy.max(numpy.abs(exact), initial=0.0)) or 1.0
     return bool(
-        numpy.allclose(given, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+        numpy.allclose(output, exact, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from pytest_ascendcache.caches import Change, Snapshot
+from pytest_ascendcache.observation.evidence import Step
 from pytest_ascendcache.processes.ending import ProcessResult
 
 _SHOWN_CHANGES = 20
@@ -63,3 +64,18 @@ class ObservedFiles(ObservedProcess):
         if len(changes) > _SHOWN_CHANGES:
             shown["..."] = f"and {len(changes) - _SHOWN_CHANGES} more"
         return shown
+
+    def describe(self) -> tuple[str, ...]:
+        """One line for each operator, for the report."""
+        raise NotImplementedError
+
+    def step(self, log: str = "", metadata: Mapping[str, tuple[str, str]] | None = None) -> Step:
+        """This run as evidence. ``log`` is what log files say about a failure."""
+        return Step(
+            command=self.result.command,
+            ending=self.result.ending,
+            outcomes=self.describe() if self.succeeded else (),
+            changes=self.shown_changes,
+            output=shown_output(self.output, self.succeeded) + log,
+            metadata=dict(metadata or {}),
+        )

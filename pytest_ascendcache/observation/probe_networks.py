@@ -48,11 +48,11 @@ def probe_network(
     *probes: Probe | str, name: str = "probes", data: tuple[float, ...] = DATA
 ) -> Network:
     """A network of independent operators, each with its own data and output."""
-    given = [Probe(each) if isinstance(each, str) else each for each in probes]
-    nodes = tuple(each.node for each in given)
+    chosen = [Probe(each) if isinstance(each, str) else each for each in probes]
+    nodes = tuple(each.node for each in chosen)
     tensors = {
         name: TensorDesc(probe.tensor.shape, probe.tensor.dtype, probe.tensor.format, name=name)
-        for probe, node in zip(given, nodes, strict=True)
+        for probe, node in zip(chosen, nodes, strict=True)
         for name in chain(node.inputs, node.outputs)
     }
     return Network(

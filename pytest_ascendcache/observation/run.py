@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,11 +63,7 @@ class Run(ObservedFiles):
         ]
 
     def model(self, operator: OperatorSpec) -> Path:
-        """The delivered ``.om`` file.
-
-        Raises:
-            NotDecidable: if there is none.
-        """
+        """The delivered ``.om`` file. Raises ``NotDecidable`` if there is none."""
         path = self._models[operator]
         if path is None:
             raise NotDecidable(f"{operator}: no .om file was delivered")
@@ -80,18 +75,9 @@ class Run(ObservedFiles):
         pairs = zip(self.operators, self.result.delivered, strict=True)
         return dict(reversed(list(pairs)))
 
-    @cached_property
-    def _operators_in(self) -> Counter[Path | None]:
-        """How many operators each delivered model contains."""
-        return Counter(self.result.delivered)
-
     def kernel(self, operator: OperatorSpec) -> bytes:
         """The kernel object in the ``.om`` file: the only one, or the one that names the operator's
-        entry.
-
-        Raises:
-            NotDecidable: if it cannot be found.
-        """
+        entry. Raises ``NotDecidable`` if it cannot be found."""
         candidates = self.kernels(operator)
         if len(candidates) > 1 and self._shares_model(operator):
             stem = self.known.get(operator, "").encode()
@@ -102,12 +88,8 @@ class Run(ObservedFiles):
 
     def kernels(self, operator: OperatorSpec) -> list[bytes]:
         """Objects in the ``.om`` file that may be the operator's kernel: one, unless a model has
-        several nodes of its type.
-
-        Raises:
-            NotDecidable: if there is none.
-        """
-        objects = list(embedded_objects(self._model_bytes(operator)))
+        several nodes of its type. Raises ``NotDecidable`` if there is none."""
+        objects = list(embedded_objects(self.model(operator).read_bytes()))
         if not objects:
             raise NotDecidable(f"{operator}: the .om file carries no ELF object")
         name = f"te_{operator.type.lower()}_".encode()
@@ -116,18 +98,12 @@ class Run(ObservedFiles):
             raise NotDecidable(f"{operator}: none of {len(objects)} objects in the .om names it")
         return named or objects
 
-    def _model_bytes(self, operator: OperatorSpec) -> bytes:
-        return self.model(operator).read_bytes()
-
     def _shares_model(self, operator: OperatorSpec) -> bool:
-        return self._operators_in[self.model(operator)] > 1
+        return self.result.delivered.count(self.model(operator)) > 1
 
     def served_from(self, operator: OperatorSpec) -> frozenset[str]:
-        """Stems of the entries whose canary the delivered kernel carries.
-
-        Raises:
-            NotDecidable: if entries have no canary, so that its absence tells nothing.
-        """
+        """Stems of the entries whose canary the delivered kernel carries. Raises ``NotDecidable``
+        if entries have no canary, so that its absence tells nothing."""
         served = self._carried(operator)
         if not served and self.marked is None and self._had_entries():
             raise NotDecidable(
@@ -139,7 +115,7 @@ class Run(ObservedFiles):
     def _carried(self, operator: OperatorSpec) -> frozenset[str]:
         if self._shares_model(operator):
             return self._served_in_model(operator)
-        return self._stems(find_canaries(self._model_bytes(operator)))
+        return self._stems(find_canaries(self.model(operator).read_bytes()))
 
     def _served_in_model(self, operator: OperatorSpec) -> frozenset[str]:
         candidates = self.kernels(operator)
@@ -154,7 +130,6 @@ class Run(ObservedFiles):
         return served
 
     def _has_twin(self, operator: OperatorSpec) -> bool:
-        """Whether another node of the same model has the same entry."""
         return any(
             each != operator
             and self.known.get(each) == self.known[operator]
@@ -177,11 +152,8 @@ class Run(ObservedFiles):
         return digest
 
     def __getitem__(self, operator: OperatorSpec) -> Outcome:
-        """The operator's outcome: where its kernel came from, and the fate of its entry.
-
-        Raises:
-            NotDecidable: if neither canaries nor files can tell.
-        """
+        """The operator's outcome: where its kernel came from, and the fate of its entry. Raises
+        ``NotDecidable`` if neither canaries nor files can tell."""
         if self.born is not None:
             raise NotDecidable(
                 f"{operator}: {self.delivered(operator).value}; what became of its entry is not "
@@ -196,21 +168,18 @@ class Run(ObservedFiles):
                 f"{operator}: this toolchain does not serve marked entries, and nothing on disk "
                 "tells a reuse from a compile"
             )
-        if not self._wrote(operator, fate) and self._may_be_unmarked(operator):
+        if not self._wrote(operator, fate) and self._is_among(operator, self._servable):
             raise NotDecidable(
                 f"{operator}: an unmarked entry was served, or an equal kernel compiled again"
             )
         return Outcome(Delivered.COMPILED, fate)
 
     def delivered(self, operator: OperatorSpec) -> Delivered:
-        """Where the delivered kernel came from, whatever the fate of its entry.
-
-        Raises:
-            NotDecidable: if that cannot be told.
-        """
+        """Where the delivered kernel came from, whatever the fate of its entry. Raises
+        ``NotDecidable`` if that cannot be told."""
         if self.born is None:
             return self[operator].delivered
-        tokens = find_canaries(self._model_bytes(operator))
+        tokens = find_canaries(self.model(operator).read_bytes())
         if not tokens:
             raise NotDecidable(f"{operator}: the delivered kernel carries no birthmark")
         return Delivered.REUSED if tokens <= self.born else Delivered.COMPILED
@@ -218,11 +187,10 @@ class Run(ObservedFiles):
     def fate(self, operator: OperatorSpec) -> Fate:
         """The fate of the operator's entry."""
         stem = self.stem(operator)
-        return Fate.ABSENT if stem is None else self.fate_of(self._path(stem))
+        return Fate.ABSENT if stem is None else self.fate_of(f"{self._directory}{stem}")
 
     def stem(self, operator: OperatorSpec) -> str | None:
         """The operator's entry: a known one, or a new one that holds the delivered kernel."""
-        soc = self.result.request.options.soc
         if operator in self.known:
             return self.known[operator]
         served = self._carried(operator)
@@ -232,7 +200,7 @@ class Run(ObservedFiles):
         stems = [
             Path(path).stem
             for path, state in self.after.files.items()
-            if state.sha256 == digest and path.startswith(f"{self.prefix}{soc}/")
+            if state.sha256 == digest and path.startswith(self._directory)
         ]
         if stems:
             return stems[0]
@@ -265,9 +233,6 @@ class Run(ObservedFiles):
         kept = all(_is_kept(old, new) for old, new in zip(before, after, strict=True))
         return Fate.KEPT if kept else Fate.REWRITTEN
 
-    def _path(self, stem: str) -> str:
-        return f"{self.prefix}{self.result.request.options.soc}/{stem}"
-
     def _wrote(self, operator: OperatorSpec, fate: Fate) -> bool:
         """Whether the delivered kernel was written to the cache, which means it was compiled."""
         return self._is_among(operator, self._written) or fate in (Fate.STORED, Fate.REWRITTEN)
@@ -282,18 +247,18 @@ class Run(ObservedFiles):
             if change in kinds
         }
 
-    def _may_be_unmarked(self, operator: OperatorSpec) -> bool:
-        """Whether the delivered kernel lay in the chip's directory before, unmarked and in a usable
-        entry."""
-        return self._is_among(operator, self._servable)
+    @property
+    def _directory(self) -> str:
+        """The chip's directory, as a prefix of the paths in snapshots."""
+        return f"{self.prefix}{self.result.request.options.soc}/"
 
     @cached_property
     def _servable(self) -> Set[str]:
-        directory = f"{self.prefix}{self.result.request.options.soc}/"
+        """Digests of the objects that lay in the chip's directory before, in usable entries."""
         return {
             state.sha256
             for path, state in self.before.files.items()
-            if path.startswith(directory)
+            if path.startswith(self._directory)
             and path.endswith(".o")
             and f"{path.removesuffix('.o')}.json" in self.before.files
         }
@@ -316,7 +281,6 @@ class Run(ObservedFiles):
         return any(path.endswith(".json") for path in self.before.files)
 
     def describe(self) -> tuple[str, ...]:
-        """One line for each operator, for the report."""
         lines = []
         for operator in self.operators:
             try:
@@ -341,10 +305,7 @@ def _bytes(snapshot: Snapshot) -> int:
 
 def _is_kept(before: FileState | None, after: FileState | None) -> bool:
     """Whether a file was left alone: neither replaced nor written, and its modification time is the
-    same.
-
-    A hit may truncate the modification time to whole seconds.
-    """
+    same. A hit may truncate the modification time to whole seconds."""
     if before is None or after is None:
         return before is after
     if (before.inode, before.sha256) != (after.inode, after.sha256):

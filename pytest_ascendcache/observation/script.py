@@ -72,21 +72,15 @@ class ScriptUnderTest:
 
     @property
     def installed(self) -> InstalledKernels:
-        """What is installed where the script installs.
-
-        Raises:
-            NotDecidable: if that is not known.
-        """
+        """What is installed where the script installs. Raises ``NotDecidable`` if that is not
+        known."""
         if self.toolchain.opp is None:
             raise NotDecidable("ASCEND_OPP_PATH is not set: it says where packages are installed")
         return InstalledKernels(self.toolchain.opp)
 
     def run(self, cards: int = 1) -> WatchedRun:
-        """A run without faults on this many cards, shared by all checks.
-
-        Raises:
-            ToolchainError: if it fails or does not end. No verdict rests on it.
-        """
+        """A run without faults on this many cards, shared by all checks. Raises ``ToolchainError``
+        if it fails or does not end. No verdict rests on it."""
         shared = self._undisturbed.by_cards
         if cards not in shared:
             private, self.sandbox = self.sandbox, self._undisturbed.directory
@@ -104,10 +98,7 @@ class ScriptUnderTest:
         self, cards: int | Sequence[Card] = 1, wrong: Provocation | None = None, **options: Any
     ) -> WatchedRun:
         """Like :meth:`run`, but a failure is a valid result. Takes the options of :meth:`together`.
-
-        Raises:
-            ToolchainError: if a card does not end.
-        """
+        Raises ``ToolchainError`` if a card does not end."""
         (run,) = self.together([cards], wrong, **options)
         return run
 
@@ -166,10 +157,7 @@ class ScriptUnderTest:
     @contextmanager
     def strangers(self, number: int) -> Iterator[list[Path]]:
         """Install packages as a person would by hand, while the block lasts. Yields their
-        directories.
-
-        Running the ``uninstall.sh`` of one removes it.
-        """
+        directories. Running the ``uninstall.sh`` of one removes it."""
         script = '#!/bin/sh\nrm -r "$(dirname "$0")"\n'
         home = self.installed.ai_core
         new = [each for each in (home, home.parent) if not each.exists()]

@@ -84,16 +84,16 @@ class SharedCache:
             lambda: story(self.on_one_mount()),
         )
 
-    def compile(self, cache: CacheUnderTest, *operators: OperatorSpec, **given: Any) -> Run:
+    def compile(self, cache: CacheUnderTest, *operators: OperatorSpec, **options: Any) -> Run:
         """Compile on the node of ``cache``; a failure is a valid result. Only what is delivered is
         inspected: looking at the cache would change which names the node knows."""
-        return cache.unwatched(cache.request(*operators, **given))
+        return cache.unwatched(cache.request(*operators, **options))
 
-    def moments(self, cache: CacheUnderTest, *operators: OperatorSpec, **given: Any) -> Moments:
+    def moments(self, cache: CacheUnderTest, *operators: OperatorSpec, **options: Any) -> Moments:
         """The file operations of a compile on one node, see :class:`Moments`."""
         return Moments(
-            cache.interruption(*operators, **given),
-            lambda: self.compile(cache, *operators, **given),
+            cache.interruption(*operators, **options),
+            lambda: self.compile(cache, *operators, **options),
             self.forget,
             self.backing.root,
         )
@@ -120,11 +120,11 @@ class SharedCache:
 
     @contextlib.contextmanager
     def opened(
-        self, cache: CacheUnderTest, suffix: str, *operators: OperatorSpec, **given: Any
+        self, cache: CacheUnderTest, suffix: str, *operators: OperatorSpec, **options: Any
     ) -> Iterator[Held[Run]]:
         """A compile stopped right after it opens a file with this suffix. It may end without
         opening one."""
-        request = cache.request(*operators, **given)
+        request = cache.request(*operators, **options)
         gate = Gate(cache.sandbox / f"gate-{request.output.name}")
         self.nodes.hold_opening(self.on.index(cache), gate.reached.parent, suffix)
         try:
@@ -134,10 +134,10 @@ class SharedCache:
             self.nodes.hold_nothing()
 
 
-def _some(found: list[Operation], what: str) -> list[Operation]:
-    if not found:
+def _some(operations: list[Operation], what: str) -> list[Operation]:
+    if not operations:
         raise NotDecidable(f"no {what} operation was seen at which it could be held")
-    return found
+    return operations
 
 
 class Moments:
@@ -162,22 +162,15 @@ class Moments:
     @property
     def names(self) -> list[Operation]:
         """Up to :data:`MOST` operations that change names or take locks, evenly selected; fewer for
-        a slow toolchain.
-
-        Raises:
-            NotDecidable: if there is none, so that nothing would be judged.
-        """
+        a slow toolchain. Raises ``NotDecidable`` if there is none, so that nothing would be
+        judged."""
         naming = [each for each in self._interruption.holdable if each.act.names]
         return self._interruption.worthwhile(spread(_some(naming, "name"), MOST))
 
     @property
     def publishing(self) -> list[Operation]:
         """The first and the last rename or link of its own files: a file is written but not yet in
-        place.
-
-        Raises:
-            NotDecidable: if there is none.
-        """
+        place. Raises ``NotDecidable`` if there is none."""
         moving = [
             each for each in self._interruption.holdable if each.act in (Act.RENAME, Act.LINK)
         ]
@@ -185,13 +178,10 @@ class Moments:
         return moving if len(moving) < 2 else [moving[0], moving[-1]]
 
     def reads(self, name: str) -> list[Operation]:
-        """The operations that open files with ``name`` in their path for reading.
-
-        Raises:
-            NotDecidable: if there is none.
-        """
-        found = [each for each in self._interruption.holdable if each.act is Act.READ]
-        of_name = [each for each in found if name in each.path]
+        """The operations that open files with ``name`` in their path for reading. Raises
+        ``NotDecidable`` if there is none."""
+        opening = [each for each in self._interruption.holdable if each.act is Act.READ]
+        of_name = [each for each in opening if name in each.path]
         return self._interruption.worthwhile(_some(of_name, "read"))
 
     @property
@@ -246,15 +236,15 @@ def blame_nodes(
             steps, witness = len(evidence.steps), evidence.witness
             try:
                 on_one_mount()
-            except AssertionError as there:
-                same = there
+            except AssertionError as on_mount:
+                same = on_mount
             else:
                 del evidence.steps[steps:]
                 if witness is not None:
                     evidence.ran(witness)
                 raise
-        said = str(same).partition("\n")[0].removeprefix("assert ")
+        failure = str(same).partition("\n")[0].removeprefix("assert ")
         raise NotDecidable(
             "the same goes wrong where all nodes use one mount, so that it is no effect of "
-            f"nodes: {said}"
+            f"nodes: {failure}"
         ) from None

@@ -61,17 +61,17 @@ class StandIn:
             after = f"{shlex.join([sys.executable, '-c', code])}\n{after}"
         if after:
             script = directory / package.name
-            quoted = shlex.quote(str(package))
-            _write_script(script, _WRAPPED.format(package=quoted, after=after))
+            original = shlex.quote(str(package))
+            _write_script(script, _WRAPPED.format(package=original, after=after))
             package = script
         log = directory / "calls"
-        words = {
+        quoted = {
             "log": shlex.quote(str(log)),
             "given": shlex.quote(str(directory / "given")),
             "package": shlex.quote(str(package)),
         }
         path = directory / "op_compiler"
-        _write_script(path, _STAND_IN.format(before=before.format(**words), **words))
+        _write_script(path, _STAND_IN.format(before=before.format(**quoted), **quoted))
         return cls(path, package, log)
 
     def given(self, rank: int) -> list[Path]:

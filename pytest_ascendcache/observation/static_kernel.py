@@ -137,15 +137,12 @@ class StaticKernelsUnderTest:
         return Compiled(result, tuple(sorted(output.glob("*.run"))))
 
     def package(self, *operators: OperatorSpec, name: str = "", soc: str = DEFAULT_SOC) -> Path:
-        """A package with the kernels of these operators, compiled once in a session.
-
-        Raises:
-            ToolchainError: if it cannot be compiled. No verdict rests on it.
-        """
+        """A package with the kernels of these operators, compiled once in a session. Raises
+        ``ToolchainError`` if it cannot be compiled. No verdict rests on it."""
         key = sha256_of((name, operators, *([soc] if soc != DEFAULT_SOC else [])))
         place = self._shelf / key
-        found = sorted(place.glob("*.run"))
-        if not found:
+        packages = sorted(place.glob("*.run"))
+        if not packages:
             output = self._shelf / f"{key}.{os.getpid()}"
             output.mkdir(exist_ok=True)
             target = output / name if name else output
@@ -154,8 +151,8 @@ class StaticKernelsUnderTest:
                 raise ToolchainError(f"no package can be compiled: {result.failure}")
             with contextlib.suppress(OSError):  # another process was faster
                 output.rename(place)
-            found = sorted((place if place.is_dir() else output).glob("*.run"))
-        return found[0]
+            packages = sorted((place if place.is_dir() else output).glob("*.run"))
+        return packages[0]
 
     def known_packages(self) -> list[Path]:
         """The packages that checks of this session have compiled."""
@@ -186,11 +183,7 @@ class StaticKernelsUnderTest:
         return StaticRequest(Program.INSTALLER, arguments, self.work, opp or self.opp, plan=plan)
 
     def install(self, *packages: Path, opp: Path | None = None) -> None:
-        """Install packages one after the other.
-
-        Raises:
-            ToolchainError: if one of them fails.
-        """
+        """Install packages one after the other. Raises ``ToolchainError`` if one of them fails."""
         for package in packages:
             result = self.attempt(self.installation(package, opp))
             if not result.succeeded:
@@ -217,12 +210,12 @@ class StaticKernelsUnderTest:
         self, package: Path, doing: str, opp: Path | None = None
     ) -> Interruption[StaticResult]:
         """Record an ``install`` or ``uninstall`` now, so that it can be interrupted later."""
-
-        def start(plan: FaultPlan) -> StaticResult:
-            return self.attempt(self.installer(package, doing, plan, opp))
-
-        logs = self.sandbox / f"record{next(self._numbers)}"
-        return Interruption(opp or self.opp, logs, self.toolchain.fault_route(), start)
+        return Interruption(
+            opp or self.opp,
+            self.sandbox / f"record{next(self._numbers)}",
+            self.toolchain.fault_route(),
+            lambda plan: self.attempt(self.installer(package, doing, plan, opp)),
+        )
 
     # Clients.
 
@@ -261,11 +254,8 @@ class StaticKernelsUnderTest:
         return ClientRequest(request, networks, directory)
 
     def run(self, *networks: Network, **options: object) -> ClientRun:
-        """Run networks in one client.
-
-        Raises:
-            ToolchainError: if it fails. No verdict rests on it.
-        """
+        """Run networks in one client. Raises ``ToolchainError`` if it fails. No verdict rests on
+        it."""
         options.setdefault("build", self.build)
         run = self.together(self.client(*networks, **options))[0]  # type: ignore[arg-type]
         if not run.succeeded:
@@ -273,11 +263,8 @@ class StaticKernelsUnderTest:
         return run
 
     def together(self, *requests: ClientRequest) -> list[ClientRun]:
-        """Start one client for each request, all at the same time, and wait for all of them.
-
-        Raises:
-            ToolchainError: if one of them does not end.
-        """
+        """Start one client for each request, all at the same time, and wait for all of them. Raises
+        ``ToolchainError`` if one of them does not end."""
         with self.started(*(each.request for each in requests)) as processes:
             runs = [
                 self.observed(request, process.wait())
@@ -298,11 +285,8 @@ class StaticKernelsUnderTest:
     # Processes.
 
     def attempt(self, request: StaticRequest) -> StaticResult:
-        """Run one process; a failure is a valid result.
-
-        Raises:
-            ToolchainError: if it does not end.
-        """
+        """Run one process; a failure is a valid result. Raises ``ToolchainError`` if it does not
+        end."""
         return self.attempts([request])[0]
 
     def attempts(self, requests: Sequence[StaticRequest]) -> list[StaticResult]:
@@ -421,7 +405,6 @@ class StaticWitness:
         self._runs: deque[ClientRun] = deque(maxlen=LOOKED_AT)
 
     def note(self, result: StaticResult) -> None:
-        """Remember how a process ended."""
         self._results.append(result)
         self._kernels.evidence.ran(self)
 
@@ -430,29 +413,26 @@ class StaticWitness:
         self._runs.append(run)
 
     def seen(self) -> list[Sighting]:
-        """-"""
-        found = []
+        sightings = []
         for result in self._results:
-            found += harm_in_ending("the process", result.returncode, result.ending)
+            sightings += harm_in_ending("the process", result.returncode, result.ending)
         for run in self._runs:
             for number in range(len(run.networks)):
                 if run.outputs(number) is None:
                     continue
                 wrong = [name for name, how in run.origins(number).items() if how == WRONG]
-                found += [
+                sightings += [
                     Sighting(Harm.WRONG_RESULT, f"the output {name} of a network is wrong")
                     for name in wrong
                 ]
-        return found
+        return sightings
 
     def afterwards(self) -> Sighting | None:
-        """See whether a package can be installed, and whether the kernels of the index exist.
-
-        A package that is already installed may be refused, which tells nothing about others.
-        """
+        """See whether a package can be installed, and whether the kernels of the index exist. A
+        package that is already installed may be refused, which tells nothing about others."""
         installed = InstalledKernels(self._kernels.opp)
-        known, there = self._kernels.known_packages(), installed.packages
-        packages = [each for each in known if each.stem not in there]
+        known, present = self._kernels.known_packages(), installed.packages
+        packages = [each for each in known if each.stem not in present]
         for number in range(LATER_RUNS if packages else 0):
             result = self._kernels.attempt(self._kernels.installation(packages[0]))
             if result.succeeded:

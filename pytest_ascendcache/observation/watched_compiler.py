@@ -179,15 +179,12 @@ class WatchedCompiler:
     @property
     def callers(self) -> tuple[str, ...]:
         """The cards that called it, in order: by rank, or by session if they have none."""
-        path = self.notes / "calls"
-        return tuple(path.read_text().split()) if path.exists() else ()
+        return tuple(self._note("calls").split())
 
     @property
     def events(self) -> tuple[Event, ...]:
         """The events of packages, in order."""
-        path = self.notes / "events"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return tuple(Event(*line.split(" ", 2)) for line in lines)
+        return tuple(Event(*line.split(" ", 2)) for line in self._note("events").splitlines())
 
     @property
     def installed(self) -> tuple[str, ...]:
@@ -199,8 +196,11 @@ class WatchedCompiler:
     @property
     def moments(self) -> tuple[float, ...]:
         """When packages were installed, in seconds of the system's clock."""
-        path = self.notes / "installed"
-        return tuple(map(float, path.read_text().split())) if path.exists() else ()
+        return tuple(map(float, self._note("installed").split()))
+
+    def _note(self, name: str) -> str:
+        path = self.notes / name
+        return path.read_text() if path.exists() else ""
 
     def asked(self, call: int) -> list[Path]:
         """The files op_compiler received in one call, counted from 1."""
@@ -212,43 +212,33 @@ class WatchedCompiler:
         return {path.name: path for path in (self.notes / "real").glob("*")}
 
     def index(self) -> dict[Key, str]:
-        """The index after the last install: the package of each kernel.
-
-        Raises:
-            NotDecidable: if the index was incomplete.
-        """
+        """The index after the last install: the package of each kernel. Raises ``NotDecidable`` if
+        the index was incomplete."""
         return self._read("index.*")
 
     def keys(self, ever: bool = False) -> set[Key]:
         """Operator type and simplified key of every kernel in the index after the last install, or
-        after any (``ever``).
-
-        Raises:
-            NotDecidable: if one of them was incomplete.
-        """
+        after any (``ever``). Raises ``NotDecidable`` if one of them was incomplete."""
         return set(self._read("any-index.*" if ever else "index.*"))
 
     def _read(self, names: str) -> dict[Key, str]:
-        found: dict[Key, str] = {}
+        packages: dict[Key, str] = {}
         try:
             for path in self.notes.glob(names):
                 for key, entry in entries_of(path.read_bytes()).items():
-                    found[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
+                    packages[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
         except ValueError as error:
             raise NotDecidable(f"the index after an install is not whole: {error}") from None
-        return found
+        return packages
 
     def reselected(self) -> bool:
-        """Whether a process read the index after an install.
-
-        Raises:
-            NotDecidable: if this file system does not record access times.
-        """
+        """Whether a process read the index after an install. Raises ``NotDecidable`` if this file
+        system does not record access times."""
         if any(each.what == "blind" for each in self.events):
             raise NotDecidable("access times do not tell here whether a file was read")
-        found = False
         after_install = False
         for each in self.events:
-            found = found or (after_install and each.how == "read")
+            if after_install and each.how == "read":
+                return True
             after_install = after_install or (each.what, each.how) == ("installed", "0")
-        return found
+        return False

@@ -15,9 +15,7 @@ _PATIENCE = 10.0
 
 def end_children() -> int:
     """Kill every child, adopted ones included, until none is left. Returns how many were killed.
-
-    The children of a killed child are adopted by this process and killed next.
-    """
+    The children of a killed child are adopted by this process and killed next."""
     killed: set[int] = set()
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:

@@ -16,7 +16,6 @@ from pytest_ascendcache.processes.errors import ToolchainError
 from pytest_ascendcache.processes.launch import (
     Command,
     Ended,
-    ReportedProcess,
     Running,
     check_not_waited,
     kill_group,
@@ -73,7 +72,7 @@ class ForkLauncher:
         if self._server is not None and self._server.is_gone:
             self.close()
         server = self.warm()
-        output = tempfile.TemporaryFile()  # noqa: SIM115 - ReportedProcess closes it
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - wait() closes it
         status, reports = os.pipe()
         try:
             with request_file(request) as document:
@@ -137,7 +136,7 @@ class _Server:
 
 
 @dataclass
-class _RunningChild(ReportedProcess):
+class _RunningChild(Running):
     server: _Server
 
     @property
@@ -166,7 +165,7 @@ class _RunningChild(ReportedProcess):
             tail = read_tail(self.output)
         return Ended(returncode, tail, left_behind)
 
-    def reporter_is_gone(self) -> None:
+    def reporter_is_gone(self) -> bool:
         raise self.server.dead("ended")
 
     @property

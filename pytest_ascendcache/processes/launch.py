@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,26 +58,60 @@ class Ended:
     """How many processes of its group outlived it. They were killed."""
 
 
-class Running(Protocol):
-    """A started command. Call :meth:`wait` in any case: it frees what the command holds."""
+@dataclass
+class Running(ABC):
+    """A started command. Call :meth:`wait` in any case: it frees what the command holds.
+
+    A guard or server reports on the pipe ``status``: one line when the command starts, one when it
+    ends. ``output`` is the file the command prints to.
+    """
+
+    status: int
+    output: IO[bytes]
+    report: bytes = field(default=b"", init=False)
 
     @property
-    def has_ended(self) -> bool:
-        """Whether the command has ended."""
-
-    @property
+    @abstractmethod
     def leader(self) -> int:
         """The process id, which is also the id of the group. Another process may have it once the
         command has ended."""
 
-    def ends_within(self, seconds: float) -> bool:
-        """Wait up to ``seconds`` for the command to end; return whether it did."""
-
+    @abstractmethod
     def kill(self) -> None:
         """``kill -9`` the process group."""
 
+    @abstractmethod
     def wait(self, deadline: float) -> Ended:
         """Wait until ``deadline`` (``time.monotonic``), then kill the process group."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the command has ended."""
+        return self.ends_within(0.0)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the command to end; return whether it did."""
+        return self.hears(2, time.monotonic() + seconds)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines reported so far."""
+        return self.report.decode().split("\n")[:-1]
+
+    def hears(self, lines: int, deadline: float) -> bool:
+        """Wait for this many lines until ``deadline``; return whether they have arrived."""
+        while self.report.count(b"\n") < lines:
+            if not wait_readable(self.status, deadline):
+                return False
+            chunk = os.read(self.status, 256)
+            if not chunk:
+                return self.reporter_is_gone()
+            self.report += chunk
+        return True
+
+    def reporter_is_gone(self) -> bool:
+        """What :meth:`hears` returns when the pipe closes too early."""
+        return False
 
 
 class Launcher(Protocol):
@@ -86,11 +121,7 @@ class Launcher(Protocol):
         """An equivalent command line to paste into a shell."""
 
     def start(self, command: Command) -> Running:
-        """Start a program.
-
-        Raises:
-            ToolchainError: if it cannot be started.
-        """
+        """Start a program. Raises ``ToolchainError`` if it cannot be started."""
 
     def close(self) -> None:
         """End what the launcher itself keeps running."""
@@ -136,7 +167,7 @@ def request_file(request: Mapping[str, object]) -> Iterator[int]:
 
 
 def _guard(request: Mapping[str, object]) -> _GuardedProcess:
-    output = tempfile.TemporaryFile()  # noqa: SIM115 - ReportedProcess closes it
+    output = tempfile.TemporaryFile()  # noqa: SIM115 - wait() closes it
     status, reports = os.pipe()
     ends, life = os.pipe()
     with request_file(request) as document:
@@ -163,44 +194,7 @@ def _guard(request: Mapping[str, object]) -> _GuardedProcess:
 
 
 @dataclass
-class ReportedProcess:
-    """A process whose guard or server reports on the pipe ``status``: one line when the process
-    starts, one when it ends. ``output`` is the file the process prints to."""
-
-    status: int
-    output: IO[bytes]
-    report: bytes = field(default=b"", init=False)
-
-    @property
-    def lines(self) -> list[str]:
-        """The lines reported so far."""
-        return self.report.decode().split("\n")[:-1]
-
-    @property
-    def has_ended(self) -> bool:
-        return self.ends_within(0.0)
-
-    def ends_within(self, seconds: float) -> bool:
-        return self.hears(2, time.monotonic() + seconds)
-
-    def hears(self, lines: int, deadline: float) -> bool:
-        """Wait for this many lines until ``deadline``; return whether they have arrived."""
-        while self.report.count(b"\n") < lines:
-            if not wait_readable(self.status, deadline):
-                return False
-            chunk = os.read(self.status, 256)
-            if not chunk:
-                self.reporter_is_gone()
-                return False
-            self.report += chunk
-        return True
-
-    def reporter_is_gone(self) -> None:
-        """Called when the pipe closes before the expected lines have arrived."""
-
-
-@dataclass
-class _GuardedProcess(ReportedProcess):
+class _GuardedProcess(Running):
     guard: subprocess.Popen[bytes]
     life: int
 

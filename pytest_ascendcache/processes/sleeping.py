@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ascendcache.processes.guard import running_processes
@@ -28,14 +27,6 @@ _STARVED = 10.0
 """A process gets at most this many times its patience by the clock."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Processor time so far, in ticks, and whether any thread is runnable."""
-
-    ticks: int
-    awake: bool
 
 
 def ends_or_sleeps(
@@ -59,10 +50,10 @@ def ends_or_sleeps(
     ):
         now = [_look(each) for each in watched]
         passed, since = time.monotonic() - since, time.monotonic()
-        used = [max(0, new.ticks - old.ticks) for new, old in zip(now, before, strict=True)]
-        if any(each.awake for each in now) or any(ticks > _DOZING for ticks in used):
+        used = [max(0, new - old) for (new, _), (old, _) in zip(now, before, strict=True)]
+        if any(awake for _, awake in now) or any(ticks > _DOZING for ticks in used):
             on_end = 0.0
-            had += min(passed, used[0] / _TICKS) if now[0].awake else passed
+            had += min(passed, used[0] / _TICKS) if now[0][1] else passed
         else:
             had, slept, on_end = had + passed, slept + passed, on_end + passed
             if on_end > seconds:
@@ -71,13 +62,14 @@ def ends_or_sleeps(
     return slept
 
 
-def _look(running: Running) -> _Look:
+def _look(running: Running) -> tuple[int, bool]:
+    """Processor ticks used so far, and whether any thread is runnable."""
     ticks, awake = 0, False
     for process in set() if running.has_ended else _of(running.leader):
         for state, used in _tasks(process):
             ticks += used
             awake = awake or state in (b"R", b"D")
-    return _Look(ticks, awake)
+    return ticks, awake
 
 
 def _of(group: int) -> set[int]:

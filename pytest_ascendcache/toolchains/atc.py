@@ -105,11 +105,8 @@ class AtcToolchain(CommandToolchain):
         self, model: Path, shown: str, inputs: Mapping[str, NDArray[Any]]
     ) -> dict[str, NDArray[Any]]:
         """Run a delivered file with the launcher's program ``run``, which messages name ``shown``.
-        Inputs and outputs are arrays by name.
-
-        Raises:
-            KernelRunError: if the process fails or does not end.
-        """
+        Inputs and outputs are arrays by name. Raises ``KernelRunError`` if the process fails or
+        does not end."""
         import numpy
 
         with tempfile.TemporaryDirectory(prefix="ascendcache-run-") as name:
@@ -151,15 +148,13 @@ class AtcToolchain(CommandToolchain):
 
     def seen_by_strace(self, record: Path) -> AtcToolchain | None:
         """The same toolchain under strace, while it keeps its own ``record`` of file operations.
-
-        None if the toolchain keeps no such record, or strace does not work on this machine.
-        """
-        own = self._fault_route
-        if own is None or isinstance(own, Strace) or (strace := find_strace()) is None:
+        None if the toolchain keeps no such record, or strace does not work on this machine."""
+        route = self._fault_route
+        if route is None or isinstance(route, Strace) or (strace := find_strace()) is None:
             return None
 
         def argv(program: str, arguments: Sequence[str]) -> tuple[str, ...]:
-            return self.launcher.argv(*own.command(FaultPlan(record), program, arguments))
+            return self.launcher.argv(*route.command(FaultPlan(record), program, arguments))
 
         seen = copy.copy(self)
         seen.launcher = ProcessLauncher({"strace": (strace,)})
@@ -170,13 +165,13 @@ class AtcToolchain(CommandToolchain):
         """The same toolchain on a host of another name, whose first process has the id
         ``process_id``."""
         wrap = partial(another_host, name, process_id)
-        made = copy.copy(self)
-        made.launcher = HostLauncher(self.launcher, wrap)
-        own = self._fault_route
+        moved = copy.copy(self)
+        moved.launcher = HostLauncher(self.launcher, wrap)
+        route = self._fault_route
         # strace runs on the real host and counts the calls of each process.
-        if isinstance(own, Strace):
-            made._fault_route = replace(own, argv=lambda *words: wrap(own.argv(*words)))
-        return made
+        if isinstance(route, Strace):
+            moved._fault_route = replace(route, argv=lambda *words: wrap(route.argv(*words)))
+        return moved
 
     def prepared(self, request: CompileRequest) -> CompileRequest:
         as_model = request.as_model and Capability.SINGLE_OP_DEBUG not in self.capabilities
@@ -195,11 +190,11 @@ class AtcToolchain(CommandToolchain):
         return start_static(self.launcher, request, base, deadline, route, self.packages)
 
     def environment(self, request: CompileRequest) -> dict[str, str]:
-        given = {"HOME": str(request.home), **request.environment}
+        added = {"HOME": str(request.home), **request.environment}
         if self.keeps_logs:
             log_directory(request).mkdir(exist_ok=True)
-            given.setdefault("ASCEND_PROCESS_LOG_PATH", str(log_directory(request)))
-        return {**self._base_environment, **given}
+            added.setdefault("ASCEND_PROCESS_LOG_PATH", str(log_directory(request)))
+        return {**self._base_environment, **added}
 
     def delivered(self, request: CompileRequest) -> list[Path]:
         if request.as_model:
@@ -220,7 +215,7 @@ class AtcToolchain(CommandToolchain):
             precision_file.write_bytes(options.precision_file.content.encode())
         select, types = options.select_implmode, options.implmode_types
         mode = options.cache_mode.value if options.cache_mode else None
-        given = {
+        values = {
             **_input(request),
             "soc_version": options.soc,
             "op_compiler_cache_mode": mode if request.raw_mode is None else request.raw_mode,
@@ -232,15 +227,12 @@ class AtcToolchain(CommandToolchain):
             "op_precision_mode": precision_file,
             **request.raw_options,
         }
-        return [f"--{key}={value}" for key, value in given.items() if value is not None]
+        return [f"--{key}={value}" for key, value in values.items() if value is not None]
 
 
 def find_program(program: str, name: str) -> Path:
-    """Where the executable ``program`` is: a path, or a name to look up on PATH.
-
-    Raises:
-        ToolchainError: if there is none. The message suggests the path of ``name``.
-    """
+    """Where the executable ``program`` is: a path, or a name to look up on PATH. Raises
+    ``ToolchainError`` if there is none. The message suggests the path of ``name``."""
     path = shutil.which(program)
     if path is None:
         raise ToolchainError(

@@ -137,9 +137,11 @@ class CommandToolchain(BaseToolchain, ABC):
         if request.plan is not None:
             program, arguments = self.fault_route().command(request.plan, program, arguments)
         environment = self.environment(request)
-        given = {name: value for name, value in environment.items() if name not in request.unset}
+        environment = {
+            name: value for name, value in environment.items() if name not in request.unset
+        }
         running = self.launcher.start(
-            Command(program, arguments, given, request.work, request.umask)
+            Command(program, arguments, environment, request.work, request.umask)
         )
         return request, self.launcher.argv(program, arguments), running
 
@@ -172,10 +174,8 @@ def log_directory(request: CompileRequest) -> Path:
 
 
 def error_lines(directory: Path) -> str:
-    """The last ``[ERROR]`` lines of the log files below a directory, the newest file last.
-
-    Log files may be huge or broken, so only the end of each is read.
-    """
+    """The last ``[ERROR]`` lines of the log files below a directory, the newest file last. Log
+    files may be huge or broken, so only the end of each is read."""
     files = [path for path in directory.rglob("*.log") if path.is_file()]
     lines: list[str] = []
     for path in sorted(files, key=lambda each: each.stat().st_mtime_ns)[-_LOG_FILES:]:

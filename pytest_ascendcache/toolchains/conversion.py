@@ -81,17 +81,11 @@ class ModelConverter(Protocol):
 
     def convert_together(self, requests: Sequence[ConvertRequest]) -> list[ConvertResult]:
         """Start one process for each request, all at the same time, and wait for all of them.
-
-        Raises:
-            ToolchainError: if a process cannot be started.
-        """
+        Raises ``ToolchainError`` if a process cannot be started."""
 
     def run_model(self, model: Path, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run a model in a process of its own. Needs ``Capability.RUN_KERNELS``.
-
-        Raises:
-            KernelRunError: if the process fails or does not end.
-        """
+        """Run a model in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
+        ``KernelRunError`` if the process fails or does not end."""
 
 
 def convert(

@@ -58,8 +58,8 @@ class Installation:
     def tables(self) -> Path | None:
         """The directory of the implementation mode tables."""
         directory = self.opp / IMPL_MODE if self.opp is not None else None
-        there = directory is not None and (directory / "all_ops_impl_mode.ini").exists()
-        return directory if there else None
+        exists = directory is not None and (directory / "all_ops_impl_mode.ini").exists()
+        return directory if exists else None
 
     @property
     def version(self) -> str:
@@ -137,13 +137,13 @@ class InstalledAtc(AtcToolchain):
     @property
     def details(self) -> Mapping[str, str]:
         opp = self.installation.opp
-        found = {
+        details = {
             "program": str(self.installation.program),
             "opp": self.installation.opp_version,
             "opp_path": str(opp) if opp is not None else "not found (set ASCEND_OPP_PATH)",
             "soc": self.soc,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in details.items() if value}
 
     @property
     def releases(self) -> Mapping[str, Mapping[str, str]]:
@@ -161,10 +161,8 @@ class InstalledAtc(AtcToolchain):
 
 
 def _versioned(opp: Path, operator: OperatorSpec, toolkit: Path) -> StagedChange:
-    """The operator package as symbolic links, with a ``version.info`` of its own to change.
-
-    Its siblings are linked too, because a toolkit finds its other parts next to it.
-    """
+    """The operator package as symbolic links, with a ``version.info`` of its own to change. Its
+    siblings are linked too, because a toolkit finds its other parts next to it."""
     shim = toolkit / opp.name
     shim.mkdir(parents=True)
     for place, originals in ((toolkit, opp.parent), (shim, opp)):
@@ -200,11 +198,8 @@ OF_ATC = frozenset(
 
 def atc_toolchain(program: str, deadline: float, soc: str | None = None) -> InstalledAtc:
     """The real ``atc``, named by its path or to be found on PATH, judged for the chip ``soc``
-    (default ``Ascend910B1``).
-
-    Raises:
-        ToolchainError: if there is no such program, or it is not installed for that chip.
-    """
+    (default ``Ascend910B1``). Raises ``ToolchainError`` if there is no such program, or it is not
+    installed for that chip."""
     named = os.environ.get("ASCEND_OPP_PATH")
     installation = Installation(find_program(program, "atc"), Path(named) if named else None)
     installation.check_soc(soc or DEFAULT_SOC)
@@ -256,9 +251,9 @@ def in_sight(name: str, environment: Mapping[str, str]) -> tuple[Sighting, ...]:
     places = [(shutil.which(name, path=environment.get("PATH", "")), "PATH")]
     homes = ((environment.get(variable), variable) for variable in TOOLKIT_HOMES)
     places += [(shutil.which(Path(home, "bin", name)), by) for home, by in homes if home]
-    found: dict[Path, Sighting] = {}
+    sightings: dict[Path, Sighting] = {}
     for place, found_by in places:
         if place is not None:
             path = Path(place).absolute()
-            found.setdefault(path.resolve(), Sighting(name, path, found_by))
-    return tuple(found.values())
+            sightings.setdefault(path.resolve(), Sighting(name, path, found_by))
+    return tuple(sightings.values())

@@ -28,11 +28,8 @@ def can_write_models() -> bool:
 
 
 def write_model(path: Path, operators: Sequence[OperatorSpec]) -> None:
-    """Write a model whose nodes are these operators, each with its own inputs and outputs.
-
-    Raises:
-        ToolchainError: for an operator without a counterpart in ONNX.
-    """
+    """Write a model whose nodes are these operators, each with its own inputs and outputs. Raises
+    ``ToolchainError`` for an operator without a counterpart in ONNX."""
     import numpy
     import onnx
     from onnx import helper

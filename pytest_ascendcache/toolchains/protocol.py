@@ -136,25 +136,17 @@ class Toolchain(Protocol):
 
     def compile_together(self, requests: Sequence[CompileRequest]) -> list[CompileResult]:
         """Start one process for each request, all at the same time, and wait for all of them.
-
-        Raises:
-            ToolchainError: if a process cannot be started.
-        """
+        Raises ``ToolchainError`` if a process cannot be started."""
 
     def run_kernel(
         self, model: Path, operator: OperatorSpec, inputs: Sequence[NDArray[Any]]
     ) -> list[NDArray[Any]]:
-        """Run a delivered kernel in a process of its own. Needs ``Capability.RUN_KERNELS``.
-
-        Raises:
-            KernelRunError: if the process fails or does not end.
-        """
+        """Run a delivered kernel in a process of its own. Needs ``Capability.RUN_KERNELS``. Raises
+        ``KernelRunError`` if the process fails or does not end."""
 
     def stage(self, change: Capability, operator: OperatorSpec, directory: Path) -> StagedChange:
-        """Prepare a change of the given kind below ``directory``. Needs that capability.
-
-        The change should affect compiles of ``operator``, but may name another operator.
-        """
+        """Prepare a change of the given kind below ``directory``. Needs that capability. The change
+        should affect compiles of ``operator``, but may name another operator."""
 
     def impl_mode_tables(self) -> Mapping[str, str]:
         """The texts of the implementation mode tables, by name without suffix
@@ -164,19 +156,13 @@ class Toolchain(Protocol):
         """How file operations are recorded and made to fail. Needs ``Capability.FAULT_POINTS``."""
 
     def start_rank(self, request: TrainRequest) -> RankProcess:
-        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``.
-
-        Raises:
-            ToolchainError: if it cannot be started.
-        """
+        """Start one rank's run of a network. Needs ``Capability.INCREMENTAL_BUILD``. Raises
+        ``ToolchainError`` if it cannot be started."""
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
         """Start op_compiler, a package or a client. Needs ``Capability.OP_COMPILER``, and
-        ``Capability.STATIC_KERNEL_CLIENT`` for a client.
-
-        Raises:
-            ToolchainError: if it cannot be started.
-        """
+        ``Capability.STATIC_KERNEL_CLIENT`` for a client. Raises ``ToolchainError`` if it cannot be
+        started."""
 
     def close(self) -> None:
         """End what the adapter itself started."""

@@ -101,11 +101,7 @@ def start_static(
     packages: PackageStarter | None = None,
 ) -> StaticProcess:
     """Start one process. ``route`` carries out the request's plan; ``packages`` may start a package
-    faster than by executing it.
-
-    Raises:
-        ToolchainError: if it cannot be started.
-    """
+    faster than by executing it. Raises ``ToolchainError`` if it cannot be started."""
     request.work.mkdir(parents=True, exist_ok=True)
     environment = {key: value for key, value in base.items() if not key.startswith(_CLEANED)}
     if request.program is Program.OP_COMPILER and "ASCEND_OPP_PATH" in base:

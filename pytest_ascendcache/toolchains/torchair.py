@@ -60,10 +60,10 @@ class Card:
         """The files the card's own process opened, in order."""
         if self.opened is None or not self.opened.exists():
             return []
-        found = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
+        matches = map(_OPENED.match, self.opened.read_text(errors="replace").splitlines())
         return [
             Opening(float(each["moment"]), Path(each["path"]), each["flags"] == "O_RDONLY")
-            for each in found
+            for each in matches
             if each
         ]
 
@@ -107,10 +107,8 @@ class Started:
     def wait(
         self, patience: float | None = None, enough: Callable[[Path], bool] | None = None
     ) -> ScriptRun:
-        """Wait for every process to end, for ``patience`` seconds or else ``deadline``.
-
-        The processes are killed as soon as ``enough`` returns True for their working directory.
-        """
+        """Wait for every process to end, for ``patience`` seconds or else ``deadline``. The
+        processes are killed as soon as ``enough`` returns True for their working directory."""
         began = time.monotonic()
         until = began + (self.deadline if patience is None else patience)
         if enough is not None:

@@ -123,11 +123,8 @@ class RankProcess:
     def wait(
         self, deadline: float | None = None, beside: Sequence[RankProcess] = ()
     ) -> TrainResult:
-        """Wait for the rank to end; after ``deadline`` seconds kill its process group.
-
-        A rank that waits for others does not count as hanging while one of those ``beside`` it
-        works.
-        """
+        """Wait for the rank to end; after ``deadline`` seconds kill its process group. A rank that
+        waits for others does not count as hanging while one of those ``beside`` it works."""
         patience = self.deadline if deadline is None else deadline
         until, asleep = time.monotonic() + patience, 0.0
         if self.sleep is not None and patience > self.sleep:
@@ -155,11 +152,8 @@ def start_rank(
     deadline: float,
     route: FaultRoute,
 ) -> RankProcess:
-    """Start the program ``train`` for one rank. ``route`` carries out the request's plan.
-
-    Raises:
-        ToolchainError: if it cannot be started.
-    """
+    """Start the program ``train`` for one rank. ``route`` carries out the request's plan. Raises
+    ``ToolchainError`` if it cannot be started."""
     for directory in (request.directory, request.work):
         directory.mkdir(parents=True, exist_ok=True)
     file = request.file

@@ -47,7 +47,6 @@ class Toolkit:
 
     @property
     def atc(self) -> Path:
-        """The command."""
         return self.root / "bin" / "atc"
 
 
@@ -58,11 +57,8 @@ def default_store() -> Path:
 
 
 def reference_command(name: str) -> str:
-    """A command of the reference, whose compiler makes the kernels.
-
-    Raises:
-        SourceError: if it is not installed.
-    """
+    """A command of the reference, whose compiler makes the kernels. Raises ``SourceError`` if it is
+    not installed."""
     path = Path(sysconfig.get_path("scripts")) / name
     if not path.is_file():
         raise SourceError(f"[{path}] is missing; install pytest-ascendcache into {sys.prefix}.")
@@ -86,11 +82,8 @@ class Builder:
         self._say = say
 
     def build(self, source: Path) -> Toolkit:
-        """The toolkit of a checkout. Builds it unless an equal one exists.
-
-        Raises:
-            SourceError: if it cannot be built. Nothing half-built is left.
-        """
+        """The toolkit of a checkout. Builds it unless an equal one exists. Raises ``SourceError``
+        if it cannot be built. Nothing half-built is left."""
         checkout = Checkout.open(source, self.plan)
         compiler = Compiler.find(self.plan, self.store / "objects")
         root = self.store / "toolkits" / self._key(checkout, compiler)

@@ -93,18 +93,18 @@ class Checkout:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the names and contents of every file that a compile can read."""
-        whole = hashlib.sha256()
+        sha256 = hashlib.sha256()
         for path in sorted(self._files()):
-            whole.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
-            whole.update(hashlib.sha256(path.read_bytes()).digest())
-        return whole.hexdigest()
+            sha256.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
+            sha256.update(hashlib.sha256(path.read_bytes()).digest())
+        return sha256.hexdigest()
 
     def _files(self) -> set[Path]:
-        found = {self.root / each for group in self.plan.groups for each in group.sources}
+        files = {self.root / each for group in self.plan.groups for each in group.sources}
         for group in self.plan.groups:
             for directory in group.includes:
-                found.update(each for each in (self.root / directory).rglob("*") if each.is_file())
-        return found
+                files.update(each for each in (self.root / directory).rglob("*") if each.is_file())
+        return files
 
     def _git(self, *arguments: str) -> str:
         """What git prints about exactly this directory; empty if it fails."""

@@ -70,11 +70,8 @@ class Compiler:
 
     def object(self, unit: Unit, root: Path, notes: Notes) -> Path:
         """The object of a source. It is compiled only if no object of the same text exists; if
-        ``notes`` show that no file changed, it is not even preprocessed.
-
-        Raises:
-            SourceError: for a compile error, with file and line.
-        """
+        ``notes`` show that no file changed, it is not even preprocessed. Raises ``SourceError`` for
+        a compile error, with file and line."""
         includes = [f"-I{_relative(each, root)}" for each in unit.includes]
         command = [*self.plan.flags, *includes, "-E", _relative(unit.path, root)]
         noted = notes.find([self.identity, *command])

@@ -69,11 +69,11 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the names and contents of our own files."""
-        whole = hashlib.sha256()
+        sha256 = hashlib.sha256()
         for path in sorted(each for each in self.native.rglob("*") if each.is_file()):
-            whole.update(f"{path.relative_to(self.native)}\0".encode())
-            whole.update(path.read_bytes())
-        return whole.hexdigest()
+            sha256.update(f"{path.relative_to(self.native)}\0".encode())
+            sha256.update(path.read_bytes())
+        return sha256.hexdigest()
 
 
 def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:

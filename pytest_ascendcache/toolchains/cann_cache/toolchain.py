@@ -48,11 +48,7 @@ def cann_cache_toolchain(
     kernels: Launcher | None = None,
 ) -> CannCache:
     """Build a checkout and wrap it. ``kernels`` starts the processes that run kernels, by default
-    fresh ones.
-
-    Raises:
-        SourceError: if it cannot be built.
-    """
+    fresh ones. Raises ``SourceError`` if it cannot be built."""
     return toolchain_of(Builder(say=say).build(source), deadline, soc, kernels)
 
 

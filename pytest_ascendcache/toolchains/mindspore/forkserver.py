@@ -36,8 +36,8 @@ not forked."""
 
 def main() -> None:
     """Serve the socket whose descriptor is the last argument. Returns in children only."""
-    given = {GIVEN, "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE", *os.environ[GIVEN].split(",")}
-    own = {name: value for name, value in os.environ.items() if name not in given}
+    ours = {GIVEN, "PWD", "OLDPWD", "SHLVL", "_", "LC_CTYPE", *os.environ[GIVEN].split(",")}
+    from_wrapper = {name: value for name, value in os.environ.items() if name not in ours}
     before = dict(os.environ)
     importlib.import_module("mindspore")  # children need not import it again
     _quicken_builds()
@@ -49,7 +49,7 @@ def main() -> None:
     requests = socket.socket(fileno=int(sys.argv[-1]))
     request = _serve(requests)
     os.environ.clear()
-    os.environ.update({**exported, **request["environ"], **own})
+    os.environ.update({**exported, **request["environ"], **from_wrapper})
     os.chdir(request["cwd"])
     if request["umask"] is not None:
         os.umask(request["umask"])

@@ -32,7 +32,6 @@ class Gang:
     deadline: float
 
     def kill(self) -> None:
-        """``kill -9`` all of them."""
         self.running.kill()
 
     def settles(self) -> None:
@@ -41,7 +40,6 @@ class Gang:
         ends_or_sleeps(self.running, _SETTLED, _UNSETTLED)
 
     def said(self, lost: int) -> str:
-        """What the launcher, the scheduler and every rank but ``lost`` printed."""
         logs = self.request.directory / "logs"
         others = [f"worker_{rank}" for rank in range(self.size) if rank != lost]
         return "\n".join(
@@ -50,7 +48,6 @@ class Gang:
 
     @property
     def sums(self) -> list[NDArray[Any] | None]:
-        """The sum of all ranks' first outputs, as each rank received it."""
         return [(self._outputs(rank) or {}).get(SUM) for rank in range(self.size)]
 
     def _outputs(self, rank: int) -> dict[str, NDArray[Any]] | None:

@@ -179,8 +179,8 @@ def _expression(network: Network, node: Node, tensors: dict[str, str]) -> str:
 
 def input_names(network: Network) -> list[str]:
     """The tensors that no operator produces: the arguments of ``construct``."""
-    given = {name for node in network.nodes for name in node.outputs}
-    return [name for name in network.tensors if name not in given]
+    produced = {name for node in network.nodes for name in node.outputs}
+    return [name for name in network.tensors if name not in produced]
 
 
 def network_settings(network: Network, data: Path, gang: bool = False) -> dict[str, Any]:

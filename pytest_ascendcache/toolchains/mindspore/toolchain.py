@@ -88,11 +88,8 @@ class MindSporeToolchain(BaseToolchain):
 
     @property
     def other_release(self) -> MindSporeToolchain:
-        """The other release, for caches that one of them writes and the other finds.
-
-        Raises:
-            ToolchainError: if no other release was named, or it cannot be run.
-        """
+        """The other release, for caches that one of them writes and the other finds. Raises
+        ``ToolchainError`` if no other release was named, or it cannot be run."""
         if self._other is None:
             raise ToolchainError(f"{self.name}: {Capability.VERSION_STAMP.lacking}.")
         if self._others is None:
@@ -124,10 +121,7 @@ class MindSporeToolchain(BaseToolchain):
 
     def start_gang(self, request: TrainRequest, size: int, port: int) -> Gang:
         """Start ``size`` ranks of one network through ``msrun``. They add up their first outputs.
-
-        Raises:
-            ToolchainError: if it cannot be started.
-        """
+        Raises ``ToolchainError`` if it cannot be started."""
         settings = self.prepare(request, gang=True)
         request = self._repeatable(request)
         arguments = [

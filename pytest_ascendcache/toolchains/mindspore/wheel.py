@@ -56,8 +56,8 @@ class Wheel:
 def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
     """Look at one Python: by default that of ``.venv-mindspore`` below the working directory, or
     else this one. With ``needs_compiler`` the kernels are linked with ``g++``."""
-    own = Path(".venv-mindspore/bin/python").absolute()
-    path = Path(python or (own if own.exists() else sys.executable)).absolute()
+    default = Path(".venv-mindspore/bin/python").absolute()
+    path = Path(python or (default if default.exists() else sys.executable)).absolute()
     versions = _versions(path)
     if versions is None:
         return Wheel(
@@ -66,16 +66,18 @@ def find_wheel(python: str | None, needs_compiler: bool) -> Wheel:
             f"there is no Python at {path}; {_SETUP}, or: python3.11 -m venv {path.parent.parent} "
             f"&& {path} -m pip install mindspore=={JUDGED[0]} decorator",
         )
-    found = versions["mindspore"]
-    if found is None:
+    version = versions["mindspore"]
+    if version is None:
         return _lacking(path, "not installed", f"mindspore=={JUDGED[0]} decorator")
     if needs_compiler and versions["decorator"] is None:
-        return _lacking(path, found, "decorator")
+        return _lacking(path, version, "decorator")
     if needs_compiler and shutil.which("g++") is None:
         return Wheel(
-            path, found, "g++ is not on PATH, and links its kernels; apt-get install g++ brings it"
+            path,
+            version,
+            "g++ is not on PATH, and links its kernels; apt-get install g++ brings it",
         )
-    return Wheel(path, found, forks=versions["forks"] == "True")
+    return Wheel(path, version, forks=versions["forks"] == "True")
 
 
 def _lacking(path: Path, version: str, package: str) -> Wheel:
