@@ -93,10 +93,7 @@ class FaultRoute(Protocol):
 @dataclass(frozen=True)
 class FaultPoints:
     """Named points in the command itself: its program ``faulty-<name>`` takes the plan as first
-    argument.
-
-    ``reference.faulty`` documents the format.
-    """
+    argument. ``reference.faulty`` documents the format."""
 
     actions: frozenset[Action] = frozenset(Action)
     holds_behind: bool = False

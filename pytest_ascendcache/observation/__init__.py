@@ -4,7 +4,7 @@ This room sends requests to a toolchain and looks at markers and two snapshots. 
 """
 
 from pytest_ascendcache.observation.cache import CacheUnderTest, Shared
-from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, WRONG, ClientRun
+from pytest_ascendcache.observation.client_run import IMPOSTOR, OWN, ClientRun
 from pytest_ascendcache.observation.control import (
     CONTROL_RUNS,
     network_control,
@@ -19,11 +19,10 @@ from pytest_ascendcache.observation.evidence import (
     RankEvent,
     RankNote,
     Sighting,
-    Step,
 )
 from pytest_ascendcache.observation.impostor import SLOPES
 from pytest_ascendcache.observation.interruption import Interruption, spread
-from pytest_ascendcache.observation.launched import LaunchedGang, launched_gang
+from pytest_ascendcache.observation.launched import launched_gang
 from pytest_ascendcache.observation.meeting_place import Address, meeting_place
 from pytest_ascendcache.observation.network import NetworkControl, NetworkUnderTest, Watch
 from pytest_ascendcache.observation.network_run import NetworkRun
@@ -31,12 +30,7 @@ from pytest_ascendcache.observation.probe_networks import DATA, Probe, probe_net
 from pytest_ascendcache.observation.run import Run
 from pytest_ascendcache.observation.shared_cache import SharedCache
 from pytest_ascendcache.observation.stand_in import StandIn
-from pytest_ascendcache.observation.static_kernel import (
-    ClientRequest,
-    Compiled,
-    StaticKernelsUnderTest,
-    state_of,
-)
+from pytest_ascendcache.observation.static_kernel import StaticKernelsUnderTest, state_of
 
 __all__ = [
     "CONTROL_RUNS",
@@ -44,17 +38,13 @@ __all__ = [
     "IMPOSTOR",
     "OWN",
     "SLOPES",
-    "WRONG",
     "Accuracy",
     "Address",
     "CacheSize",
     "CacheUnderTest",
-    "ClientRequest",
     "ClientRun",
-    "Compiled",
     "Evidence",
     "Interruption",
-    "LaunchedGang",
     "NetworkControl",
     "NetworkRun",
     "NetworkUnderTest",
@@ -69,7 +59,6 @@ __all__ = [
     "Sighting",
     "StandIn",
     "StaticKernelsUnderTest",
-    "Step",
     "Watch",
     "launched_gang",
     "meeting_place",

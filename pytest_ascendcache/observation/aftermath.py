@@ -43,25 +43,14 @@ class Witnessed(Protocol):
     evidence: Evidence
     views: tuple[Path, ...]
 
-    def again(self, request: CompileRequest) -> Run:
-        """Run one compile that no witness sees."""
-
-    def new_output(self) -> Path:
-        """An output directory that has not been used."""
-
-    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]:
-        """Kernels of a fresh compile of a run's operators."""
-
-    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str:
-        """What is wrong with an operator's entry; empty if nothing is."""
-
-    def trust_marks(self) -> None:
-        """Mark entries from now on."""
-
+    def again(self, request: CompileRequest) -> Run: ...
+    def new_output(self) -> Path: ...
+    def fresh_kernels(self, run: Run) -> tuple[bytes, ...]: ...
+    def damaged(self, operator: OperatorSpec, soc: str | None = None) -> str: ...
+    def trust_marks(self) -> None: ...
     def known_state(
         self,
-    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]:
-        """Canaries by token, and entries by operator and options."""
+    ) -> tuple[dict[str, Canary], dict[tuple[OperatorSpec, CompileOptions], str]]: ...
 
 
 class CacheWitness:
@@ -72,7 +61,7 @@ class CacheWitness:
         self._runs: deque[Run] = deque(maxlen=LOOKED_AT)
         self._delivered: list[tuple[OperatorSpec, CompileOptions, Path]] = []
         self._outside: dict[str, str] = {}
-        self._lay_there: set[str] = set()
+        self._existing: set[str] = set()
         self._litter: dict[str, None] = {}
 
     def note(self, run: Run) -> None:
@@ -86,7 +75,7 @@ class CacheWitness:
     def bystanders(self, requests: Sequence[CompileRequest]) -> dict[Path, Snapshot]:
         """Snapshots of directories next to the cache that no request names. No run may change
         them."""
-        self._lay_there = _names(self._cache.work)
+        self._existing = _names(self._cache.work)
         named = " ".join(
             f"{each.cache_dir} {each.debug_file} {dict(each.environment)} {each.options}"
             for each in requests
@@ -107,7 +96,7 @@ class CacheWitness:
         harm."""
         self._litter.update(
             (name, None)
-            for name in sorted(_names(self._cache.work) - self._lay_there)
+            for name in sorted(_names(self._cache.work) - self._existing)
             if not name.startswith("kernel_meta")
         )
         for root, then in before.items():
@@ -249,7 +238,7 @@ class CacheWitness:
                     return min(wrong, key=lambda each: each.harm.rank)
                 if self._reuses_all(run):
                     break
-        return self._told_by(runs, last)
+        return self._usability(runs, last)
 
     def _reuses_all(self, run: Run) -> bool:
         return run.succeeded and all(self._reuses(run, each) for each in run.operators)
@@ -264,7 +253,7 @@ class CacheWitness:
                 return False
             raise
 
-    def _told_by(self, runs: list[Run], last: Run) -> Sighting | None:
+    def _usability(self, runs: list[Run], last: Run) -> Sighting | None:
         if not any(run.succeeded for run in runs):
             if self._fails_anyway(runs[-1]):
                 return None

@@ -231,10 +231,8 @@ class CacheUnderTest:
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
         """Compile under enable, so that the cache holds a valid entry for each operator.
 
-        If possible, the result of an equal call is copied instead, see :meth:`prepare`.
-
-        Raises:
-            NotDecidable: if the cache holds no valid entry afterwards.
+        If possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
+        ``NotDecidable`` if the cache holds no valid entry afterwards.
         """
         if "environment" in options:
             self._warm(operators, options)
@@ -370,10 +368,8 @@ class CacheUnderTest:
     def lacks(self, soc: str, operator: OperatorSpec) -> str:
         """Why the toolchain does not compile for a chip; empty if it does.
 
-        It must compile for chips whose operators are installed, not for others.
-
-        Raises:
-            ToolchainError: if it fails to compile for one of the former.
+        It must compile for chips whose operators are installed, not for others. Raises
+        ``ToolchainError`` if it fails to compile for one of the former.
         """
         if soc not in self._shared.socs:
             self._shared.socs[soc] = self._tried(soc, operator)
@@ -400,10 +396,8 @@ class CacheUnderTest:
     def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
         """The kernel of a compile without any cache: under disable, with an empty directory.
 
-        Two such compiles must agree. The result is remembered for the session.
-
-        Raises:
-            NotDecidable: if two fresh compiles differ.
+        Two such compiles must agree. The result is remembered for the session. Raises
+        ``NotDecidable`` if two fresh compiles differ.
         """
         environment = options.pop("environment", None)
         key = (self.as_model, operator, tuple(sorted(options.items())))
@@ -425,10 +419,8 @@ class CacheUnderTest:
         both.
 
         The fresh compile has the run's operators and options. It is remembered unless an
-        environment is given. If it differs from the run, a second one must confirm it.
-
-        Raises:
-            NotDecidable: if two fresh compiles differ.
+        environment is given. If it differs from the run, a second one must confirm it. Raises
+        ``NotDecidable`` if two fresh compiles differ.
         """
         options = run.result.request.options.but(cache_mode=None)
         fresh = self._fresh_run(run.operators, environment, options)
@@ -504,10 +496,8 @@ class CacheUnderTest:
         """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
         takes.
 
-        Needs ``Capability.FAULT_POINTS``.
-
-        Raises:
-            NotDecidable: if it does not succeed undisturbed.
+        Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
+        undisturbed.
         """
         request = self.request(*operators, **options)
 

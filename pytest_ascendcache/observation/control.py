@@ -133,13 +133,8 @@ def _without_marks(reason: str) -> PositiveControl:
 
 
 def network_control(toolchain: Toolchain, sandbox: Path, shelf: Path) -> NetworkControl:
-    """Replace a kernel, and see whether the replacement runs.
-
-    ``shelf`` is an empty directory that outlives the control.
-
-    Raises:
-        ToolchainError: if not even a network of one operator runs.
-    """
+    """Replace a kernel, and see whether the replacement runs. ``shelf`` is an empty directory that
+    outlives the control. Raises ``ToolchainError`` if not even a network of one operator runs."""
     marks, reason = _network_marks(toolchain, sandbox)
     if reason:
         return NetworkControl(marks, serves_marked=False, reason=reason)

@@ -21,8 +21,6 @@ from pytest_ascendcache.contract.harm import Harm
 from pytest_ascendcache.observation.evidence import Evidence, NotDecidable, Sighting
 from pytest_ascendcache.toolchains import KernelRunError, ToolchainError
 
-_OBSERVED = re.compile(r"^\s*observed: (.*)$", re.MULTILINE)
-_EXPECTED = re.compile(r"^\s*expected: (.*)$", re.MULTILINE)
 _WORDS = ("output", "words", "said")
 _NAMING = ("named", "_names")
 """Names that the suite uses for a toolchain's output, and for looking for names in it."""
@@ -80,7 +78,7 @@ def _worst(sightings: list[Sighting]) -> Sighting | None:
 
 def _by_comparison(message: str) -> Sighting:
     """The harm that a failed comparison shows if the cache works."""
-    observed, expected = _named(_OBSERVED, message), _named(_EXPECTED, message)
+    observed, expected = _outcome("observed", message), _outcome("expected", message)
     if "reused" in observed and "compiled" in expected:
         return Sighting(Harm.LOST_WORK, "an old kernel is used; the next runs work")
     if _any(_LOST, observed) and _any(_KEPT, expected):
@@ -114,8 +112,8 @@ def _is_about_words(statement: str) -> bool:
     ) or any(isinstance(each, ast.Name) and each.id in _NAMING for each in called)
 
 
-def _named(pattern: re.Pattern[str], message: str) -> str:
-    match = pattern.search(message)
+def _outcome(which: str, message: str) -> str:
+    match = re.search(rf"^\s*{which}: (.*)$", message, re.MULTILINE)
     return match[1] if match else ""
 
 

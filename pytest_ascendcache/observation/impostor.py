@@ -51,10 +51,8 @@ NETWORK = Network(
 
 
 class Marks:
-    """What stands in for a cached kernel, so that the outputs show its reuse.
-
-    It computes LeakyRelu with ``slope``.
-    """
+    """What stands in for a cached kernel, so that the outputs show its reuse. It computes LeakyRelu
+    with ``slope``."""
 
     slope: float
 

@@ -120,10 +120,8 @@ class Interruption(Generic[Result]):
     def held(self, at: Operation, may_end: bool = False) -> Held[Result]:
         """Start the command in the directory's current state, and stop it before an operation.
 
-        ``may_end`` allows it to end without reaching the operation.
-
-        Raises:
-            NotDecidable: if it does not reach the operation although it must.
+        ``may_end`` allows it to end without reaching the operation. Raises ``NotDecidable`` if it
+        does not reach the operation although it must.
         """
         gate = Gate(self._logs / f"gate{next(self._numbers)}")
         before = [each for each in self.operations if each.number < at.number]
@@ -148,10 +146,8 @@ def spread(cases: list[Case], most: int) -> list[Case]:
 
 
 class Held(Generic[Result]):
-    """A command that is stopped right before one of its operations.
-
-    Leaving the ``with`` block kills it if it is still stopped.
-    """
+    """A command that is stopped right before one of its operations. Leaving the ``with`` block
+    kills it if it is still stopped."""
 
     def __init__(self, start: Callable[[FaultPlan], Result], plan: FaultPlan, gate: Gate) -> None:
         self._gate = gate

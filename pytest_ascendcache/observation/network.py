@@ -242,11 +242,8 @@ class NetworkUnderTest:
         """Run a network as rank 0, and mark its kernels.
 
         Equal kernels of this session are copied instead, if the positive control has seen copies
-        used.
-
-        Raises:
-            ToolchainError: if the run fails.
-            NotDecidable: if it leaves no kernels that can be marked.
+        used. Raises ``ToolchainError`` if the run fails, and ``NotDecidable`` if it leaves no
+        kernels that can be marked.
         """
         if wrong := misfits(network):
             raise NotDecidable(

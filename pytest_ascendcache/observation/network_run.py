@@ -69,13 +69,8 @@ class NetworkRun(ObservedFiles):
     def stored_at(self) -> float:
         """When the last of them was written, by the file's time (seconds since the epoch)."""
         files = self.after.files
-        return (
-            max(
-                (files[path].mtime_ns for path in self.files_written if self._is_kernel(path)),
-                default=0,
-            )
-            / 1e9
-        )
+        written = (files[path].mtime_ns for path in self.files_written if self._is_kernel(path))
+        return max(written, default=0) / 1e9
 
     @property
     def disturbed(self) -> dict[str, str]:

@@ -119,10 +119,7 @@ class ScriptUnderTest:
         is a used working directory. With ``keep`` the packages that a run leaves stay installed,
         for the next run to find; ``left`` lists everything that was not installed before the check.
         A run may take ``patience`` seconds; it is killed as soon as ``enough`` returns True for its
-        working directory.
-
-        Raises:
-            ToolchainError: if a card does not end.
+        working directory. Raises ``ToolchainError`` if a card does not end.
         """
         compiler = self._compiler(wrong or Provocation())
         if self._before is None:

@@ -56,13 +56,10 @@ class SharedCache:
         return self.profile.early_names_stay
 
     def on_one_mount(self) -> SharedCache:
-        """The same cache, empty, on nodes that all use one mount."""
-        return SharedCache(self._cache, self._plain, self._plain).with_one_view()
-
-    def with_one_view(self) -> SharedCache:
-        """The same cache, with all nodes on the first one's mount."""
-        self.on = (self.on[0],) * len(self.on)
-        return self
+        """The same cache, empty, on nodes that all use the first one's mount."""
+        same = SharedCache(self._cache, self._plain, self._plain)
+        same.on = (same.on[0],) * len(same.on)
+        return same
 
     def emptied(self) -> SharedCache:
         """The same nodes with a new, empty cache."""
@@ -222,12 +219,9 @@ def blame_nodes(
     on_nodes: Callable[[], None],
     on_one_mount: Callable[[], None],
 ) -> None:
-    """Run a story on nodes and, if it fails, on nodes that all use one mount.
-
-    Raises:
-        AssertionError: if it fails on these nodes alone.
-        NotDecidable: if it fails on one mount too, so nodes are not to blame.
-    """
+    """Run a story on nodes and, if it fails, on nodes that all use one mount. Raises
+    ``AssertionError`` if it fails on these nodes alone, and ``NotDecidable`` if it fails on one
+    mount too, so nodes are not to blame."""
     try:
         on_nodes()
     except AssertionError as broken:

@@ -190,12 +190,9 @@ class StaticKernelsUnderTest:
                 raise ToolchainError(f"{package.name}: {result.failure}")
 
     def alone(self, package: Path) -> Index:
-        """The index with this package alone: what the package contributes.
-
-        Raises:
-            ToolchainError: if it does not install itself.
-            TornIndex: if the index is incomplete.
-        """
+        """The index with this package alone: what the package contributes. Raises
+        ``ToolchainError`` if it does not install itself, and ``TornIndex`` if the index is
+        incomplete."""
         known = package.with_name(f"{package.name}.index")
         if not known.exists():
             opp = self.directory("alone")
@@ -304,7 +301,8 @@ class StaticKernelsUnderTest:
         """Running processes. Those that nobody waits for are killed."""
         processes: list[StaticProcess] = []
         try:
-            processes += [self.toolchain.start_static(each) for each in requests]
+            for request in requests:
+                processes.append(self.toolchain.start_static(request))
             yield processes
         finally:
             end_all(processes)
@@ -326,11 +324,8 @@ class StaticKernelsUnderTest:
 
     def impostor(self) -> Impostor:
         """A kernel with a different output, compiled by op_compiler and taken from its package.
-
-        Raises:
-            ToolchainError: if there is no package.
-            NotDecidable: if the package holds no kernel.
-        """
+        Raises ``ToolchainError`` if there is no package, and ``NotDecidable`` if the package holds
+        no kernel."""
         made = self._impostor()
         if made is not None:
             return made

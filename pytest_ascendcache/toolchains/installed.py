@@ -99,11 +99,8 @@ class Installation:
         return frozenset(soc for soc, family in descriptions.items() if family in known)
 
     def check_soc(self, soc: str) -> None:
-        """Refuse a chip (SoC) that the installation has no operators for.
-
-        Raises:
-            ToolchainError: names the chip and the ones to choose from.
-        """
+        """Refuse a chip (SoC) that the installation has no operators for. Raises
+        ``ToolchainError``, which names the chip and the ones to choose from."""
         if self.socs is not None and soc not in self.socs:
             raise ToolchainError(
                 f"this installation has no operators for the chip {soc} "

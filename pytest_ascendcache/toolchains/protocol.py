@@ -84,10 +84,8 @@ class CompileResult(ProcessResult):
 
 @dataclass(frozen=True)
 class StagedChange:
-    """A prepared change of something that kernels are compiled from.
-
-    ``apply`` makes the change. It affects compiles of ``operator`` under ``environment``.
-    """
+    """A prepared change of something that kernels are compiled from. ``apply`` makes the change. It
+    affects compiles of ``operator`` under ``environment``."""
 
     operator: OperatorSpec
     environment: Mapping[str, str]

@@ -170,10 +170,7 @@ class TorchairToolchain(BaseToolchain):
         for are killed.
 
         A number of cards is started by ``torchrun`` if it is installed; a sequence of cards never
-        is.
-
-        Raises:
-            ToolchainError: if it cannot be started.
+        is. Raises ``ToolchainError`` if it cannot be started.
         """
         base = {key: value for key, value in os.environ.items() if not key.startswith(_CLEANED)}
         if first_on_path is not None:

@@ -103,11 +103,8 @@ class TrainResult(ProcessResult):
 
 @dataclass(frozen=True)
 class RankProcess:
-    """One started rank. It must be waited for.
-
-    After ``sleep`` seconds without any processor time the rank counts as hanging; None if it may
-    wait for other ranks.
-    """
+    """One started rank. It must be waited for. After ``sleep`` seconds without any processor time
+    the rank counts as hanging; None if it may wait for other ranks."""
 
     request: TrainRequest
     argv: tuple[str, ...]

@@ -8,17 +8,11 @@ what is ours.
 
 from pytest_ascendcache.toolchains.cann_cache.build import Builder, Toolkit
 from pytest_ascendcache.toolchains.cann_cache.plan import SourceError
-from pytest_ascendcache.toolchains.cann_cache.toolchain import (
-    CannCache,
-    cann_cache_toolchain,
-    toolchain_of,
-)
+from pytest_ascendcache.toolchains.cann_cache.toolchain import cann_cache_toolchain
 
 __all__ = [
     "Builder",
-    "CannCache",
     "SourceError",
     "Toolkit",
     "cann_cache_toolchain",
-    "toolchain_of",
 ]

@@ -36,9 +36,7 @@ export PATH="$here/bin:$PATH" ASCEND_OPP_PATH="$here/opp"
 @dataclass(frozen=True)
 class Toolkit:
     """A built toolkit with CANN's layout: ``bin/atc``, ``lib64``, ``opp``, ``version.info``.
-
-    ``release`` is the CANN release of the sources; empty if unknown.
-    """
+    ``release`` is the CANN release of the sources; empty if unknown."""
 
     root: Path
     version: str

@@ -34,11 +34,8 @@ class Checkout:
 
     @classmethod
     def open(cls, root: Path, plan: Plan) -> Checkout:
-        """Check that all files to compile exist.
-
-        Raises:
-            SourceError: names the first missing file.
-        """
+        """Check that all files to compile exist. Raises ``SourceError``, which names the first
+        missing file."""
         if not root.is_dir():
             raise SourceError(
                 f"[{root}] is no directory; name a checkout of CANN's public repository ge."

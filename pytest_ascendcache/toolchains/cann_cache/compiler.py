@@ -41,11 +41,8 @@ class Compiler:
 
     @classmethod
     def find(cls, plan: Plan, objects: Path) -> Compiler:
-        """The compiler that ``CXX`` names, or else g++ or clang++.
-
-        Raises:
-            SourceError: lists everything that is missing.
-        """
+        """The compiler that ``CXX`` names, or else g++ or clang++. Raises ``SourceError``, which
+        lists everything that is missing."""
         named = os.environ.get("CXX")
         program = next(
             filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), ""
@@ -90,11 +87,7 @@ class Compiler:
         return kept
 
     def link(self, objects: Sequence[Path], output: Path, *more: str) -> None:
-        """Link objects.
-
-        Raises:
-            SourceError: names the first missing symbol.
-        """
+        """Link objects. Raises ``SourceError``, which names the first missing symbol."""
         arguments = [*map(str, objects), "-o", str(output), *more, *self.plan.link]
         ended = self._run(arguments, self.plan.native)
         if ended.returncode == 0:

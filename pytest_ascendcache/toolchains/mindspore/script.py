@@ -113,10 +113,8 @@ def network_script(
 ) -> dict[str, str]:
     """The files of a script by name. ``network.py`` is the one to start.
 
-    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``.
-
-    Raises:
-        ToolchainError: for an operator type that has no expression here.
+    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``. Raises
+    ``ToolchainError`` for an operator type that has no expression here.
     """
     names = [f"Network{number}" for number in range(len(networks))]
     code = "\n\n".join(
