@@ -119,6 +119,6 @@ class FaultPoints:
             return
         where = (plan.at.point, plan.at.nth)
         if where not in {(each.point, each.nth) for each in self.operations(plan, root)}:
-            raise TraceError(f"{plan}: this run did not get there")
+            raise TraceError(f"{plan}: this run did not reach it")
         if plan.action in (Action.KILL, Action.TEAR) and returncode != -9:
             raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")

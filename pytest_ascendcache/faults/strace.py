@@ -79,7 +79,7 @@ class Strace:
                     raise TraceError(f"{plan}: this run had another call in its place")
                 break
         else:
-            raise TraceError(f"{plan}: this run did not get there, or nothing happened to it")
+            raise TraceError(f"{plan}: this run did not reach it, or was not affected")
         if plan.action is Action.KILL and returncode in (0, None):
             raise TraceError(f"{plan}: the process was not killed; it ended with {returncode}")
 

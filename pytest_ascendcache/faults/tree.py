@@ -77,7 +77,7 @@ def _look(path: Path) -> Item:
     if stat.S_ISDIR(info.st_mode):
         return Item(mode=mode)
     if not stat.S_ISREG(info.st_mode):
-        raise TraceError(f"{path} is no file, directory or link, and cannot be rebuilt")
+        raise TraceError(f"{path} is not a file, directory or link, and cannot be rebuilt")
     return Item(data=b"".join(read_quietly(path)), mode=mode)  # leaves access times unchanged
 
 
@@ -100,11 +100,9 @@ class Inode:
         self.data = self.data[:size].ljust(size, b"\0")
 
     def lost(self, zeros: bool) -> bytes:
-        """Contents after a power loss: what was synced, and nothing or zeros for the rest.
-
-        File systems differ: an extended, unsynced file is either short, or has its full length
-        without its data.
-        """
+        """Contents after a power loss: what was synced, and nothing or zeros for the rest. File
+        systems differ: an extended, unsynced file is either short, or has its full length without
+        its data."""
         if self.data == self.durable:
             return self.data
         return self.durable.ljust(len(self.data), b"\0") if zeros else self.durable

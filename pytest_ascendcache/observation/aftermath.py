@@ -130,7 +130,7 @@ class CacheWitness:
                 Sighting(Harm.MISPLACED, f"{each} lies in the working directory")
                 for each in self._litter
             ),
-            *(Sighting(Harm.MISPLACED, f"anybody may write {each}") for each in open_to_all),
+            *(Sighting(Harm.MISPLACED, f"{each} is world-writable") for each in open_to_all),
         ]
 
     def _of(self, run: Run) -> list[Sighting]:
@@ -152,7 +152,7 @@ class CacheWitness:
             if run.born is None and find_canaries(run.model(operator).read_bytes()) - set(tokens)
         ]
         return [
-            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: a kernel was loaded that nothing vouches for")
+            Sighting(Harm.OUTSIDE_TOUCHED, f"{each}: an unverified kernel was loaded")
             for each in strange
         ]
 
@@ -165,7 +165,7 @@ class CacheWitness:
             if not self._is_last(run) and not run.served_from(operator):
                 continue  # a check may have changed the compiler on purpose since then
             if self._earlier(run, operator):
-                what = f"{operator}: the kernel of an earlier compile of it is used, a stale one"
+                what = f"{operator}: a stale kernel of an earlier compile is used"
                 sightings.append(Sighting(Harm.LOST_WORK, what))
             else:
                 what = f"{operator}: another kernel is delivered than a fresh compile gives"

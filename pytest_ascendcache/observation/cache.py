@@ -229,11 +229,9 @@ class CacheUnderTest:
         return runs
 
     def warm(self, *operators: OperatorSpec, **options: Any) -> None:
-        """Compile under enable, so that the cache holds a valid entry for each operator.
-
-        If possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
-        ``NotDecidable`` if the cache holds no valid entry afterwards.
-        """
+        """Compile under enable, so that the cache holds a valid entry for each operator. If
+        possible, the result of an equal call is copied instead, see :meth:`prepare`. Raises
+        ``NotDecidable`` if the cache holds no valid entry afterwards."""
         if "environment" in options:
             self._warm(operators, options)
         else:
@@ -241,11 +239,9 @@ class CacheUnderTest:
             self.prepare(key, lambda: self._warm(operators, options))
 
     def prepare(self, key: Any, make: Callable[[], None]) -> None:
-        """Bring an empty cache into the state that ``make`` produces.
-
-        To save runs, a cache prepared under an equal ``key`` in this session is copied instead, if
-        the positive control has seen the toolchain serve from a copy.
-        """
+        """Bring an empty cache into the state that ``make`` produces. To save runs, a cache
+        prepared under an equal ``key`` in this session is copied instead, if the positive control
+        has seen the toolchain serve from a copy."""
         pristine, key = not self.root.exists(), (self.as_model, self.marks, key)
         template = self._shared.warm.get(key) if pristine else None
         if template is None:
@@ -312,10 +308,8 @@ class CacheUnderTest:
 
     def forget_reads(self) -> None:
         """Set access times an hour before modification, so that the next read shows under relatime.
-
         Looking and copying may have left them newer than the change time; relatime would not move
-        them.
-        """
+        them."""
         self.mark()
         for path in self.root.rglob("*"):
             if path.is_file() and not path.is_symlink():
@@ -366,11 +360,9 @@ class CacheUnderTest:
         return other
 
     def lacks(self, soc: str, operator: OperatorSpec) -> str:
-        """Why the toolchain does not compile for a chip; empty if it does.
-
-        It must compile for chips whose operators are installed, not for others. Raises
-        ``ToolchainError`` if it fails to compile for one of the former.
-        """
+        """Why the toolchain does not compile for a chip; empty if it does. It must compile for
+        chips whose operators are installed, not for others. Raises ``ToolchainError`` if it fails
+        to compile for one of the former."""
         if soc not in self._shared.socs:
             self._shared.socs[soc] = self._tried(soc, operator)
         return self._shared.socs[soc]
@@ -394,11 +386,9 @@ class CacheUnderTest:
         return run.fate_of(f"{relative}/{entry.stem}")
 
     def fresh(self, operator: OperatorSpec, **options: Any) -> bytes:
-        """The kernel of a compile without any cache: under disable, with an empty directory.
-
-        Two such compiles must agree. The result is remembered for the session. Raises
-        ``NotDecidable`` if two fresh compiles differ.
-        """
+        """The kernel of a compile without any cache: under disable, with an empty directory. Two
+        such compiles must agree. The result is remembered for the session. Raises ``NotDecidable``
+        if two fresh compiles differ."""
         environment = options.pop("environment", None)
         key = (self.as_model, operator, tuple(sorted(options.items())))
         if environment is not None or key not in self._shared.fresh:
@@ -494,11 +484,8 @@ class CacheUnderTest:
 
     def interruption(self, *operators: OperatorSpec, **options: Any) -> Interruption[Run]:
         """Record a compile now, so that it can be interrupted later. Takes what :meth:`request`
-        takes.
-
-        Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
-        undisturbed.
-        """
+        takes. Needs ``Capability.FAULT_POINTS``. Raises ``NotDecidable`` if it does not succeed
+        undisturbed."""
         request = self.request(*operators, **options)
 
         logs = self.sandbox / f"record-{self.new_output().name}"

@@ -108,10 +108,10 @@ def _saw(cache: CacheUnderTest, run: Run, operator: OperatorSpec) -> tuple[str, 
 
 
 _FATES = {
-    Fate.KEPT: "was left as it was",
+    Fate.KEPT: "was left unchanged",
     Fate.REWRITTEN: "was replaced",
     Fate.REMOVED: "was removed",
-    Fate.STORED: "was stored anew",
+    Fate.STORED: "was stored again",
     Fate.ABSENT: "is absent",
 }
 

@@ -57,7 +57,7 @@ def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sig
             later = witness.afterwards()
             sightings += [later] if later is not None else []
     except (NotDecidable, ToolchainError, KernelRunError, OSError) as error:
-        evidence.notes.append(f"not all harm could be told: {error}")
+        evidence.notes.append(f"not all harm could be determined: {error}")
         return _worst(sightings)
     finally:
         # The report shows the check's own steps; the extra runs are summarized in one line.
@@ -68,7 +68,7 @@ def observed_harm(evidence: Evidence, message: str, comparison: str = "") -> Sig
     if worst is not None and worst.harm.rank < Harm.LOST_WORK.rank:
         return worst
     if _is_about_words(comparison):
-        return Sighting(Harm.MISLEADING, "only what was said is wrong; kernels are right")
+        return Sighting(Harm.MISLEADING, "only messages are wrong; the kernels are right")
     return worst or _by_comparison(message)
 
 
@@ -84,7 +84,7 @@ def _by_comparison(message: str) -> Sighting:
     if _any(_LOST, observed) and _any(_KEPT, expected):
         return Sighting(Harm.LOST_WORK, "work is done again; the next runs work")
     if _any(_KEPT, observed) and _any(("absent", "removed"), expected):
-        return Sighting(Harm.MISPLACED, "files stay that should not; the next runs work")
+        return Sighting(Harm.MISPLACED, "files remain that should not; the next runs work")
     return Sighting(Harm.LOST_WORK, "no kernel was wrong, and the next runs work")
 
 

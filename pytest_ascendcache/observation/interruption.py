@@ -119,10 +119,8 @@ class Interruption(Generic[Result]):
 
     def held(self, at: Operation, may_end: bool = False) -> Held[Result]:
         """Start the command in the directory's current state, and stop it before an operation.
-
         ``may_end`` allows it to end without reaching the operation. Raises ``NotDecidable`` if it
-        does not reach the operation although it must.
-        """
+        does not reach the operation although it must."""
         gate = Gate(self._logs / f"gate{next(self._numbers)}")
         before = [each for each in self.operations if each.number < at.number]
         behind = before[-1] if before else None
@@ -130,7 +128,7 @@ class Interruption(Generic[Result]):
         if not held.stands and not may_end:
             held.__exit__()
             held.result()  # raises the reason if it could not be started
-            raise NotDecidable(f"held at {at}: it did not get there")
+            raise NotDecidable(f"held at {at}: the run did not reach it")
         return held
 
     def _log(self) -> Path:

@@ -239,12 +239,9 @@ class NetworkUnderTest:
         return self.layout.read(self.place(rank))
 
     def warm(self, network: Network) -> None:
-        """Run a network as rank 0, and mark its kernels.
-
-        Equal kernels of this session are copied instead, if the positive control has seen copies
-        used. Raises ``ToolchainError`` if the run fails, and ``NotDecidable`` if it leaves no
-        kernels that can be marked.
-        """
+        """Run a network as rank 0, and mark its kernels. Equal kernels of this session are copied
+        instead, if the positive control has seen copies used. Raises ``ToolchainError`` if the run
+        fails, and ``NotDecidable`` if it leaves no kernels that can be marked."""
         if wrong := misfits(network):
             raise NotDecidable(
                 f"{', '.join(wrong)}: no impostor fits; kernels are marked of operators with one "

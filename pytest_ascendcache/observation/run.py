@@ -264,11 +264,9 @@ class Run(ObservedFiles):
         }
 
     def _is_among(self, operator: OperatorSpec, digests: Set[str]) -> bool:
-        """Whether the delivered kernel has one of these digests.
-
-        In a shared ``.om`` file it matters which object is the operator's only if they differ in
-        this. Raises ``NotDecidable`` if they do, or the ``.om`` file contains none.
-        """
+        """Whether the delivered kernel has one of these digests. In a shared ``.om`` file it
+        matters which object is the operator's only if they differ in this. Raises ``NotDecidable``
+        if they do, or the ``.om`` file contains none."""
         candidates = {sha256(each) for each in self.kernels(operator)}
         if candidates <= digests or candidates.isdisjoint(digests):
             return candidates <= digests

@@ -89,11 +89,9 @@ class StaticKernelsUnderTest:
 
     @contextmanager
     def alone_on_the_machine(self) -> Iterator[None]:
-        """Keep other checks of this test run from installing packages.
-
-        CANN's installers wait for any other installer on the machine, wherever it installs to, so
-        checks on other workers would make each other fail.
-        """
+        """Keep other checks of this test run from installing packages. CANN's installers wait for
+        any other installer on the machine, wherever it installs to, so checks on other workers
+        would make each other fail."""
         if self.toolchain.name != NAME:
             yield
             return
@@ -351,11 +349,9 @@ class StaticKernelsUnderTest:
     def stand_in(
         self, *operators: OperatorSpec, before: str = "", after: str = "", marked: bool = False
     ) -> StandIn:
-        """The suite's own ``op_compiler``, which returns a package compiled beforehand.
-
-        It runs the shell commands ``before`` first; its package runs ``after`` once it is
-        installed. ``marked`` packages install impostors.
-        """
+        """The suite's own ``op_compiler``, which returns a package compiled beforehand. It runs the
+        shell commands ``before`` first; its package runs ``after`` once it is installed. ``marked``
+        packages install impostors."""
         package, impostor = self.package(*operators), self.impostor() if marked else None
         return StandIn.make(self.directory("stand-in"), package, before, after, impostor)
 
@@ -441,5 +437,5 @@ class StaticWitness:
             return Sighting(Harm.UNUSABLE, f"the index cannot be read: {error}")
         lost = [entry for entry in index.values() if not installed.kernel(entry).is_file()]
         if lost:
-            return Sighting(Harm.LOST_WORK, f"{len(lost)} kernels of the index are not there")
+            return Sighting(Harm.LOST_WORK, f"{len(lost)} kernels of the index are missing")
         return None

@@ -228,14 +228,14 @@ class WatchedCompiler:
                 for key, entry in entries_of(path.read_bytes()).items():
                     packages[key] = f"{PurePath(str(entry['binPath'])).parts[0]}.run"
         except ValueError as error:
-            raise NotDecidable(f"the index after an install is not whole: {error}") from None
+            raise NotDecidable(f"the index after an install is incomplete: {error}") from None
         return packages
 
     def reselected(self) -> bool:
         """Whether a process read the index after an install. Raises ``NotDecidable`` if this file
         system does not record access times."""
         if any(each.what == "blind" for each in self.events):
-            raise NotDecidable("access times do not tell here whether a file was read")
+            raise NotDecidable("access times do not show here whether a file was read")
         after_install = False
         for each in self.events:
             if after_install and each.how == "read":

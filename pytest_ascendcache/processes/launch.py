@@ -150,7 +150,7 @@ class ProcessLauncher:
         if event == "started":
             return guarded
         guarded.wait(0.0)
-        why = os.strerror(int(number)) if event == "failed" else "its guard gives no sign of life"
+        why = os.strerror(int(number)) if event == "failed" else "its guard does not respond"
         raise ToolchainError(f"'{argv[0]}' cannot be started: {why}.")
 
     def close(self) -> None:

@@ -11,10 +11,8 @@ _PAUSE = 0.005
 
 def wait_until(happened: Callable[[], bool], seconds: float, pause: float = _PAUSE) -> bool:
     """Check ``happened`` until it returns True, for at most ``seconds``. Return whether it did.
-
     Nothing notifies of a file created at an unknown depth, so this checks again after each
-    ``pause`` (seconds) and leaves the processor to others in between.
-    """
+    ``pause`` (seconds) and leaves the processor to others in between."""
     nothing = select.poll()
     deadline = time.monotonic() + seconds
     while not happened():

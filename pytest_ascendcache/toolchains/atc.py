@@ -85,8 +85,8 @@ class AtcToolchain(CommandToolchain):
         self._impl_mode_directory = impl_mode_directory
         self._fault_route = fault_route
         self.packages: PackageStarter | None = None
+        # Runs kernels and models in the launcher's place.
         self.runner: Launcher | None = None
-        """Runs kernels and models if ``launcher`` does not: loading LLVM for each takes long."""
         self._base_environment = {
             key: value for key, value in base_environment.items() if key not in _CLEANED
         }
@@ -166,7 +166,7 @@ class AtcToolchain(CommandToolchain):
         ``process_id``."""
         wrap = partial(another_host, name, process_id)
         moved = copy.copy(self)
-        moved.launcher = HostLauncher(self.launcher, wrap)
+        moved.launcher, moved.runner = HostLauncher(self.launcher, wrap), None
         route = self._fault_route
         # strace runs on the real host and counts the calls of each process.
         if isinstance(route, Strace):
@@ -182,7 +182,6 @@ class AtcToolchain(CommandToolchain):
         return "atc", self._arguments(request)
 
     def start_static(self, request: StaticRequest) -> StaticProcess:
-        """See :class:`Toolchain`; it can where its launcher knows the programs."""
         if Capability.OP_COMPILER not in self.capabilities:
             return super().start_static(request)
         base = self._base_environment

@@ -38,7 +38,7 @@ def write_model(path: Path, operators: Sequence[OperatorSpec]) -> None:
     for operator in operators:
         if operator.type not in _TYPES:
             raise ToolchainError(
-                f"{operator} cannot be a node of a model; of these it can: {', '.join(_TYPES)}."
+                f"{operator} cannot be a node of a model; use one of {', '.join(_TYPES)}."
             )
         names = _ATTRIBUTES.get(operator.type, {})
         ends: dict[str, list[str]] = {"in": [], "out": []}

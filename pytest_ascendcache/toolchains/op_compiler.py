@@ -25,11 +25,9 @@ NAME = "op-compiler"
 
 
 def op_compiler_toolchain(program: str, deadline: float) -> AtcToolchain:
-    """The toolchain of an ``op_compiler``, named by its path or to be found on PATH.
-
-    It has no operator cache, so the rules of the other documents are not applicable. Raises
-    ``ToolchainError`` if there is no such program.
-    """
+    """The toolchain of an ``op_compiler``, named by its path or to be found on PATH. It has no
+    operator cache, so the rules of the other documents are not applicable. Raises
+    ``ToolchainError`` if there is no such program."""
     path = find_program(program, "op_compiler")
     launcher, has_strace = with_strace(
         {

@@ -167,11 +167,8 @@ class TorchairToolchain(BaseToolchain):
         self, work: Path, port: int, cards: int | Sequence[Card], first_on_path: Path | None
     ) -> Iterator[Started]:
         """Run the script in ``work``, on cards that meet at ``port``. Processes that nobody waits
-        for are killed.
-
-        A number of cards is started by ``torchrun`` if it is installed; a sequence of cards never
-        is. Raises ``ToolchainError`` if it cannot be started.
-        """
+        for are killed. A number of cards is started by ``torchrun`` if it is installed; a sequence
+        of cards never is. Raises ``ToolchainError`` if it cannot be started."""
         base = {key: value for key, value in os.environ.items() if not key.startswith(_CLEANED)}
         if first_on_path is not None:
             base["PATH"] = f"{first_on_path}{os.pathsep}{base['PATH']}"

@@ -71,7 +71,7 @@ def test_what_cannot_be_told_is_noted_and_not_guessed() -> None:
     evidence = Evidence()
     evidence.ran(Watched(reason="no marks"))
     assert observed_harm(evidence, "observed: compiled\nexpected: reused") is None
-    assert evidence.notes == ["not all harm could be told: no marks"]
+    assert evidence.notes == ["not all harm could be determined: no marks"]
 
 
 @pytest.mark.parametrize(

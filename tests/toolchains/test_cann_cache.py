@@ -265,7 +265,10 @@ def test_missing_headers_are_named_together(site: Site) -> None:
 
 @pytest.mark.parametrize(
     ("place", "says"),
-    [("missing", "is no directory"), ("native", "is no checkout of CANN's public repository ge")],
+    [
+        ("missing", "is not a directory"),
+        ("native", "is not a checkout of CANN's public repository ge"),
+    ],
 )
 def test_what_is_no_checkout_is_refused(site: Site, place: str, says: str) -> None:
     with pytest.raises(SourceError, match=says):

@@ -38,11 +38,11 @@ class Checkout:
         missing file."""
         if not root.is_dir():
             raise SourceError(
-                f"[{root}] is no directory; name a checkout of CANN's public repository ge."
+                f"[{root}] is not a directory; name a checkout of CANN's public repository ge."
             )
         if not (root / _MARK).is_dir():
             raise SourceError(
-                f"[{root}] is no checkout of CANN's public repository ge: it has no {_MARK}/; "
+                f"[{root}] is not a checkout of CANN's public repository ge: it has no {_MARK}/; "
                 "name the directory that git clone made."
             )
         for group in plan.groups:

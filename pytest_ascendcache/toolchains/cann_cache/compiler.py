@@ -48,7 +48,7 @@ class Compiler:
             filter(None, map(shutil.which, [named] if named else ["g++", "clang++"])), ""
         )
         if not program:
-            missing = f"CXX names '{named}', which is no program" if named else "no C++ compiler"
+            missing = f"CXX names '{named}', which is not a program" if named else "no C++ compiler"
             raise SourceError(f"{missing}; install g++ 9 or newer (Debian: apt install g++).")
         compiler = cls(program, plan, objects)
         lacking = compiler._lacking_headers()
@@ -145,4 +145,4 @@ def _relative(path: Path, root: Path) -> str:
 
 def _last(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
+    return lines[-1] if lines else "it printed nothing"

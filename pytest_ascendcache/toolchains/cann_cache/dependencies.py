@@ -50,11 +50,9 @@ class Notes:
             return ""  # there is no note yet, or a file is gone
 
     def write(self, command: Iterable[str], name: str, read: Iterable[str], since: int) -> None:
-        """Record that a command read these files and produced the object ``name``.
-
-        Nothing is recorded if one of them changed at ``since`` (nanoseconds of the epoch) or later:
-        the command may have read the earlier contents.
-        """
+        """Record that a command read these files and produced the object ``name``. Nothing is
+        recorded if one of them changed at ``since`` (nanoseconds of the epoch) or later: the
+        command may have read the earlier contents."""
         try:
             if any((self._root / each).stat().st_ctime_ns >= since for each in read):
                 return

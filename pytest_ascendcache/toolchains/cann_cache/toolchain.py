@@ -85,5 +85,5 @@ def toolchain_of(
     made.installation = installation
     made.toolkit = toolkit
     made.soc = soc or DEFAULT_SOC
-    made.runner = kernels or launcher
+    made.runner = kernels  # loading LLVM for each kernel takes much longer than running most
     return made

@@ -55,10 +55,8 @@ class Gang:
 
     def wait(self, deadline: float | None = None) -> list[TrainResult]:
         """Wait for the ranks to end; kill all of them after ``deadline`` seconds in which they
-        slept or had a processor.
-
-        The exit status is that of ``msrun``, which does not tell those of the ranks.
-        """
+        slept or had a processor. The exit status is that of ``msrun``, which does not tell those of
+        the ranks."""
         patience = self.deadline if deadline is None else deadline
         asleep = ends_or_sleeps(self.running, math.inf, patience)
         ended = self.running.wait(time.monotonic())

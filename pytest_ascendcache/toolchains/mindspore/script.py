@@ -111,11 +111,9 @@ if __name__ == "__main__":
 def network_script(
     networks: Sequence[Network], style: Script, gang: bool = False
 ) -> dict[str, str]:
-    """The files of a script by name. ``network.py`` is the one to start.
-
-    The ranks of a ``gang`` add up the first output of each network with ``AllReduce``. Raises
-    ``ToolchainError`` for an operator type that has no expression here.
-    """
+    """The files of a script by name. ``network.py`` is the one to start. The ranks of a ``gang``
+    add up the first output of each network with ``AllReduce``. Raises ``ToolchainError`` for an
+    operator type that has no expression here."""
     names = [f"Network{number}" for number in range(len(networks))]
     code = "\n\n".join(
         _cell(name, each, gang, style.dropout) for name, each in zip(names, networks, strict=True)
