@@ -1,4 +1,4 @@
-"""Crash states: what a recording says an interruption leaves."""
+"""Crash states: what an interruption leaves, according to a record."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ WRITERS = {
 
 
 def is_broken(tree):
-    """A reader that takes metadata for the proof of an object, and trusts it then."""
+    """A reader that trusts an object once its metadata exists."""
     if "k.json" not in tree.items:
         return False
     try:

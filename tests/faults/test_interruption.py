@@ -1,4 +1,4 @@
-"""Interrupting the reference: the plan is carried out, and it is noticed where it is not."""
+"""Interrupting the reference: the plan is carried out, and it is noticed if it is not."""
 
 from __future__ import annotations
 
