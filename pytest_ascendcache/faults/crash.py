@@ -118,9 +118,8 @@ def _power_loss(before: Tree, operations: Sequence[Operation]) -> Iterator[Crash
             yield CrashState(CrashKind.POWER_LOSS, f"after {operation}, {loss}", tree)
 
 
-_STATES: dict[
-    CrashKind, Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]
-] = {  # the simplest first
+_States = Callable[[Tree, Sequence[Operation]], Iterator[CrashState]]
+_STATES: dict[CrashKind, _States] = {  # the simplest first
     CrashKind.KILLED: _killed,
     CrashKind.MID_WRITE: _mid_write,
     CrashKind.POWER_LOSS: _power_loss,

@@ -14,11 +14,9 @@ from pytest_ascendcache.faults.trace import Act, Operation, TraceError, read_log
 
 
 class Action(str, Enum):
-    """What happens at the planned operation.
-
-    ``TEAR`` kills in the middle of a write. ``SHORT`` lets a write do half of its work, which is
-    not an error. ``HOLD`` stops the process until its :class:`Gate` is opened.
-    """
+    """What happens at the planned operation. ``TEAR`` kills in the middle of a write. ``SHORT``
+    lets a write do half of its work, which is not an error. ``HOLD`` stops the process until its
+    :class:`Gate` is opened."""
 
     RECORD = "record"
     KILL = "kill"

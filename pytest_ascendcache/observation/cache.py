@@ -636,5 +636,4 @@ def _delivers(run: Run, operator: OperatorSpec, kernel: bytes) -> bool:
 
 
 def _without_mode(options: CompileOptions) -> dict[str, Any]:
-    names = (each.name for each in fields(options) if each.name != "cache_mode")
-    return {name: getattr(options, name) for name in names}
+    return {name: value for name, value in vars(options).items() if name != "cache_mode"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pytest_ascendcache.contract.harm import Harm
@@ -55,11 +55,9 @@ class PositiveControl:
 
 @dataclass(frozen=True)
 class Step:
-    """One process of a check: its command line, its end, its changes.
-
-    ``outcomes`` are lines "operator: outcome"; ``changes`` maps paths to kinds of change.
-    ``metadata`` has the text of changed JSON files before and after, to be explained later.
-    """
+    """One process of a check: its command line, its end, its changes. ``outcomes`` are lines
+    "operator: outcome"; ``changes`` maps paths to kinds of change. ``metadata`` has the text of
+    changed JSON files before and after, to be explained later."""
 
     command: str
     ending: str
@@ -70,8 +68,7 @@ class Step:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, without metadata."""
-        shown = (each.name for each in fields(self) if each.name != "metadata")
-        return {name: getattr(self, name) for name in shown}
+        return {name: value for name, value in vars(self).items() if name != "metadata"}
 
     def explained(self) -> Step:
         """The same step, where changed metadata names the changed fields."""
@@ -209,8 +206,7 @@ class Evidence:
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports and for xdist."""
         # Not dataclasses.asdict: it copies every string of every step, for every check.
-        shown = (each.name for each in fields(self) if not each.name.startswith("_"))
-        data = {name: getattr(self, name) for name in shown}
+        data = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         data["steps"] = [step.as_dict() for step in self.steps]
         for name in ("accuracy", "ranks", "timeline", "sizes"):
             data[name] = [vars(each) for each in data[name]]

@@ -26,11 +26,9 @@ digested."""
 
 @dataclass(frozen=True)
 class ModelKernel:
-    """A kernel in a model: the name of its function (may be empty), its digest and size (bytes).
-
-    A kernel served from a marked entry is described as it was before it was marked; ``served_from``
-    names the entry.
-    """
+    """A kernel in a model: the name of its function (may be empty), its digest and size (bytes). A
+    kernel served from a marked entry is described as it was before it was marked; ``served_from``
+    names the entry."""
 
     symbol: str
     sha256: str

@@ -89,11 +89,9 @@ class Watch:
 
 
 class NetworkUnderTest:
-    """Ranks of the toolchain under test, in an empty directory of their own.
-
-    ``cache`` is the default of ``MS_COMPILER_CACHE_PATH``, ``work`` the working directory. Every
-    run is a process.
-    """
+    """Ranks of the toolchain under test, in an empty directory of their own. ``cache`` is the
+    default of ``MS_COMPILER_CACHE_PATH``, ``work`` the working directory. Every run is a
+    process."""
 
     def __init__(
         self,

@@ -138,11 +138,9 @@ def _some(operations: list[Operation], what: str) -> list[Operation]:
 
 
 class Moments:
-    """A recorded compile on a node, which can be stopped before its file operations.
-
-    ``run`` runs it without stopping. ``forget`` empties the directory ``root``; :meth:`reset`
-    brings it back into the state before the compile.
-    """
+    """A recorded compile on a node, which can be stopped before its file operations. ``run`` runs
+    it without stopping. ``forget`` empties the directory ``root``; :meth:`reset` brings it back
+    into the state before the compile."""
 
     def __init__(
         self,

@@ -58,10 +58,8 @@ class Compiled:
 
 class StaticKernelsUnderTest:
     """``opp`` is an empty operator package that kernels are installed into, ``build`` the client's
-    build directory, ``work`` the working directory. Every run is a process.
-
-    ``shelf`` keeps packages, so that checks of one session need not compile them again.
-    """
+    build directory, ``work`` the working directory. Every run is a process. ``shelf`` keeps
+    packages, so that checks of one session need not compile them again."""
 
     def __init__(
         self,

@@ -37,10 +37,8 @@ class Request(Protocol):
 @dataclass(frozen=True)
 class ProcessResult:
     """How one process of a toolchain ended. Results of each kind of process derive from it.
-
     ``returncode`` is negative for a signal, and None if the process group was killed at the
-    ``deadline`` (seconds). ``output`` is the end of what the process printed.
-    """
+    ``deadline`` (seconds). ``output`` is the end of what the process printed."""
 
     request: Request
     argv: tuple[str, ...]

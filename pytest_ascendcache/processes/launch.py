@@ -60,11 +60,9 @@ class Ended:
 
 @dataclass
 class Running(ABC):
-    """A started command. Call :meth:`wait` in any case: it frees what the command holds.
-
-    A guard or server reports on the pipe ``status``: one line when the command starts, one when it
-    ends. ``output`` is the file the command prints to.
-    """
+    """A started command. Call :meth:`wait` in any case: it frees what the command holds. A guard or
+    server reports on the pipe ``status``: one line when the command starts, one when it ends.
+    ``output`` is the file the command prints to."""
 
     status: int
     output: IO[bytes]

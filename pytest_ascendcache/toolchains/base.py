@@ -32,11 +32,9 @@ _LOG_FILES, _LOG_TAIL, _LOG_LINES, _LOG_WIDTH = 16, 65_536, 12, 400
 
 
 class BaseToolchain:
-    """A toolchain without capabilities. :class:`Toolchain` documents the members.
-
-    An adapter sets ``name``, ``version`` and ``capabilities``, implements ``compile_together``, and
-    overrides what its capabilities promise.
-    """
+    """A toolchain without capabilities. :class:`Toolchain` documents the members. An adapter sets
+    ``name``, ``version`` and ``capabilities``, implements ``compile_together``, and overrides what
+    its capabilities promise."""
 
     name: str
     version: str
@@ -85,10 +83,8 @@ class BaseToolchain:
 
 class CommandToolchain(BaseToolchain, ABC):
     """A toolchain that is a command: one process for each request, with a deadline in seconds.
-
     ``keeps_logs`` says whether the command can be told where to write logs. If a compile fails, its
-    error lines are shown; no verdict rests on them.
-    """
+    error lines are shown; no verdict rests on them."""
 
     keeps_logs: bool = False
 

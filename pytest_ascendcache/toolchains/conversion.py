@@ -17,11 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ConvertRequest:
-    """A command line that converts a model, with its directories.
-
-    ``options`` are ATC's, by name without dashes, except for output and cache. ``output`` is the
-    ``.om`` file without its suffix, in a directory of its own.
-    """
+    """A command line that converts a model, with its directories. ``options`` are ATC's, by name
+    without dashes, except for output and cache. ``output`` is the ``.om`` file without its suffix,
+    in a directory of its own."""
 
     options: Mapping[str, str]
     cache_mode: str

@@ -5,7 +5,6 @@ Source: facts ``building-real-parts`` section 1.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_ascendcache.contract.editions import version_key
-from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError
+from pytest_ascendcache.toolchains.cann_cache.plan import Plan, SourceError, digest_of
 
 _MARK = Path("compiler/opcompiler/op_compile_adapter/source")
 """The directory by which a checkout of ``ge`` is recognised, in every public release."""
@@ -90,18 +89,11 @@ class Checkout:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the names and contents of every file that a compile can read."""
-        sha256 = hashlib.sha256()
-        for path in sorted(self._files()):
-            sha256.update(f"{path.relative_to(self.root)}\0".encode(errors="surrogateescape"))
-            sha256.update(hashlib.sha256(path.read_bytes()).digest())
-        return sha256.hexdigest()
-
-    def _files(self) -> set[Path]:
         files = {self.root / each for group in self.plan.groups for each in group.sources}
         for group in self.plan.groups:
             for directory in group.includes:
                 files.update(each for each in (self.root / directory).rglob("*") if each.is_file())
-        return files
+        return digest_of(self.root, files)
 
     def _git(self, *arguments: str) -> str:
         """What git prints about exactly this directory; empty if it fails."""

@@ -6,7 +6,7 @@ import hashlib
 import os
 import shlex
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,11 +69,16 @@ class Plan:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the names and contents of our own files."""
-        sha256 = hashlib.sha256()
-        for path in sorted(each for each in self.native.rglob("*") if each.is_file()):
-            sha256.update(f"{path.relative_to(self.native)}\0".encode())
-            sha256.update(path.read_bytes())
-        return sha256.hexdigest()
+        return digest_of(self.native, (each for each in self.native.rglob("*") if each.is_file()))
+
+
+def digest_of(root: Path, files: Iterable[Path]) -> str:
+    """SHA-256 of the contents of files and of their names below ``root``."""
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(f"{path.relative_to(root)}\0".encode(errors="surrogateescape"))
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _with_tuples(table: Mapping[str, Any]) -> dict[str, Any]:

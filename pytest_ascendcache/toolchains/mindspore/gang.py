@@ -77,16 +77,12 @@ class Gang:
                 returncode=ended.returncode,
                 deadline=patience,
                 output=_log_text(directory / f"logs/worker_{rank}.log") or ended.output,
-                outputs=_without_sum(self._outputs(rank)),
+                outputs=outputs and {name: each for name, each in outputs.items() if name != SUM},
                 left_behind=ended.left_behind,
                 asleep=asleep / self.size,
             )
-            for rank in range(self.size)
+            for rank, outputs in enumerate(map(self._outputs, range(self.size)))
         ]
-
-
-def _without_sum(outputs: dict[str, NDArray[Any]] | None) -> dict[str, NDArray[Any]] | None:
-    return outputs and {name: each for name, each in outputs.items() if name != SUM}
 
 
 def _log_text(log: Path) -> str:
