@@ -101,15 +101,13 @@ def _is_about_words(statement: str) -> bool:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn))
         for where in node.comparators
     ]
-    alone = [node.test for node in nodes if isinstance(node, ast.Assert)]
-    if any(isinstance(each, ast.Name) and each.id in _NAMING for each in alone):
-        return True
-    called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    return any(
+    named = [node.test for node in nodes if isinstance(node, ast.Assert)]
+    named += [node.func for node in nodes if isinstance(node, ast.Call)]
+    return any(isinstance(each, ast.Name) and each.id in _NAMING for each in named) or any(
         (isinstance(each, ast.Attribute) and each.attr == "output")
         or (isinstance(each, ast.Name) and each.id in _WORDS)
         for each in looked_in
-    ) or any(isinstance(each, ast.Name) and each.id in _NAMING for each in called)
+    )
 
 
 def _outcome(which: str, message: str) -> str:

@@ -52,10 +52,6 @@ _ERROR = re.compile(r"(?i)error|fail|timed out|abnormal|exit|killed|lost|died")
 _NO_ERROR = re.compile(r"\[(?:WARNING|INFO|DEBUG)\]")
 
 
-def _is_error(line: str) -> bool:
-    return _ERROR.search(line) is not None and _NO_ERROR.search(line) is None
-
-
 @dataclass
 class LaunchedGang:
     """A running gang; :meth:`wait` tells how its ranks ended."""
@@ -79,7 +75,8 @@ class LaunchedGang:
     def blamed(self, lost: int) -> list[int]:
         """Ranks that the others' error messages name after the rank ``lost`` was killed. Messages
         about a rank's start, and paths with its number, do not count."""
-        errors = [each for each in self.launched.said(lost).splitlines() if _is_error(each)]
+        lines = self.launched.said(lost).splitlines()
+        errors = [each for each in lines if _ERROR.search(each) and not _NO_ERROR.search(each)]
         return sorted({int(each[1]) for line in errors for each in _RANK.finditer(line)})
 
     def wrong_sums(self, runs: Sequence[NetworkRun]) -> list[int]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_ascendcache.processes.errors import ToolchainError
+from pytest_ascendcache.processes.guard import running_processes
 from pytest_ascendcache.processes.launch import (
     Command,
     Ended,
@@ -21,7 +22,6 @@ from pytest_ascendcache.processes.launch import (
     kill_group,
     read_tail,
     request_file,
-    running_in_group,
     wait_readable,
 )
 from pytest_ascendcache.processes.strain import used_by
@@ -181,4 +181,4 @@ class _RunningChild(Running):
             os.killpg(self._child, 0)  # fails unless the ended child left processes behind
         except OSError:
             return 0
-        return running_in_group(self._child)
+        return sum(process.group == self._child for process in running_processes())

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from pytest_ascendcache.processes.errors import ToolchainError
-from pytest_ascendcache.processes.guard import OUTPUT_TAIL, running_processes
+from pytest_ascendcache.processes.guard import OUTPUT_TAIL
 
 _GUARD = Path(__file__).with_name("guard.py")
 
@@ -250,11 +250,6 @@ def kill_group(leader: int) -> None:
     """Kill every process left in a process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-
-
-def running_in_group(leader: int) -> int:
-    """How many processes of a group are running. A leader that has ended does not count."""
-    return sum(process.group == leader for process in running_processes())
 
 
 def check_not_waited(output: IO[bytes]) -> None:
