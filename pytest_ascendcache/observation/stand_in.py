@@ -12,7 +12,7 @@ from pytest_ascendcache.observation.impostor import Impostor
 
 _STAND_IN = """\
 #!/bin/sh
-# op_compiler of the conformance suite: says who calls, and gives a package compiled beforehand.
+# op_compiler of the conformance suite: records who calls it and returns a prepared package.
 rank=${{RANK:-0}}
 echo "$rank" >> {log}
 while [ $# -gt 0 ]; do

@@ -78,7 +78,7 @@ def _start(request: dict[str, Any], prints: int) -> tuple[int, int]:
         return child, int(file.read() or 0)
 
 
-_AS_A_SHELL_HAS_THEM = (
+_RESET_SIGNALS = (
     *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD),  # Python has changed these
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),  # nohup and & ignore some
 )
@@ -90,7 +90,7 @@ def _become(request: dict[str, Any], prints: int, guard: int) -> NoReturn:
     die_with_parent()
     if os.getppid() != guard:
         os._exit(127)
-    for number in _AS_A_SHELL_HAS_THEM:
+    for number in _RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     os.chdir(request["cwd"])
     if request["umask"] is not None:
